@@ -18,18 +18,6 @@ ALLOWED: dict[str, str] = {
         for kind in ("files", "database")
     },
     **{
-        f"tests.permissions.test_reach::test_{name}": (
-            "containers may refuse namespaces, and real programs run nowhere else"
-        )
-        for name in (
-            "nothing_that_is_allowed_reaches_what_is_not",
-            "what_runs_without_any_rule_only_reads_in_the_workspace",
-            "what_is_spliced_would_do_harm",
-            "a_manager_that_allows_everything_is_noticed",
-            "plain_commands_reach_nothing",
-        )
-    },
-    **{
         f"tests.export.test_in_browser::{name}": (
             "a browser takes minutes to install; the page is taken apart by a parser as well"
         )

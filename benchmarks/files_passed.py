@@ -67,7 +67,7 @@ ROOT = f"{Path(greenroom.__file__).parent}{os.sep}"
 BOUNDS = {
     "input -> loop": 12,
     "chunk -> renderer": 13,
-    "allowed `Bash true`": 45,
+    "allowed `Bash true`": 48,
     "message -> disk": 12,
     "interrupt of a running `Bash`": 30,
 }

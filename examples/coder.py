@@ -9,6 +9,7 @@ when you want another policy inside the loop. Without a key it runs on the offli
 import sys
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 import trio
 
@@ -23,7 +24,7 @@ class Coder:
     agent: gr.AgentInternals
     llm: gr.LLMProvider
     tools: gr.ToolRegistry
-    permissions: gr.PermissionManager
+    rules: gr.PermissionManager
 
     async def run(self) -> None:
         """Answer inputs until the agent is shut down."""
@@ -44,8 +45,7 @@ class Coder:
         self.agent.set_state(gr.AgentState.processing())
         self.agent.session.set_model(self.llm.name, self.llm.model)
         await self.agent.session.save(flush=False)  # from here on the input survives a crash
-        history, definitions = self.agent.session.history, self.tools.definitions()
-        request = ModelRequest(messages=history, tools=definitions)
+        request = ModelRequest(messages=self.agent.session.history, tools=self.tools.definitions())
         with self.agent.model_call(self.llm, request) as model_call:
             async with self.llm.stream(request) as stream:
                 async for event in stream:
@@ -63,8 +63,7 @@ class Coder:
         """Ask about each call, record durably that they start, run them, append the results."""
         with ExitStack() as stack:
             scopes = [stack.enter_context(self.agent.tool_call(call)) for call in reply.tool_uses]
-            allowed = [await self.may_run(scope.call) for scope in scopes]
-            calls = list(zip(scopes, allowed, strict=True))
+            calls = [(scope, await self.may_run(scope.call)) for scope in scopes]
             self.agent.session.mark_tools_started(scope.call.id for scope, yes in calls if yes)
             await self.agent.session.save()
             self.agent.set_state(gr.AgentState.executing_tool(reply.tool_uses[0].name))
@@ -79,6 +78,7 @@ class Coder:
         result = gr.ToolResult.error("The user did not allow this call.", gr.ToolStatus.DENIED)
         if allowed:
             context = self.agent.context.with_tool_use_id(call.id)
+            context.on_search = partial(self.rules.screen_reads, call.name, call.input, context)
             async with scope.running():
                 result = await self.tools.execute(call.name, call.input, context)
         await self.agent.send(gr.ToolEnd(call.id, result, result.is_error))
@@ -90,7 +90,7 @@ class Coder:
         tool = self.tools.get(call.name)
         if tool is None:  # the registry answers with the names that exist
             return True
-        explanation = self.permissions.explain(tool, call.input, self.agent.context)
+        explanation = self.rules.explain(tool, call.input, self.agent.context)
         if explanation.decision is not gr.RuleDecision.ASK:
             return explanation.decision is gr.RuleDecision.ALLOW
         action = tool.info(call.input).action

@@ -31,7 +31,7 @@ MEETINGS = {"agents", "cli", "docs", "house", "integration", "memory", "planning
 
 SWEEPS = {
     *("faults", "fuzz", "test_chaos", "test_chaos_mutants", "test_crowds"),
-    *("test_analyser_mutants", "test_cases", "test_linear", "test_reach", "test_second_round"),
+    *("test_cases", "test_linear", "test_second_round", "test_traced"),
 }
 """Folders and modules of tests that try very many programs, cases, faults or mutants."""
 

@@ -11,6 +11,7 @@ PACKAGES = {
     "pgrep": "procps",
     "ps": "procps",
     "rg": "ripgrep",
+    "strace": "strace",
     "taskset": "util-linux",
     "unshare": "util-linux",
     "zsh": "zsh",

@@ -47,7 +47,7 @@ def scenes():
 
     edit = {"old_string": "helo", "new_string": "hello"}
     return {
-        "plain": [bash("python -m doctest greet.py", "Run the examples in greet.py")],
+        "plain": [bash("python -m unittest -q greet", "Run the tests of greet.py")],
         "compound": [
             bash(
                 "git status -s && PYTHONPATH=. sudo make install > /etc/greet.log 2>&1",

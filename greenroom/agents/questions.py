@@ -188,6 +188,7 @@ async def respond(handle: AgentHandle, request_id: str, answer: Answer) -> None:
         message=answer.message,
         input=answer.input,
         by=answer.by or "user",
+        prefix=answer.prefix,
     )
 
 

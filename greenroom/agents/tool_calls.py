@@ -190,6 +190,8 @@ class _Gate:
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
         refusal = refusal or await self._judge.recheck(verdict, context)
         result = refusal or await self._tools.execute(name, arguments, context)
+        for note in verdict.notes:
+            result = replace(result, content=(*result.content, TextBlock(f"[{note}]")))
         if verdict.is_edited:
             result = _note_change(result, "The user changed the arguments", arguments)
         elif scope.is_rewritten:
@@ -205,6 +207,8 @@ class _Gate:
         context = self._agent.context.with_tool_use_id(verdict.call.id)
         # The context is this call's own, so a tool that changes it allows nothing to the next call.
         context.allowed_paths = (*context.allowed_paths, *verdict.paths)
+        context.command = verdict.command
+        context.on_search = partial(self._judge.screen_reads, verdict)
         return context
 
 

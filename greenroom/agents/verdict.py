@@ -6,7 +6,7 @@ Just before the call runs, `Judge.recheck` judges it again. Each decision become
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -44,6 +44,7 @@ from greenroom.permissions import (
     keep_rules,
 )
 from greenroom.runtime import AgentInternals
+from greenroom.shell import GitAnswer, GitAnswers
 from greenroom.tools import RegisteredTool, ToolRegistry
 
 _PARTS = 32  # of a call that a record keeps
@@ -63,6 +64,9 @@ class Verdict:
         input: the input that was approved.
         tool: the tool that was judged, or None if no tool has the name.
         digest: binds the approval to what would run.
+        command: the command that runs in place of the input's, as it was judged; empty if a person
+            approved the input, or if it is no plain command.
+        notes: what the result has to say beside the output.
         paths: real paths outside the workspace that this call, and no other, may touch.
         is_edited: whether a person changed the input.
         is_by_person: whether a person allowed it, not a rule.
@@ -74,6 +78,8 @@ class Verdict:
     input: dict[str, object] = field(default_factory=dict)
     tool: RegisteredTool | None = None
     digest: str = ""
+    command: str = ""
+    notes: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
     is_edited: bool = False
     is_by_person: bool = False
@@ -122,6 +128,13 @@ class Judge:
         self._record(structs.replace(record, decision=RuleDecision.DENY, by="recheck"))
         return _deny(f"{call.name} was not run: what was approved has changed meanwhile.")
 
+    def screen_reads(self, verdict: Verdict, folder: str) -> Callable[[str], str] | None:
+        """Say which files in a folder an approved call may not read; see `AgentContext`."""
+        if verdict.tool is None:
+            return None
+        context = self._agent.context
+        return self._permissions.screen_reads(verdict.tool, verdict.input, context, folder)
+
     async def _judge(self, call: ToolUseBlock) -> Verdict:
         if call.invalid:
             text = (
@@ -154,7 +167,8 @@ class Judge:
             return _refuse(call, call.input, tool, found)
         by_path = found.rule is not None and bool(found.rule.matcher.paths)
         paths = _find_paths(tool, call.input, context) if by_path else ()
-        return Verdict(call, call.input, tool, found.digest, paths, sandbox=sandbox)
+        verdict = Verdict(call, call.input, tool, found.digest, found.runs_as, found.notes)
+        return replace(verdict, paths=paths, sandbox=sandbox)
 
     async def _ask(
         self,
@@ -177,7 +191,11 @@ class Judge:
         # The rules that were offered are about the call as the model asked for it.
         if answer.remember is not None and not edited:
             rules = self._permissions.remember(
-                found, answer.decision, answer.remember, self._agent.context
+                found,
+                answer.decision,
+                answer.remember,
+                self._agent.context,
+                prefix=answer.prefix,
             )
         record = _add_answer(self._describe(call, found, sandbox), answer, rules, edited=edited)
         if edited and answer.allowed and found.decision is RuleDecision.DENY:
@@ -186,9 +204,11 @@ class Judge:
         self._record(record)
         await self._keep(rules, answer.remember)
         if not answer.allowed:
-            return Verdict(call, call.input, tool, refusal=_deny(_explain_denial(answer)))
+            return Verdict(
+                call, call.input, tool, refusal=_deny(_explain_denial(answer, found.advice))
+            )
         paths = _find_paths(tool, approved, context)
-        verdict = Verdict(call, approved, tool, found.digest, paths, sandbox=sandbox)
+        verdict = Verdict(call, approved, tool, found.digest, paths=paths, sandbox=sandbox)
         return replace(verdict, is_edited=edited, is_by_person=True)
 
     async def _request_answer(
@@ -207,9 +227,11 @@ class Judge:
             input=call.input,
             parts=found.parts,
             reason=found.reason,
-            remembers=tuple(str(rule) for rule in found.remembers),
+            remembers=tuple(map(str, found.remembers)),
+            prefixes=tuple(map(str, found.prefixes)),
+            runs_as=found.runs_as,
             unremembered=found.unremembered,
-            forbids=tuple(str(rule) for rule in found.forbids),
+            forbids=tuple(map(str, found.forbids)),
             digest=found.digest,
             tool_use_id=call.id,
             sandbox=sandbox,
@@ -288,6 +310,9 @@ class Judge:
         )
 
 
+_git = GitAnswers()  # of all agents, since many share a repository
+
+
 async def _apply_rules(
     permissions: PermissionManager,
     tool: RegisteredTool,
@@ -295,7 +320,16 @@ async def _apply_rules(
     context: AgentContext,
     sandbox: SandboxReport | None,
 ) -> Judgement:
-    return await _in_time(partial(permissions.judge, tool, input, context, sandbox=sandbox), input)
+    judge = partial(permissions.judge, tool, input, context, sandbox=sandbox)
+    found = await _in_time(judge, input)
+    if not found.unasked:
+        return found
+    answers = await trio.to_thread.run_sync(_ask_git, found.unasked, abandon_on_cancel=True)
+    return await _in_time(partial(judge, git=answers), input)
+
+
+def _ask_git(folders: Iterable[str]) -> dict[str, GitAnswer]:
+    return {folder: _git.ask(folder) for folder in folders}
 
 
 async def _explain(judgement: Judgement, input: dict[str, object]) -> Explanation:  # noqa: A002
@@ -329,9 +363,10 @@ def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and to
     return length > _LONG
 
 
-def _explain_denial(answer: Answer) -> str:
+def _explain_denial(answer: Answer, advice: str) -> str:
     if answer.by != "user":  # the message holds the runtime's reason
-        return f"This call was denied: {answer.message or answer.by}."
+        denied = f"This call was denied: {answer.message or answer.by}."
+        return f"{denied} {advice}".rstrip()
     return "The user did not allow this call." + (f" {answer.message}" if answer.message else "")
 
 

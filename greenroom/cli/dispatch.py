@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
     from contextlib import AbstractContextManager
 
+_SET_DUMPABLE = 4
+
 # By name, so that a command loads what it needs and nothing else.
 COMMANDS = {
     "run": "interactive.run_interactive",
@@ -71,6 +73,8 @@ def main(argv: list[str] | None = None) -> int:
             from greenroom.cli.completion import run_completion
 
             return run_completion(options)
+        if argv is None:
+            _close_memory()
         return _run(options)
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -97,6 +101,22 @@ def _open_closed_streams() -> None:
             closed.append(stream)
     for name, mode in closed:  # only now: these files must not take a descriptor either
         setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (kept open)
+
+
+def _close_memory() -> None:
+    """Close the memory of this process, with the keys in its environment, to what it will run.
+
+    On Linux, other programs of the same user can't read it in `/proc` or attach to it any more, and
+    there are no core dumps. A program that it starts is a process like any other. This is for the
+    command alone: an application that calls `main` keeps its core dumps and profilers.
+    """
+    import ctypes
+    import resource
+
+    _, hard = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _run(options: Options) -> int:

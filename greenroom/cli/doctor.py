@@ -27,7 +27,7 @@ from greenroom.tools import Sandbox, examine_sandbox
 _KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)
 _VARIABLES = (
     MODEL_VARIABLE,
-    *(key for vendor in VENDORS.values() for key in vendor.keys),
+    *(f"{key}{end}" for vendor in VENDORS.values() for key in vendor.keys for end in ("", "_FILE")),
     "ANTHROPIC_BASE_URL",
     *(variable for host in HOSTS.values() for variable in host.base_variables),
     "HTTPS_PROXY",

@@ -4,13 +4,14 @@
 """
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from greenroom import core
-from greenroom.core import Message, utc_now, visible
+from greenroom.core import Message, exact, utc_now, visible
 from greenroom.session import SessionMetadata
 
 _MAX_TITLE = 200  # letters of a title or a folder
@@ -99,6 +100,7 @@ def shorten_home(place: str) -> str:
 
 _KEYS = ("command", "file_path", "pattern", "url", "prompt")
 _MAX_CALL = 120
+_BLANKS = re.compile(r"[ \t\n]++")
 
 
 def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
@@ -110,8 +112,9 @@ def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word 
     """
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), None)
-    text = core.serde.encode(dict(input)).decode() if words is None else " ".join(words.split())
-    return visible(core.clip(text, _MAX_CALL))
+    text = core.serde.encode(dict(input)).decode() if words is None else words
+    # Only what a shell splits at: another blank is a letter of a name.
+    return exact(core.clip(_BLANKS.sub(" ", text).strip(" "), _MAX_CALL))
 
 
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
@@ -193,7 +196,7 @@ def _line(
 
 
 def _call(call: core.ToolUseBlock, results: Sequence[core.ToolResultBlock]) -> RecapLine:
-    head = f"{visible(call.name)}  {describe_call(call.input)}"
+    head = f"{exact(call.name)}  {describe_call(call.input)}"
     result = next((each for each in results if each.tool_use_id == call.id), None)
     if result is None or not result.is_error:
         return RecapLine("call", head)

@@ -11,7 +11,7 @@ from greenroom.cli.formatting import describe_call
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import OutputWriter, add_context, read_piped, tell
 from greenroom.cli.stored_sessions import describe_session, resume_command
-from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, serde, visible
+from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, exact, serde
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 
 _CONFIGURATION = frozenset(
@@ -225,7 +225,7 @@ class _Headless:
     async def _print_result(self, before: int) -> None:
         for request in self._record.credentials.values():
             tell(
-                f"{visible(request.tool_name)} needs the credential {visible(request.credential)},"
+                f"{exact(request.tool_name)} needs the credential {exact(request.credential)},"
                 " which only a person at a terminal can give; to be asked, run"
                 f" {resume_command(self._handle.session_id, self._options)}"
             )
@@ -245,7 +245,7 @@ class _Headless:
         for request in self._record.pending:
             if request.credential:
                 continue  # said above
-            call = f"{visible(request.tool_name)} {describe_call(request.input)}"
+            call = f"{exact(request.tool_name)} {describe_call(request.input)}"
             command = resume_command(self._handle.session_id, self._options)
             tell(f"waits for an answer: {call}; to be asked, run {command}")
         error = self._record.error

@@ -91,8 +91,9 @@ def describe_choices(request: PermissionRequest, *, can_hide: bool) -> str:
     if request.options is not None:
         number = " or a number" if request.options else ""
         return f"type an answer{number}, then Enter; Ctrl-D: no answer"
-    listed = (each for each in find_choices(request, can_hide=can_hide) if each.is_listed)
-    return "  ".join(f"[{each.words[0]}] {each.label}" for each in listed)
+    listed = [each for each in find_choices(request, can_hide=can_hide) if each.is_listed]
+    shown = [f"[{each.words[0]}] {each.label}" for each in listed]
+    return "  ".join([*shown, *["[r] how it was read"] * bool(request.runs_as)])
 
 
 def find_choice(line: str) -> Choice | None:
@@ -125,6 +126,7 @@ class PersonDecision:
     message: str = ""
     input: dict[str, object] | None = None
     value: str = field(default="", repr=False)
+    prefix: bool = False
 
 
 class QuestionQueue:
@@ -141,6 +143,8 @@ class QuestionQueue:
         self._answered_ids: set[str] = set()
         self.current: PermissionRequest | None = None
         """The request that is asked now."""
+        self.takes_prefix = False
+        """Whether a remembered yes stores the rules in `prefixes`; see `switch`."""
         self._current_choice: Choice | None = None  # what asks for words next
         self._answer_count = 0  # since nothing was open
 
@@ -174,6 +178,11 @@ class QuestionQueue:
             return follow_up(f"{id_} value", _VALUE, is_hidden=True)
         return follow_up(f"{id_} why", _WHY)
 
+    def switch(self) -> None:
+        """Switch between exact words and a prefix, if the current request offers both."""
+        if self.current is not None and self.current.prefixes and not self.asks_for_words:
+            self.takes_prefix = not self.takes_prefix
+
     def follow(self, pending: Sequence[PermissionRequest]) -> PermissionRequest | None:
         """Update the open requests; return the request to show if the current one changed."""
         ids = {request.request_id for request in pending}
@@ -194,7 +203,7 @@ class QuestionQueue:
         before, self.current = self.current, self._requests[0] if self._requests else None
         if self.current is before:
             return None
-        self._current_choice = None
+        self._current_choice, self.takes_prefix = None, False
         self._answer_count = self._answer_count + 1 if before is not None and self._requests else 0
         return self.current
 
@@ -220,6 +229,10 @@ class QuestionQueue:
                 if words
                 else ""
             )
+        if line.text.startswith("\t"):  # of a terminal that passes it on like a letter
+            self.switch()
+        if request.runs_as and line.text.strip().casefold() in ("r", "read"):
+            return f"read as: {exact(request.runs_as)}"
         choice = find_choice(line.text)
         if choice is None:
             return self._refuse(request, line.text) if line.text.strip() else ""
@@ -233,7 +246,8 @@ class QuestionQueue:
         if choice.asks_why or choice.asks_what or choice.asks_value:
             self._current_choice = choice
             return ""
-        return PersonDecision(request.request_id, choice.decision, choice.remember)
+        prefix = self.takes_prefix and choice.decision is RuleDecision.ALLOW
+        return PersonDecision(request.request_id, choice.decision, choice.remember, prefix=prefix)
 
     def _read_reason(self, request: PermissionRequest, text: str) -> PersonDecision | str:
         if not text.strip():
@@ -288,7 +302,12 @@ _RECORD_LIMITS = (40, 4_000)  # lines and characters of each text in the record 
 
 
 def render_request(
-    request: PermissionRequest, scheme: ColorScheme, warning: str = "", *, can_hide: bool = True
+    request: PermissionRequest,
+    scheme: ColorScheme,
+    warning: str = "",
+    *,
+    can_hide: bool = True,
+    takes_prefix: bool = False,
 ) -> RenderableType:
     """Show all that a person needs to decide, whole.
 
@@ -297,6 +316,7 @@ def render_request(
         scheme: the colours.
         warning: what should be known before a choice is made.
         can_hide: whether the terminal can hide typed text.
+        takes_prefix: whether a remembered yes would store the rules in `prefixes`.
     """
     lines: list[RenderableType] = [_head(request, "asks", scheme)]
     if request.details:
@@ -306,7 +326,8 @@ def render_request(
     lines += [_render_line(line, "bold") for line in _warnings(request)]
     lines += [render_part(part, scheme) for part in request.parts]
     lines += [_render_line(line, scheme.effect) for line in _effects(request)]
-    lines += [_render_line(line, scheme.note) for line in _remarks(request, can_hide=can_hide)]
+    remarks = _remarks(request, can_hide=can_hide, takes_prefix=takes_prefix)
+    lines += [_render_line(line, scheme.note) for line in remarks]
     if request.sandbox is not None:
         lines.append(_sandbox(request.sandbox, scheme))
     if warning:
@@ -379,7 +400,7 @@ def _effects(request: PermissionRequest) -> Iterator[str]:
             yield f"{what}: {', '.join(exact(each) for each in found)}"
 
 
-def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
+def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) -> Iterator[str]:
     if request.options is not None:
         return
     if request.credential:
@@ -391,7 +412,7 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
     if request.reason and not request.parts:
         yield f"asked because: {exact(request.reason)}"
     if request.remembers:
-        yield f"remembered as: {', '.join(exact(rule) for rule in request.remembers)}"
+        yield _describe_rules(request, takes_prefix=takes_prefix)
     else:
         why = exact(request.unremembered) or "no narrow rule fits"
         yield f"{why}, so a yes can't be remembered"
@@ -400,6 +421,16 @@ def _remarks(request: PermissionRequest, *, can_hide: bool) -> Iterator[str]:
     if request.remembers or request.forbids:
         path = shorten_home(str(user_rules_path()))
         yield f"always and never count in every project: {exact(path)}"
+
+
+def _describe_rules(request: PermissionRequest, *, takes_prefix: bool) -> str:
+    """Describe what a remembered yes would store, and what it would after Tab."""
+    rules, others = request.remembers, request.prefixes
+    if takes_prefix and others:
+        rules, others = others, rules
+    text = f"remembered as: {', '.join(map(exact, rules))}"
+    switched = ", ".join(exact(rule) for rule in others if rule not in rules)
+    return f"{text} · Tab: {switched}" if switched else text
 
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:

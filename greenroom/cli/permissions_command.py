@@ -19,9 +19,11 @@ from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.tool_names import find_unknown_names, find_unknown_tool, has_known_names
-from greenroom.core import serde, visible
+from greenroom.core import serde
 from greenroom.permissions import (
+    AnyTool,
     Explanation,
+    PermissionManager,
     PermissionRule,
     encode_rule,
     is_trusted,
@@ -31,7 +33,7 @@ from greenroom.permissions import (
     trust_rules,
 )
 from greenroom.session import AgentSession, read_decisions
-from greenroom.shell import read_only_commands
+from greenroom.shell import GitAnswers, read_only_commands
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ async def explain_call(options: PermissionsOptions) -> int:
     context = core.AgentContext(
         session_id="explained", agent_type=_AGENT, workspace=core.Workspace(workspace)
     )
-    verdict = await trio.to_thread.run_sync(rules.manager.explain, tool, arguments, context)
+    verdict = await trio.to_thread.run_sync(_explain, rules.manager, tool, arguments, context)
     page = OutputWriter()
     if options.json:
         about = {"tool": options.tool, "input": arguments, "cwd": str(workspace)}
@@ -66,6 +68,19 @@ async def explain_call(options: PermissionsOptions) -> int:
     else:
         await _show_explanation(verdict, options, page)
     return 0
+
+
+def _explain(
+    manager: PermissionManager,
+    tool: AnyTool,
+    arguments: dict[str, object],
+    context: core.AgentContext,
+) -> Explanation:
+    """Explain a call, after git was asked about the repositories that it reads."""
+    git = GitAnswers()
+    unasked = manager.judge(tool, arguments, context).unasked
+    answers = {folder: git.ask(folder) for folder in unasked}
+    return manager.explain(tool, arguments, context, git=answers)
 
 
 def _read_input(options: PermissionsOptions) -> dict[str, object]:
@@ -93,8 +108,10 @@ def _explanation_as_json(verdict: Explanation) -> dict[str, object]:
         "source": verdict.rule.source if verdict.rule else None,
         "message": verdict.message,
         "parts": [msgspec.to_builtins(part) for part in verdict.parts],
+        "runs_as": verdict.runs_as,
         "digest": verdict.digest,
         "remembers": [str(rule) for rule in verdict.remembers],
+        "prefixes": [str(rule) for rule in verdict.prefixes],
         "forbids": [str(rule) for rule in verdict.forbids],
     }
 
@@ -110,18 +127,21 @@ async def _show_explanation(
     scheme = ColorScheme()
     styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
     head = Text(str(verdict.decision), styles[verdict.decision])
-    head.append(f": {visible(verdict.reason)}")
-    lines = [f"the mode is {options.mode}"] if options.mode != "default" else []
+    head.append(f": {core.exact(verdict.reason)}")
+    lines = [f"runs as: {verdict.runs_as}"] if verdict.runs_as else []
+    lines += [f"the mode is {options.mode}"] if options.mode != "default" else []
     if verdict.decision == "deny":
         lines.append(f"the model gets: {verdict.message}")
     if verdict.decision == "ask":
         rules = ", ".join(str(rule) for rule in verdict.remembers)
         why = f": {verdict.unremembered}" if verdict.unremembered else ""
         lines.append(f"an always would store: {rules}" if rules else f"always is not offered{why}")
+        if verdict.prefixes:
+            lines.append(f"or with a prefix: {', '.join(map(str, verdict.prefixes))}")
         if verdict.forbids:
             lines.append(f"a never would store: {', '.join(str(each) for each in verdict.forbids)}")
     lines.append(f"digest: {verdict.digest}")
-    remarks = [Text(f"  {visible(line)}", scheme.note) for line in lines]
+    remarks = [Text(f"  {core.exact(line)}", scheme.note) for line in lines]
     await page.show(head, *(render_part(part, scheme) for part in verdict.parts), *remarks)
 
 
@@ -268,11 +288,11 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         style = scheme.added if record.decision == "allow" else scheme.error
         head = Text(f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}  ")
         head.append({"allow": "allowed", "deny": "denied"}[record.decision], style)
-        head.append(f"  {visible(record.tool_name)}  by {visible(record.by)}")
+        head.append(f"  {core.exact(record.tool_name)}  by {core.exact(record.by)}")
         if row.session.session_id != root.session_id:
             head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
         parts = [render_part(part, scheme) for part in record.parts]
-        remarks = [Text(f"  {visible(line)}", scheme.note) for line in _describe_record(record)]
+        remarks = [Text(f"  {core.exact(line)}", scheme.note) for line in _describe_record(record)]
         await page.show(head, *parts, *remarks)
 
 

@@ -159,6 +159,8 @@ class PromptApplication:
     def _ask(self, before: PromptQuestion | None, question: PromptQuestion | None) -> None:
         """Give the line to a new question, and restore it when no question is open."""
         if (question.id if question else None) == (before.id if before else None):
+            if question is not None and self._pane and self._pane.paint is not question.paint:
+                self._pane = QuestionPane(question.paint)
             return
         if before is None:
             self._saved_document = self._buffer.document
@@ -239,6 +241,7 @@ class PromptApplication:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._buffer.text)
         is_guarded = Condition(lambda: self._is_guarded)
+        is_asked = Condition(lambda: self._frame.question is not None) & ~is_guarded
         is_paged = Condition(lambda: self._pane is not None and self._pane.is_paged) & is_empty
         has_queued = Condition(lambda: self._frame.has_queued)
         keys.add("enter")(self._enter)
@@ -249,6 +252,7 @@ class PromptApplication:
         keys.add("c-d", filter=is_empty)(lambda event: self._press(KeyName.CTRL_D))
         keys.add("escape", "up", filter=has_queued)(lambda event: self._press(KeyName.TAKE_BACK))
         keys.add("up", filter=has_queued & is_empty)(lambda event: self._press(KeyName.TAKE_BACK))
+        keys.add("tab", filter=is_asked)(lambda event: self._press(KeyName.TAB))
         keys.add(Keys.Any, filter=is_guarded)(lambda event: self._refuse())
         for key in (" ", "pagedown", "down"):
             keys.add(key, filter=is_paged)(lambda event: self._turn(1))

@@ -8,7 +8,7 @@ from greenroom.cli.formatting import RecapLine, describe_call
 from greenroom.cli.markdown_stream import render_markdown
 from greenroom.cli.painter import ColorScheme, diff_text, indent
 from greenroom.cli.permission_prompt import render_request
-from greenroom.core import OutputChunk, visible
+from greenroom.core import OutputChunk, exact, visible
 
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12
@@ -20,12 +20,12 @@ def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
     """Show which tool runs, and on what; long details are cut, since a prompt has shown them."""
     info = start.info or core.ToolInfo("", describe_call(start.input))
     head = Text("● ")
-    head.append(visible(start.name), scheme.tool)
-    details = visible(info.details).splitlines()
+    head.append(exact(start.name), scheme.tool)
+    details = exact(info.details).splitlines()
     if len(details) == 1:
         head.append(f"  {details[0]}")
     elif info.action:
-        head.append(f"  {visible(info.action)}")
+        head.append(f"  {exact(info.action)}")
     if len(details) < 2 or start.name == "Todo":
         return head
     return Group(head, indent(_truncate(details, _DETAIL_LINES, scheme, scheme.output)))

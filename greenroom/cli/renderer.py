@@ -39,8 +39,9 @@ Type what the agent should do, then Enter. While it works, a line is its next in
   /compact      shorten the conversation now; it happens automatically when the model's window fills
   /help         this
 An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
-the word of a choice, then Enter; Space, PgDn and PgUp turn the pages of a long question. A line
-that you had begun before comes back afterwards."""
+the word of a choice, then Enter; Tab switches between the exact words and a prefix, where both can
+be remembered; Space, PgDn and PgUp turn the pages of a long question. A line that you had begun
+before comes back afterwards."""
 
 _COMMAND = re.compile(r"/[a-z-]+")
 _FOREIGN = (
@@ -144,6 +145,7 @@ class Person:
             remember=decision.remember,
             message=decision.message,
             input=decision.input,
+            prefix=decision.prefix,
         )
         if not accepted:
             self._screen.refuse(TOO_LATE)
@@ -208,6 +210,8 @@ class Person:
                 await self._press_ctrl_d()
             case KeyName.TAKE_BACK:
                 await self._take_back()
+            case KeyName.TAB:
+                self._screen.questions.switch()
 
     def _press_ctrl_c(self, key: Key) -> None:
         # One alone never leaves: it may have been meant for the turn that ended this moment.

@@ -279,8 +279,9 @@ class Screen:
         self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
         self._asked_request: PermissionRequest | None = None
-        # Terminals know a question by this function, so it stays the same while that is asked.
-        self._paint_question: Callable[[int], str] = lambda _: ""
+        # Terminals know a question by these functions, so they stay the same while it is asked;
+        # the second paints it where a remembered yes stores a prefix.
+        self._paints: tuple[Callable[[int], str], ...] = ()
         self.queued_inputs: tuple[str, ...] = ()
         self.hint = ""
 
@@ -317,12 +318,20 @@ class Screen:
         """Show this request until it is decided; from now on it may be answered."""
         self._close_question()
         self._asked_request = request
-        self._paint_question = partial(self._paint_request, request, warning)
+        paint = partial(self._paint_request, request, warning)
+        self._paints = (partial(paint, False), partial(paint, True))
 
-    def _paint_request(self, request: PermissionRequest, warning: str, columns: int) -> str:
+    def _paint_request(
+        self, request: PermissionRequest, warning: str, takes_prefix: bool, columns: int
+    ) -> str:
         # The last column stays free here too, if it can.
-        can_hide = self._terminal.is_live
-        rendered = render_request(request, self.scheme, warning, can_hide=can_hide)
+        rendered = render_request(
+            request,
+            self.scheme,
+            warning,
+            can_hide=self._terminal.is_live,
+            takes_prefix=takes_prefix,
+        )
         return self._painter.paint([rendered], columns - 1)
 
     def _close_question(self) -> None:
@@ -363,7 +372,7 @@ class Screen:
             return None
         if self._asked_request is None:
             return PromptQuestion("", "")
-        return self.questions.question(self._paint_question)
+        return self.questions.question(self._paints[self.questions.takes_prefix])
 
     @property
     def _columns(self) -> int:

@@ -30,7 +30,7 @@ class PromptQuestion:
         id: what the answer is bound to; empty while one is coming that takes no answer yet.
         label: the text before the line while the line would be the answer.
         paint: paints the whole question for a terminal of so many columns; the same function for as
-            long as the same is asked.
+            long as it looks the same.
         place: which question of how many it is; empty for the only one.
         is_follow_up: whether the person asked for it, and so expects it at once.
         text: the initial text of the line, if the terminal supports it.
@@ -90,6 +90,7 @@ class KeyName(StrEnum):
     CTRL_C = "ctrl-c"
     CTRL_D = "ctrl-d"
     TAKE_BACK = "take back"
+    TAB = "tab"
 
 
 @dataclass(frozen=True)

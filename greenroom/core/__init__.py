@@ -7,7 +7,7 @@
   (effects, decisions, protected names).
 - `instrument`: hooks that watch what agents do.
 - `errors` and `model_errors`: one tree of exceptions. `untrusted` makes foreign texts and
-  exceptions safe to show.
+  exceptions safe to store; `visibility` shows such texts, and `lookalikes` finds what poses.
 - `serde`: JSON in and out.
 """
 
@@ -82,6 +82,11 @@ from greenroom.core.instrument import (
     Instruments as Instruments,
     InstrumentStatistics as InstrumentStatistics,
     ModelCall as ModelCall,
+)
+from greenroom.core.lookalikes import (
+    disguises as disguises,
+    lookalikes as lookalikes,
+    texts_in as texts_in,
 )
 from greenroom.core.message import (
     RECALLED as RECALLED,
@@ -206,23 +211,22 @@ from greenroom.core.untrusted import (
     MAX_ERROR_TEXT as MAX_ERROR_TEXT,
     clip as clip,
     describe_error as describe_error,
-    disguises as disguises,
-    exact as exact,
     is_a as is_a,
     leaves as leaves,
     log_error as log_error,
-    lookalikes as lookalikes,
-    mark_lines as mark_lines,
     message_of as message_of,
     notice as notice,
     read_text as read_text,
-    texts_in as texts_in,
     type_name as type_name,
     valid_unicode as valid_unicode,
-    visible as visible,
 )
 from greenroom.core.usage import (
     Price as Price,
     Usage as Usage,
     Used as Used,
+)
+from greenroom.core.visibility import (
+    exact as exact,
+    mark_lines as mark_lines,
+    visible as visible,
 )

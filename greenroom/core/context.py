@@ -126,6 +126,10 @@ def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     return nullcontext()
 
 
+def _no_rules(_: str) -> None:
+    return None
+
+
 async def _no_client(_: str) -> ToolResult:
     raise ToolError(
         "no client runs this call",
@@ -151,6 +155,9 @@ class AgentContext:
         allowed_paths: absolute paths beyond the workspace, symbolic links resolved, that its file
             tools may touch; a folder stands for all that lies in it. Each call's context has its
             own.
+        command: the command of this call as it was judged, written so that bash runs nothing else;
+            a tool with `runs_context_command` runs it instead of its input. Empty if the input runs
+            as it is, as after a person's yes.
         metadata: the program's JSON values, saved with the session. `set_metadata` checks them;
             values set past it that are not JSON are logged and not saved.
         resources: run-time objects by class; never serialised, shared by all copies. Those of the
@@ -163,6 +170,7 @@ class AgentContext:
         on_abandon: set by the runtime; called by `report_abandoned`.
         on_client_result: set by the runtime; waits for the result that `client_result` returns, by
             the call's id.
+        on_search: set by `run_tools`; makes what `screen_reads` returns.
 
     Example:
         >>> context = AgentContext(session_id="s-1", agent_type="coder")
@@ -181,6 +189,7 @@ class AgentContext:
     current_tool_use_id: str | None = None
     workspace: Workspace = field(default_factory=lambda: Workspace("."))
     allowed_paths: tuple[str | Path, ...] = ()
+    command: str = ""
     metadata: dict[str, object] = field(default_factory=dict)
     resources: ResourceMap = field(default_factory=ResourceMap)
     spill_folder: str = ""
@@ -190,6 +199,7 @@ class AgentContext:
     )
     on_abandon: Callable[[str], None] = field(default=_no_abandon, repr=False)
     on_client_result: Callable[[str], Awaitable[ToolResult]] = field(default=_no_client, repr=False)
+    on_search: Callable[[str], Callable[[str], str] | None] = field(default=_no_rules, repr=False)
 
     def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":
         """Return a copy for one call; resources, metadata and workspace are shared."""
@@ -225,6 +235,31 @@ class AgentContext:
             ToolError: there is no client, or another task already waits for this result.
         """
         return await self.on_client_result(self.current_tool_use_id or "")
+
+    def screen_reads(self, folder: str | Path) -> Callable[[str], str] | None:
+        """Ask the rules which of the files that this call finds in a folder must be left out.
+
+        A search is judged by its folder, so a tool that shows names or contents of files that it
+        finds there has to leave out those that a rule denies or asks about. It looks at the disk:
+        call it in a thread.
+
+        Args:
+            folder: the folder as the call names it, absolute or relative to the working directory.
+
+        Returns:
+            A function of the path of a file from that folder, with `/`, where no folder in between
+            is a link. It returns what a rule does about reading the file: "denies", "asks about",
+            or "" if the file may be shown. None if all of them may be.
+
+        Raises:
+            ValueError: the folder is not usable as a path.
+
+        Example:
+            >>> context = AgentContext(session_id="s-1", agent_type="coder")
+            >>> context.screen_reads(".") is None  # no rules hold outside of `run_tools`
+            True
+        """
+        return self.on_search(str(folder))
 
     def set_metadata(self, key: str, value: object) -> None:
         """Keep a JSON value under a key; it is copied, and saved with the session.

@@ -19,8 +19,9 @@ from msgspec.structs import force_setattr, replace
 from greenroom.core import serde
 from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.serde import Wire
-from greenroom.core.untrusted import valid_unicode, without_hidden
+from greenroom.core.untrusted import valid_unicode
 from greenroom.core.usage import Usage
+from greenroom.core.visibility import without_hidden
 
 RUNTIME = "runtime"
 """The sender of messages that the runtime writes itself, such as how a subagent ended."""

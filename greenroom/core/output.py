@@ -104,8 +104,8 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         input: the call's whole input.
         parts: the verdict on each part of the call.
         reason: why a person is asked.
-        remembers: the rules that a remembered allow would store, in words; empty if none is
-            offered.
+        remembers: the rules that a remembered allow would store, in words; of a command they name
+            every word. Empty if none is offered.
         forbids: the rule that a remembered denial would store, in words; empty likewise.
         digest: binds the answer to tool, input, working directory and resolved paths, and to the
             files that commands name.
@@ -118,11 +118,16 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         effects: what it would do outside the workspace.
         warnings: what may mislead a reader of the texts above, a sentence each.
         claim: the model's own description of the call, unverified.
+        runs_as: what a plain command was read as, which runs in its place where rules allow it;
+            empty for other calls, and for a text that is not plain.
         unremembered: why an allow can't be remembered, if a narrow rule might have been found.
         options: the answers proposed to a question in words, perhaps none; the message of an allow
             is the answer. None if a call waits for permission.
         credential: the name of a requested credential, to pass to `handle.give_credential` before
             an allow; empty in all other requests.
+        prefixes: the rules that it would store if the answer says `prefix`, in words: the same, but
+            with just the first words of a command, such as `npm run build:*`; empty if none is
+            offered.
     """
 
     request_id: str
@@ -144,9 +149,11 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     effects: PermissionEffects = PermissionEffects()
     warnings: tuple[str, ...] = ()
     claim: str = ""
+    runs_as: str = ""
     unremembered: str = ""
     options: tuple[str, ...] | None = None
     credential: str = ""
+    prefixes: tuple[str, ...] = ()
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):

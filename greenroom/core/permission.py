@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from greenroom.core.serde import Wire
-from greenroom.core.untrusted import without_hidden
+from greenroom.core.visibility import without_hidden
 
 if TYPE_CHECKING:
     from greenroom.core.context import AgentContext
@@ -89,6 +89,8 @@ class Answer(Wire, frozen=True):
         message: the person's words to the model, or the reason for a denial.
         by: who answered: "user", or the runtime's reason such as "time-out".
         input: the call's input as the person edited it, or None; it is judged again.
+        prefix: whether the rule of a remembered allow names just the first words of a command, if
+            the request offers that in `prefixes`.
     """
 
     decision: RuleDecision
@@ -96,6 +98,7 @@ class Answer(Wire, frozen=True):
     message: str = ""
     by: str = "user"
     input: dict[str, object] | None = None
+    prefix: bool = False
 
     @property
     def allowed(self) -> bool:
@@ -165,10 +168,20 @@ class Execute(Wire, frozen=True, tag="execute"):
 
 
 class ShellCommand(Wire, frozen=True, tag="shell"):
-    """Gives this text to a shell; only a parser can say what it executes."""
+    """Gives this text to bash; only a parser can say what it executes.
+
+    A tool whose calls rules may allow by their commands runs `AgentContext.command`, and says so by
+    its attribute `runs_context_command`.
+
+    Attributes:
+        command: the text.
+        cwd: the folder that it starts in; empty for the agent's working directory.
+        environment: variables that are set on top of those of this process.
+    """
 
     command: str
     cwd: str = ""
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 class ReadPath(Wire, frozen=True, tag="read"):

@@ -5,9 +5,9 @@
   session); `model_names` finds models by name, `catalog` lists facts about some.
 - Around any provider: `resilient` (retries, limits, fallbacks).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
-- Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key,
-  `http_stream` sends a request and streams the reply, `sse` decodes its bytes, `failure` and
-  `retry_after` read its errors.
+- Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key that
+  `keys` has read, `http_stream` sends a request and streams the reply, `sse` decodes its bytes,
+  `failure` and `retry_after` read its errors.
 - Requests: `merged_messages` (the messages that a provider accepts), `portable_calls` (tool calls
   with ids and names that a vendor accepts), `request_encoder` (requests as bytes, each message
   encoded once), `tokens` (how many a request takes), `recorded_request` (recorded requests read
@@ -44,6 +44,7 @@ from greenroom.llm.failure import error_in_band as error_in_band
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
 from greenroom.llm.http_stream import ReplyDecoder as ReplyDecoder
 from greenroom.llm.json_fields import decode_event as decode_event
+from greenroom.llm.keys import read_key as read_key
 from greenroom.llm.merged_messages import (
     MediaLimits as MediaLimits,
     MergedMessage as MergedMessage,

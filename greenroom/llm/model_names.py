@@ -12,6 +12,7 @@ from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
 from greenroom.llm.catalog import similar_models
 from greenroom.llm.endpoint import is_local, missing_key
+from greenroom.llm.keys import find_key_variable
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
@@ -47,8 +48,8 @@ class Vendor:
         return DEFAULT_MODELS.get(self.name, "")
 
     def key_in(self, env: Mapping[str, str]) -> str:
-        """Return the name of the variable that holds its key, or an empty text."""
-        return next((each for each in self.keys if env.get(each, "").strip()), "")
+        """Return the name of the variable that holds its key or names its file, or ""."""
+        return find_key_variable(env, self.keys)
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,15 @@ The package only decides: it asks no one and runs nothing. A `rule` is a decisio
 whose `patterns` match paths, hosts and texts. A `call` is a tool call taken apart into facts;
 `greenroom.shell` does that for commands. `scopes` picks the rules that apply to a call and puts
 them in order, `evaluator` judges each fact by them, and `modes` settles what no rule decides.
-`explanation` describes a decision to the person who is asked, `suggestions` turns answers into
-rules, and `rule_file` stores rules on disk. `manager` is the part that users hold.
+`explanation` describes a decision to the person who is asked, and `suggestions` proposes the rules
+that an answer would add; `grants` keeps those of a session, and `rule_file` stores the others on
+disk. `manager` is the part that users hold.
 """
 
-from greenroom.permissions.call import JudgedTool as JudgedTool
-from greenroom.permissions.evaluator import Judgement as Judgement
+from greenroom.permissions.call import AnyTool as AnyTool, JudgedTool as JudgedTool
 from greenroom.permissions.explanation import Explanation as Explanation, explain as explain
+from greenroom.permissions.grants import GrantKeeper as GrantKeeper
+from greenroom.permissions.judgement import Judgement as Judgement
 from greenroom.permissions.manager import (
     PermissionManager as PermissionManager,
     PermissionStatistics as PermissionStatistics,
@@ -34,4 +36,3 @@ from greenroom.permissions.rule_file import (
     trust_rules as trust_rules,
     user_rules_path as user_rules_path,
 )
-from greenroom.permissions.suggestions import GrantKeeper as GrantKeeper

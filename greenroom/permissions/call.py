@@ -13,8 +13,7 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, islice
 from operator import itemgetter
@@ -22,8 +21,6 @@ from typing import NamedTuple, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from greenroom.core import (
-    PROTECTED_FILES,
-    PROTECTED_FOLDERS,
     AgentContext,
     Contact,
     Effect,
@@ -41,19 +38,18 @@ from greenroom.core import (
 )
 from greenroom.permissions.patterns import Anchors, Host, Segments, list_alternatives, segments
 from greenroom.shell import (
-    UNKNOWN,
     Change,
     Command,
+    GitAnswer,
     PathUse,
     Place,
+    Script,
     ShellEffect,
-    Stars,
     Unknown,
-    Word,
+    analyse,
     basename,
     extract_words,
     find_lookalikes,
-    list_effects,
     list_program_effects,
 )
 
@@ -116,9 +112,10 @@ class Care(NamedTuple):
 class JudgedTool(Protocol):
     """What the rules need to know about a tool.
 
-    It may also have `requires_permission: bool` (True by default) and
+    It may also have `requires_permission: bool` (True by default),
     `effects(input, context) -> Sequence[Effect]` (by default, those of the built-in tool of its
-    name).
+    name), and `runs_context_command: bool` (False by default): whether it runs the command of
+    `AgentContext.command`, so that rules about commands may allow its calls.
     """
 
     @property
@@ -147,6 +144,9 @@ class Call:
         place: where its paths begin.
         unless_denied: whether it is allowed unless a rule says otherwise.
         sandbox: the report of the sandbox that would hold it, or None.
+        script: the plain command that it runs, if it runs one.
+        git: what git said of the repositories around folders.
+        unasked: a cache of the folders in which git was not asked.
         operand_files: a cache of the files that the words of its commands name.
         protected_words: a cache of the protected names that its commands would write.
     """
@@ -159,7 +159,10 @@ class Call:
     place: Place
     unless_denied: bool = False
     sandbox: SandboxReport | None = None
-    operand_files: dict[tuple[Word, Place | None], tuple[PathUse, ...]] = field(
+    script: Script | None = None
+    git: Mapping[str, GitAnswer] = field(default_factory=dict, compare=False, repr=False)
+    unasked: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
+    operand_files: dict[tuple[str, Place | None], tuple[PathUse, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
     protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
@@ -189,6 +192,13 @@ class Call:
         paths = [use for use in self.facts if isinstance(use, PathUse)]
         stated = (self.tool, _canonical(self.input), self.effects, where, paths)
         return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
+
+    def ask_git(self, folder: str, argv: Sequence[str]) -> str:
+        """Return why a git command may do more than read in a folder; empty if it only reads."""
+        if folder not in self.git:
+            self.unasked[folder] = None
+            return "git was not asked what this repository makes it run"
+        return self.git[folder].find_obstacle(argv)
 
     def list_paths(self, use: PathUse) -> Iterator[tuple[str, Anchors]]:
         """List the paths that a use may mean, each with the anchors of its patterns."""
@@ -224,6 +234,7 @@ def read_call(
     arguments: Mapping[str, object],
     context: AgentContext,
     sandbox: SandboxReport | None = None,
+    git: Mapping[str, GitAnswer] | None = None,
 ) -> Call:
     """Take a call apart; an odd tool or input becomes an unknown fact, never an error.
 
@@ -237,13 +248,15 @@ def read_call(
         category = str(tool.category)
         needs_permission = bool(getattr(tool, "requires_permission", True))
     effects: tuple[Effect, ...] = ()
-    facts: list[Fact]
+    facts: Sequence[Fact]
+    script = None
     if _is_deep(arguments):
         why = f"the input is nested more than {MAX_DEPTH} levels deep"
         arguments, facts = {}, [Unknown(reason=why, too_large=True)]
     else:
         effects = tuple(_state_effects(tool, name, arguments, context))
-        facts = [fact for effect in effects for fact in _list_facts(effect, place)]
+        runs_judged = tool == "Bash" or bool(getattr(tool, "runs_context_command", False))
+        facts, script = _list_facts(effects, place, runs_judged=runs_judged)
     return Call(
         name,
         category,
@@ -253,6 +266,8 @@ def read_call(
         place,
         unless_denied=not needs_permission,
         sandbox=sandbox,
+        script=script,
+        git=git or {},
     )
 
 
@@ -282,7 +297,39 @@ def _state_effects(
         return (Opaque(f"{name} failed to state its effects: {error}"),)
 
 
-def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
+def _list_facts(
+    effects: Sequence[Effect], place: Place, *, runs_judged: bool
+) -> tuple[Sequence[Fact], Script | None]:
+    """Take the effects of a tool apart; the script is that of its only text for a shell."""
+    facts, script = list[Fact](), None
+    texts = [each for each in effects if isinstance(each, ShellCommand)]
+    for effect in effects:
+        if isinstance(effect, ShellCommand):
+            script, found = _analyse(effect, place)
+            facts += found
+        else:
+            facts += _list_other_facts(effect, place)
+    if len(texts) > 1:
+        facts.append(Unknown(reason="runs several texts, so what is judged is not one command"))
+    elif texts and not runs_judged:
+        why = "the tool runs the text itself, not what it was read as"
+        facts.append(Unknown(reason=why, text=texts[0].command))
+    is_judged = runs_judged and len(texts) == 1
+    return facts, script if is_judged else None
+
+
+def _analyse(effect: ShellCommand, place: Place) -> tuple[Script | None, Sequence[ShellEffect]]:
+    if effect.environment:
+        place = replace(place, environment={**place.environment, **dict(effect.environment)})
+    found = analyse(effect.command, _enter(place, effect.cwd))
+    return found.script, found.effects
+
+
+def _enter(place: Place, folder: str) -> Place:
+    return place.move(os.path.expanduser(folder)) if folder else place
+
+
+def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[PathUse]:
     """List what a search in a folder may find, for denials."""
     if not pattern or pattern.startswith("!"):
         return
@@ -291,31 +338,32 @@ def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[Fact]:
     except RuleFileError:
         alternatives = [pattern]
     for each in alternatives:
-        fact = place.use("read", posixpath.join(folder, each), guard=True, stars="search")
+        path = posixpath.join(folder, each)
+        fact = place.use("read", path, guard=True, tilde=True, searches=True)
         if isinstance(fact, PathUse):
             yield fact
 
 
-def _list_facts(effect: Effect, place: Place) -> Sequence[Fact]:
+def _list_other_facts(effect: Effect, place: Place) -> Sequence[Fact]:
     match effect:
         case ReadPath(path, pattern):
             return (
-                place.use("read", path),
+                place.use("read", path, tilde=True),
                 *_search_targets(path, pattern, place),
                 *find_lookalikes(path, sure=True),
             )
         case WritePath(path):
-            return (place.use("write", path), *find_lookalikes(path, sure=True))
+            return (place.use("write", path, tilde=True), *find_lookalikes(path, sure=True))
         case Contact(url):
             odd = () if url.isprintable() else (Unknown(reason=f"not a usable URL: {url!r}"),)
             host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
             return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
         case Execute(argv, cwd, environment):
-            return list_program_effects(argv, environment, place.move(cwd) if cwd else place)
-        case ShellCommand(command, cwd):
-            return list_effects(command, place.move(cwd) if cwd else place)
+            return list_program_effects(argv, environment, _enter(place, cwd))
         case Opaque(reason):
             return (Unknown(reason=reason),)
+        case ShellCommand():
+            return ()
 
 
 # The files and hosts that the words of a command name. A rule that denies a file denies `cat` of it
@@ -325,13 +373,11 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
 _OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
 _LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
-_MAGIC = re.compile(r":(?:\([^)]*\)|[/!^]*:?)")  # of git, before a pattern
 _WILD = re.compile(r"[*?\[]")
 _BEHIND = re.compile(r"[=@<,]|:(?!//)")
 _ENDS = re.compile(r"[:;,\"]")
 _PATH_BEGINS = re.compile(r"[./~]")
 MAX_LENGTH = 4096
-MAX_PATTERNS = 256  # of a call
 MAX_PARTS = 8  # of a word, each behind a sign
 
 
@@ -339,8 +385,8 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
     """Find the files and hosts that the words of commands name, if any rule is about some."""
     if not (care.paths or care.hosts):
         return
-    named = set[tuple[Word, Place]]()
-    is_lost, patterns = False, 0
+    named = set[tuple[str, Place]]()
+    is_lost = False
     for fact in call.facts:
         place = (isinstance(fact, Command) and fact.place) or call.place
         if care.paths and isinstance(fact, Command):
@@ -349,54 +395,38 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
             if (word, place) in named:
                 continue
             named.add((word, place))
-            is_lost = is_lost or (place.is_lost and word.text[:1] not in "-/")
-            patterns += word.pattern
-            if word.pattern and patterns > MAX_PATTERNS:
-                continue
-            is_long = word.pattern and len(word.text) > MAX_LENGTH
-            if (word.dynamic and (word.unknown or word.may_be_option)) or is_long:
-                yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
+            is_lost = is_lost or (place.is_lost and word[:1] not in "-/")
             if care.hosts:
-                yield from find_hosts(word.text)
+                yield from find_hosts(word)
             if care.paths:
                 yield from find_files(word, place, call)
-    if patterns > MAX_PATTERNS and care.paths:
-        yield Unknown(reason=f"more than {MAX_PATTERNS} patterns of files")
     if is_lost and care.paths and care.folders:
         yield Unknown(reason="names files in an unknown folder")
 
 
-def _list_words(fact: Fact) -> Sequence[Word]:
+def _list_words(fact: Fact) -> Sequence[str]:
     """Collect the words of a fact that may name something."""
     if isinstance(fact, Change) and fact.setting:
-        return (Word(fact.setting),)
+        return (fact.setting,)
     if not isinstance(fact, Command) or fact.extent == "prints":
         return ()
-    words = fact.argv if "/" in fact.argv[0].text else fact.argv[1:]
+    words = fact.argv if "/" in fact.argv[0] else fact.argv[1:]
     # A loose program may run what its words say.
-    return (*words, *map(Word, extract_words(fact.text))) if fact.loose else words
+    return (*words, *extract_words(fact.text)) if fact.loose else words
 
 
 def _find_searches(fact: Command, place: Place) -> Iterator[Fact]:
     """Look at the files that a program finds on its own: from a list, or by its own patterns."""
-    argv, name = fact.argv, basename(fact.argv[0].text)
-    is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1].text)
+    argv, name = fact.argv, basename(fact.argv[0])
+    is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1])
     if is_list or any("~" in part.marks for part in fact.parts):
-        yield Unknown(reason=f"{argv[0].text} reads files that are named elsewhere")
-    texts = {part.value_at for part in fact.parts if "=" in part.marks}
-    for at, word in enumerate(argv[1:], 1):
-        magic = word.text.partition(")")[0]
-        if name == "git" and magic.startswith(":(") and "exclude" not in magic:
-            yield Unknown(reason=f"{word.text[:80]} may name what a rule is about")
-        # A pattern that matches no file reaches the program as it is.
-        if not _WILD.search(word.text) or (word.pattern and name != "git"):
-            continue
-        option = _LOOKS_FOR.match(word.text)
-        pattern = _MAGIC.sub("", word.text[option.end() :] if option else word.text)
-        uses: list[tuple[Stars, str]] = [("search", f"**/{pattern}"), ("files", pattern)]
-        is_path = name == "git" and at not in texts and not word.text.startswith("-")
-        for stars, text in uses if is_path else uses[: bool(option)]:
-            use = place.use("read", text, tilde=False, guard=True, stars=stars)
+        yield Unknown(reason=f"{argv[0]} reads files that are named elsewhere")
+    for word in argv[1:]:
+        if name == "git" and (_WILD.search(word) or word.startswith(":")):
+            yield Unknown(reason=f"{word[:80]} may name what a rule is about")
+        elif option := _LOOKS_FOR.match(word):
+            pattern = f"**/{word[option.end() :]}"
+            use = place.use("read", pattern, guard=True, searches=True)
             if isinstance(use, PathUse):
                 yield use
 
@@ -407,10 +437,10 @@ def find_hosts(text: str) -> Iterator[HostUse]:
         yield HostUse(url=url, host=Host.of(url), guard=True)
 
 
-def find_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ...]:
+def find_files(word: str, place: Place | None, call: Call) -> tuple[PathUse, ...]:
     """Find the files that a word may name, either as a whole or after an option.
 
-    Unknown parts count as empty. Each word of a call is looked at only once.
+    Each word of a call is looked at only once.
     """
     key = (word, place)
     if key not in call.operand_files:
@@ -418,11 +448,10 @@ def find_files(word: Word, place: Place | None, call: Call) -> tuple[PathUse, ..
     return call.operand_files[key]
 
 
-def _list_uses(word: Word, place: Place) -> Iterator[PathUse]:
-    for name in dict.fromkeys(_split_names(word.shape.replace(UNKNOWN, ""))):
-        if name and (word.pattern or len(name) <= MAX_LENGTH):
-            stars: Stars = "files" if word.pattern else "none"
-            use = place.use("read", name, tilde=not word.quoted, guard=True, stars=stars)
+def _list_uses(word: str, place: Place) -> Iterator[PathUse]:
+    for name in dict.fromkeys(_split_names(word)):
+        if name and len(name) <= MAX_LENGTH:
+            use = place.use("read", name, guard=True)
             if isinstance(use, PathUse):
                 yield use
 
@@ -483,19 +512,7 @@ def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
 def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may name what it writes, not at the command it runs."""
     for at, word in enumerate(fact.argv[1 : fact.inner], 1):
-        parts = map(Word, extract_words(word.text)) if fact.loose else ()  # which it may run
+        parts = extract_words(word) if fact.loose else ()  # which it may run
         uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
-        if names := (
-            *(name for use in uses for name in _list_protected(use, call)),
-            *_match_protected(word),
-        ):
+        if names := tuple(name for use in uses for name in _list_protected(use, call)):
             yield at, names
-
-
-def _match_protected(word: Word) -> Iterator[Segments]:
-    """Find the protected names that a partly unknown hidden name may stand for, as `.g*` does."""
-    if not word.static:
-        names = segments(word.shape.replace(UNKNOWN, "*").casefold())
-        hidden = [name for name in names if name.startswith(".")]
-        known = PROTECTED_FOLDERS | PROTECTED_FILES
-        yield from ((name,) for each in hidden for name in known if fnmatchcase(name, each))

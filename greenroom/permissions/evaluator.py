@@ -12,22 +12,22 @@ Each fact is judged on its own. The rules are tried in the order of their scopes
 (`greenroom.permissions.scopes`), and **the first rule that is about the fact decides**. Whether a
 rule is about a fact depends on its decision:
 
-- An allowance is about a fact only if it names exactly that: every word is known, a path matches
-  both as written and with links followed, and no word makes the program do more than its name says.
-- A denial or a question is about a fact in any spelling that may mean the same. If that depends on
-  something unknown, the match is MAYBE, and the fact is asked about: it is *in doubt*.
+- An allowance is about a fact only if it names exactly that: a path matches both as written and
+  with links followed, and no word makes the program do more than its name says.
+- A denial or a question is about a fact in any spelling that may mean the same. If it is unclear
+  whether it means that, the match is MAYBE, and the fact is asked about: it is *in doubt*.
 
 The rulings are then combined: one denial denies the call; otherwise, one question asks; otherwise,
 the call is allowed.
 
-Nothing unknown is ever allowed: no allowance covers an `Unknown`; a call without facts still has
-the fact that the tool was called; an empty list of rulings is a question; and what is added later
-(operands, guards) can only make the decision stricter. If any rule denies something, a command
-whose words may run other programs may hide just that, so not even an allowance of the whole tool
-covers it.
+Nothing unknown is ever allowed, with one exception: a text that is not plain is covered by a rule
+for the whole tool, as long as nothing is denied, since the text may hide just that. The same goes
+for a command whose words may run other programs. A call without facts still has the fact that the
+tool was called; an empty list of rulings is a question; and what is added later (operands, guards)
+can only make the decision stricter.
 
 Two kinds of facts can only make a decision stricter. A **guard** is what a wrapper such as `sudo`
-runs, or what a part would run that is asked about anyway: denials and questions apply to it, but
+runs, or what a part seems to run that is asked about anyway: denials and questions apply to it, but
 something else has to allow it. An **operand** is a file or a host that a word of a command may
 name; operands are looked for only if some rule denies or asks about files or hosts.
 """
@@ -53,16 +53,7 @@ from greenroom.permissions.call import Call, Fact, HostUse, find_operands, find_
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_flag, program_name
-from greenroom.shell import (
-    RUNNERS,
-    Change,
-    Command,
-    PathUse,
-    Unknown,
-    Word,
-    extract_words,
-    read_pattern,
-)
+from greenroom.shell import RUNNERS, Change, Command, PathUse, Unknown, extract_words
 
 _logger = logging.getLogger("greenroom.permissions")
 
@@ -88,6 +79,7 @@ class Ruling:
         why: the reason in words; empty if no rule is about the fact.
         rule: the rule that decided, or None.
         doubt: whether it is unclear if a rule denies the fact.
+        reads: whether it is allowed because it only reads.
         call: the call that the fact is part of, for the reason if no rule is about it.
     """
 
@@ -96,6 +88,7 @@ class Ruling:
     why: str = ""
     rule: PermissionRule | None = None
     doubt: bool = False
+    reads: bool = False
     call: Call | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -114,52 +107,6 @@ class Ruling:
         """The ruling in words, as prompts show it."""
         rule, source = (self.rule.id, self.rule.source) if self.rule else ("", "")
         return PermissionPart(str(self.fact), self.decision, self.reason, rule, source)
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The decision about a call; `explain` adds what a person needs to know to answer.
-
-    Attributes:
-        call: what was judged.
-        decision: allow, deny or ask.
-        rulings: what the rules and the mode say about each part.
-    """
-
-    call: Call
-    decision: RuleDecision
-    rulings: tuple[Ruling, ...] = field(repr=False)
-
-    @property
-    def digest(self) -> str:
-        """A SHA-256 that identifies the call, without the files that its commands name."""
-        return self.call.digest
-
-    @property
-    def _chief(self) -> Ruling:
-        return next(each for each in self.rulings if each.decision is self.decision)
-
-    @property
-    def reason(self) -> str:
-        """The reason, in words for people and models."""
-        chief = self._chief
-        is_named = len(self.rulings) == 1 or str(chief.fact) in chief.reason
-        return chief.reason if is_named else f"{chief.fact}: {chief.reason}"
-
-    @property
-    def rule(self) -> PermissionRule | None:
-        """The rule that decided, or None."""
-        return self._chief.rule
-
-    @property
-    def parts(self) -> tuple[PermissionPart, ...]:
-        """The ruling on each part of the call."""
-        return tuple(ruling.part for ruling in self.rulings)
-
-    @property
-    def message(self) -> str:
-        """What the model reads if the call is denied."""
-        return self._chief.message
 
 
 _NOTHING = Ruling(Unknown(reason="nothing"), RuleDecision.ASK, "there is nothing to judge")
@@ -191,6 +138,8 @@ def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Ruling | None:
     if not isinstance(fact, Command) and all(rule.decision is RuleDecision.ALLOW for rule in about):
         return None  # as for most operands; a command may still write something protected
     ruling = _apply_rules(fact, call, about, rules)
+    if isinstance(fact, Command) and fact.perhaps:
+        return ruling if ruling.why else replace(ruling, why="the text may run this")
     matters = ruling.rule is not None or (isinstance(fact, Command) and find_protected(fact, call))
     return ruling if matters and ruling.decision is not RuleDecision.ALLOW else None
 
@@ -201,12 +150,12 @@ def _apply_rules(
     """Apply the rules in their order; rules that only tighten do not end the search."""
     if isinstance(fact, Unknown) and fact.too_large:
         return Ruling(fact, RuleDecision.DENY, fact.reason)
-    # A text that can't be read, or that a program runs, may hide whatever a rule denies.
-    is_opaque = isinstance(fact, Unknown) or (isinstance(fact, Command) and _runs_more(fact))
-    may_hide = is_opaque and not all(map(_is_over, rules.denials))
+    may_hide = _may_hide(fact, rules)
+    is_input = isinstance(fact, Command) and fact.takes_input
     rulings: list[Ruling] = []
     for rule in about:
-        if may_hide and rule.decision is RuleDecision.ALLOW and rule.matcher.about_calls:
+        covers_all = rule.matcher.about_calls or is_input
+        if may_hide and rule.decision is RuleDecision.ALLOW and covers_all:
             continue
         decision = None if _is_over(rule) else _decide(rule, fact, call)
         if decision is None:
@@ -226,12 +175,32 @@ def _is_over(rule: PermissionRule) -> bool:
     return rule.expires is not None and rule.is_expired  # few rules have an expiry to look at
 
 
+def _may_hide(fact: Fact, rules: RuleIndex) -> bool:
+    """Return whether a fact may hide what a rule denies.
+
+    A text that can't be read, or that a program runs, may be anything. Words that a program takes
+    from its input may name files, or options of that program.
+    """
+    denials = [rule for rule in rules.denials if not _is_over(rule)]
+    if isinstance(fact, Unknown):
+        return bool(denials)
+    if not isinstance(fact, Command):
+        return False
+    if _runs_more(fact):
+        return bool(denials)
+    name = program_name(fact.argv[0])
+    return fact.takes_input and any(
+        each.matcher.path
+        or each.matcher.regex
+        or name in (program_name(words[0]) for words in each.matcher.commands)
+        for each in denials
+    )
+
+
 def _runs_more(fact: Command) -> bool:
     """Return whether a word lets the program run something else, rather than just write a file."""
     words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
-    return fact.argv[0].text not in (".", "source") and any(
-        not word.unknown and not _ONLY_WRITES.fullmatch(word.text) for word in words
-    )
+    return not all(map(_ONLY_WRITES.fullmatch, words))
 
 
 def _decide(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
@@ -260,9 +229,9 @@ def _explain(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
 
 def _advise(fact: Fact) -> str:
     """Add advice for the model if a rule is about a pattern rather than a file."""
-    if not (isinstance(fact, PathUse) and fact.stars in ("files", "search")):
+    if not (isinstance(fact, PathUse) and fact.searches):
         return ""
-    text = fact.text.removeprefix("**/") if fact.stars == "search" else fact.text
+    text = fact.text.removeprefix("**/")
     return f" ({visible(text)} may stand for it: name the files that are meant)"
 
 
@@ -270,10 +239,12 @@ def _explain_open(fact: Fact, call: Call | None) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
     for at, names in find_protected(fact, call).items() if call else ():
-        name = fact.argv[at].text if isinstance(fact, Command) else "/".join(names[0])
+        name = fact.argv[at] if isinstance(fact, Command) else "/".join(names[0])
         return f"{name} is protected: it makes programs run or rules change, and no rule names it"
     if isinstance(fact, Command) and fact.risks:
         return f"no rule allows this: {fact.risks[0][1]}"
+    if isinstance(fact, Command) and fact.file is None:
+        return f"no rule names these words, and there is no {fact.argv[0]} yet"
     return "no rule is about this"
 
 
@@ -311,7 +282,7 @@ def _warn_once(text: str) -> None:
 def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     """Return whether an allowance covers all of a fact; it has to name what is protected."""
     if isinstance(fact, Unknown):
-        return False
+        return bool(fact.text and matcher.tool and matcher.about_calls)
     if matcher.about_calls:
         return not find_protected(fact, call)
     if isinstance(fact, Command):
@@ -326,12 +297,18 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
 
 
 def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
-    reach = _count_named_words(matcher, fact)
-    careful = [*(at for at, _ in fact.risks), *(find_protected(fact, call) if reach else ())]
-    if reach and all(at < reach for at in careful):
-        return True
-    outer = fact.outer
-    return outer is not None and _count_named_words(matcher, outer) > fact.start
+    named = 0 if fact.takes_input else _count_named_words(matcher, fact)
+    outer, start = fact.outer, fact.start
+    while outer is not None:  # a rule about a wrapper may name words of what it runs as well
+        named = max(named, _count_named_words(matcher, outer) - start)
+        start += outer.start
+        outer = outer.outer
+    if named <= 0:
+        return False
+    careful = [*(at for at, _ in fact.risks), *find_protected(fact, call)]
+    if fact.file is None:  # what will run under this name is not known
+        careful.append(len(fact.argv) - 1)
+    return all(at < named for at in careful)
 
 
 def _count_named_words(matcher: RuleMatcher, fact: Command) -> int:
@@ -347,7 +324,8 @@ def _count_named_words(matcher: RuleMatcher, fact: Command) -> int:
         reaches.append(len(fact.argv) if same else 0)
     if matcher.expressions and all(reaches):
         # An expression says nothing about single words, so it names the program alone.
-        is_match = fact.is_plain and any(each.fullmatch(fact.text) for each in matcher.expressions)
+        is_clear = not any(char.isspace() for char in fact.argv[0])
+        is_match = is_clear and any(each.fullmatch(fact.text) for each in matcher.expressions)
         reaches.append(int(is_match))
     return max(reaches, default=0) if all(reaches) else 0
 
@@ -375,6 +353,8 @@ def touches(matcher: RuleMatcher, fact: Fact, call: Call) -> Match:
         return _touches_command(matcher, fact, call)
     if isinstance(fact, PathUse) and matcher.paths:
         return _touches_path(matcher, fact, call)
+    if isinstance(fact, Unknown) and fact.text:
+        return Match(_may_be_in(matcher, fact.text))
     if isinstance(fact, HostUse) and any(each.touches(fact.host) for each in matcher.hosts):
         return Match.YES
     return Match.NO
@@ -400,93 +380,83 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
     return min(found)
 
 
+def _may_be_in(matcher: RuleMatcher, text: str) -> bool:
+    """Return whether a text that is not plain may run a command that a matcher is about."""
+    words = extract_words(text)
+    named = any(occurs_in(words, each) for each in matcher.commands)
+    return named or any(each.search(text) is not False for each in matcher.expressions)
+
+
 def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
     """Return whether a command begins with a prefix, or may run one that does."""
-    found = resembles(fact.argv, prefix)
-    if found or not (fact.loose and occurs_in(extract_words(fact.text), prefix)):
-        return found
-    return Match.YES if program_name(fact.argv[0].text) in RUNNERS else Match.MAYBE
+    if resembles(fact.argv, prefix):
+        return Match.YES
+    if not occurs_in(fact.possible_words, prefix):
+        return Match.NO
+    own = program_name(fact.argv[0]) in RUNNERS and occurs_in(extract_words(fact.text), prefix)
+    return Match.YES if own else Match.MAYBE
 
 
 def _match_exactly(fact: Command, wanted: tuple[str, ...]) -> Match:
-    if len(wanted) == len(fact.argv):
-        return resembles(fact.argv, wanted)
-    return Match(any(word.split for word in fact.argv) and resembles(fact.argv, wanted[:1]) > 0)
+    is_same = len(wanted) == len(fact.argv) and resembles(fact.argv, wanted)
+    may_be = fact.takes_input and resembles(fact.argv, wanted[:1])
+    return Match.YES if is_same else Match(may_be)
 
 
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
-    for path, anchors in product({*fact.lexical, *fact.real}, dict.fromkeys(call.anchors)):
-        if any(pattern.touches(path, anchors) for pattern in matcher.paths):
+    anchors = dict.fromkeys(call.anchors)
+    for path, anchor in product({*fact.lexical, *fact.real}, anchors):
+        if any(pattern.touches(path, anchor) for pattern in matcher.paths):
             return Match.YES
-    for path, anchors in product(fact.patterns, dict.fromkeys(call.anchors)):
-        if fact.stars == "search":  # it may find anything; to list what there is takes too long
-            if any(pattern.may_be_found_by(path, anchors) for pattern in matcher.paths):
-                return Match.YES
-        elif any(pattern.overlaps(path, anchors) for pattern in matcher.paths):
-            return Match.MAYBE
-    return Match.NO
+    # A search may find anything; to list what there is takes too long.
+    looked_for = product(fact.lexical if fact.searches else (), anchors, matcher.paths)
+    found = any(pattern.may_be_found_by(path, anchor) for path, anchor, pattern in looked_for)
+    return Match.YES if found else Match.NO
 
 
-def begins_with(argv: Sequence[Word], prefix: Sequence[str]) -> bool:
-    """Return whether the first words are known and are exactly these."""
-    if len(argv) < len(prefix):
-        return False
-    for word, wanted in zip(argv, prefix, strict=False):
-        if word.text != wanted or not word.static:
-            return False
-    return True
+def begins_with(argv: Sequence[str], prefix: Sequence[str]) -> bool:
+    """Return whether the first words are exactly these."""
+    return tuple(argv[: len(prefix)]) == tuple(prefix)
 
 
-def resembles(argv: Sequence[Word], prefix: Sequence[str]) -> Match:
+def resembles(argv: Sequence[str], prefix: Sequence[str]) -> bool:
     """Return whether a command begins with a prefix, in any spelling.
 
     The program may be named by its path or in another case; options may come before, between or
-    after the words, apart or together, short or long. MAYBE means that it depends on words that
-    are only known at run time.
+    after the words, apart or together, short or long.
     """
-    if not argv or not argv[0].static or program_name(argv[0].text) != program_name(prefix[0]):
-        return Match.NO
+    if not argv or program_name(argv[0]) != program_name(prefix[0]):
+        return False
     rest = argv[1:]
     flags = [each for each in prefix[1:] if is_flag(each)]
     words = [each for each in prefix[1:] if not is_flag(each)]
-    if _has_words(rest, words, surely=True):
-        return _has_flags(rest, flags)
-    return min(Match(_has_words(rest, words, surely=False)), _has_flags(rest, flags))
+    return _has_words(rest, words) and _has_flags(rest, flags)
 
 
-def _has_words(argv: Sequence[Word], words: Sequence[str], *, surely: bool) -> bool:
+def _has_words(argv: Sequence[str], words: Sequence[str]) -> bool:
     """Look for the words in order, skipping options and one value of each."""
     places = {0}
     for wanted in words:
-        places = {at + 1 for at in _list_places(argv, places) if _is_word(argv[at], wanted, surely)}
+        places = {at + 1 for at in _list_places(argv, places) if argv[at] == wanted}
     return bool(places)
 
 
-def _list_places(argv: Sequence[Word], places: set[int]) -> Iterator[int]:
+def _list_places(argv: Sequence[str], places: set[int]) -> Iterator[int]:
     reached = set(places)
     for at in range(min(places, default=len(argv)), len(argv)):
         if at in reached:
             yield at
             word = argv[at]
-            if word.text.startswith(("-", "+")) or word.dynamic:
+            if word.startswith(("-", "+")):
                 reached.add(at + 1)
-                if "=" not in word.text and is_flag(word.text):
+                if "=" not in word and is_flag(word):
                     reached.add(at + 2)
 
 
-def _is_word(word: Word, wanted: str, surely: bool) -> bool:
-    if word.static or surely:
-        return word.static and word.text == wanted
-    return word.dynamic or read_pattern(word.text).fits(wanted)
-
-
-def _has_flags(argv: Sequence[Word], flags: Sequence[str]) -> Match:
-    ends = next((at for at, word in enumerate(argv) if word.text == "--"), len(argv))
-    given = argv[:ends]
+def _has_flags(argv: Sequence[str], flags: Sequence[str]) -> bool:
+    ends = next((at for at, word in enumerate(argv) if word == "--"), len(argv))
     wanted = [option for flag in flags for option in _single_flags(flag)]
-    if all(any(turns_on(word.text, option) for word in given) for option in wanted):
-        return Match.YES
-    return Match(any(word.dynamic or (word.pattern and word.text[0] in "-*?[") for word in given))
+    return all(any(turns_on(word, option) for word in argv[:ends]) for option in wanted)
 
 
 def _single_flags(flag: str) -> list[str]:
@@ -524,5 +494,4 @@ def occurs_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
     places = [at for at, word in enumerate(words) if program_name(word) == program]
     if len(places) > MAX_PLACES:
         return True
-    argv = [Word(word) for word in words] if places else []
-    return any(resembles(argv[at:], prefix) for at in places)
+    return any(resembles(words[at:], prefix) for at in places)

@@ -23,7 +23,7 @@ from greenroom.core import (
 )
 from greenroom.fs import read_beginning
 from greenroom.permissions.call import Call, HostUse, find_files, find_hosts
-from greenroom.permissions.evaluator import Judgement
+from greenroom.permissions.judgement import Judgement
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.shell import Change, Command, PathUse, basename
@@ -38,6 +38,7 @@ _MOST_LISTED = 20  # effects of each kind; the parts of the call list them all
 _MOST_TEXT = 300  # characters of one effect
 _MOST_NAMES = 256  # files that the words of one command name
 _NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
+_WRITE_OUT = "The command is not plain: write its words out, or use two calls."
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
 
 
@@ -55,12 +56,18 @@ class Explanation:
             is asked, it also covers the files that commands name and the programs that they run.
             If it differs when the call runs, what runs is not what was approved.
         call: what was judged.
-        remembers: the rules that an "always" would add, each for one part of the call. A part
-            without a narrow enough rule is asked about again. Empty if no part has one.
+        remembers: the rules that an "always" would add, each for one part of the call; of a
+            command they name all words. A part without a narrow enough rule is asked about again.
+            Empty if no part has one.
+        prefixes: the same, but with the first words of commands where these say what is done, as
+            in `npm run build`; a person has to choose them. Empty if no part has such a rule.
         unremembered: why `remembers` is empty, if not for want of a narrow rule.
         forbids: the rule that a "never" would add; empty if it is unclear which part was meant.
         message: what the model reads if the call is denied.
         effects: if a person is asked, what the call would do outside of the workspace.
+        runs_as: what a plain command was read as, which runs in its place where rules allow it;
+            empty for other calls, and for a text that is not plain.
+        advice: what the model can do about a call that is asked about; empty for most.
     """
 
     decision: RuleDecision
@@ -70,10 +77,13 @@ class Explanation:
     digest: str
     call: Call = field(repr=False, compare=False)
     remembers: tuple[PermissionRule, ...] = ()
+    prefixes: tuple[PermissionRule, ...] = ()
     forbids: tuple[PermissionRule, ...] = ()
     unremembered: str = ""
     message: str = ""
     effects: PermissionEffects = field(default_factory=PermissionEffects)
+    runs_as: str = ""
+    advice: str = ""
 
     @property
     def runs_commands(self) -> bool:
@@ -93,7 +103,7 @@ class Explanation:
         if not excess:
             return replace(self, digest=digest)
         why = f"it names {excess}, too much to tell whether they stay as they are"
-        return replace(self, digest=digest, remembers=(), unremembered=why)
+        return replace(self, digest=digest, remembers=(), prefixes=(), unremembered=why)
 
 
 def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
@@ -113,14 +123,18 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
         digest=judgement.digest,
         message=judgement.message,
         call=call,
+        runs_as=judgement.runs_as,
     )
     if judgement.decision is not RuleDecision.ASK:
         return found
+    offers = suggest(call, rulings)
     found = replace(
         found,
-        remembers=suggest(call, rulings),
+        remembers=offers.exact,
+        prefixes=offers.prefixes,
         forbids=forbid(call, rulings),
         effects=_find_consequences(call),
+        advice=_WRITE_OUT if call.runs_commands and call.script is None else "",
     )
     return found.with_files() if files else found
 
@@ -171,7 +185,7 @@ def _find_outermost(commands: Sequence[Command]) -> Iterator[Command]:
 def _list_paths(call: Call) -> Iterator[str]:
     """List every path at which a command may read, write or run something."""
     commands = [fact for fact in call.facts if isinstance(fact, Command)]
-    programs = ((each.argv[0].text, each.place or call.place) for each in commands)
+    programs = ((each.argv[0], each.place or call.place) for each in commands)
     for name, place in dict.fromkeys(programs):
         folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
         # A name with a slash is looked up like any other file.
@@ -200,7 +214,7 @@ def _find_consequences(call: Call) -> PermissionEffects:
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
     changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
-    privileged = (each.text for each in commands if basename(each.argv[0].text) in _PRIVILEGED)
+    privileged = (each.text for each in commands if basename(each.argv[0]) in _PRIVILEGED)
     return PermissionEffects(
         reads=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "read"),
         writes=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "write"),

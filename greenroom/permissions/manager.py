@@ -1,7 +1,8 @@
 """The permission manager: it holds rules, and decides by them."""
 
+import logging
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
@@ -10,18 +11,18 @@ from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
 from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import STRICTNESS, Judgement, combine, evaluate
+from greenroom.permissions.evaluator import STRICTNESS, Ruling, evaluate
 from greenroom.permissions.explanation import Explanation, explain
+from greenroom.permissions.grants import ANSWER, GrantKeeper, encode_grants, read_grants
+from greenroom.permissions.judgement import Judgement, judge_failure
 from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
+from greenroom.permissions.read_screen import Layer, screen_files
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
-from greenroom.permissions.scopes import Audience, choose_rules, sort_key
-from greenroom.permissions.suggestions import (
-    ANSWER,
-    GrantKeeper,
-    encode_grants,
-    read_grants,
-)
+from greenroom.permissions.scopes import Audience, RuleIndex, choose_rules, sort_key
+from greenroom.shell import GitAnswer
+
+_logger = logging.getLogger("greenroom.permissions")
 
 MAX_INDEXES = 256  # rule indexes that one manager keeps, for different tools and agents
 _EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
@@ -212,6 +213,7 @@ class PermissionManager:
         context: AgentContext,
         *,
         sandbox: SandboxReport | None = None,
+        git: Mapping[str, GitAnswer] | None = None,
     ) -> RuleDecision:
         """Decide on a call: allow, deny or ask.
 
@@ -221,8 +223,10 @@ class PermissionManager:
             input: what the model sent, decoded.
             context: the agent that calls, and its workspace.
             sandbox: the report on what holds this very call, from `RegisteredTool.examine_sandbox`.
+            git: what git said of the repositories around folders; without it, no git command is
+                known to only read.
         """
-        return self.judge(tool, input, context, sandbox=sandbox).decision
+        return self.judge(tool, input, context, sandbox=sandbox, git=git).decision
 
     def judge(
         self,
@@ -231,6 +235,7 @@ class PermissionManager:
         context: AgentContext,
         *,
         sandbox: SandboxReport | None = None,
+        git: Mapping[str, GitAnswer] | None = None,
     ) -> Judgement:
         """Decide on a call as `check` does, and return the reason and a digest with the decision.
 
@@ -239,8 +244,16 @@ class PermissionManager:
             input: as for `check`.
             context: as for `check`.
             sandbox: as for `check`.
+            git: as for `check`. `Judgement.unasked` names the folders that it lacks: ask there by
+                `GitAnswers.ask`, and judge the call again.
         """
-        return self._judge(read_call(tool, input, context, sandbox), Audience.of(context))
+        try:
+            call = read_call(tool, input, context, sandbox, git)
+            return self._judge(call, Audience.of(context))
+        except Exception as error:  # an error of ours must not end the turn, nor allow anything
+            name = tool if isinstance(tool, str) else tool.name
+            _logger.exception("a call of %s could not be judged", name)
+            return judge_failure(name, input, context, error)
 
     def explain(
         self,
@@ -249,6 +262,7 @@ class PermissionManager:
         context: AgentContext,
         *,
         sandbox: SandboxReport | None = None,
+        git: Mapping[str, GitAnswer] | None = None,
         files: bool = True,
     ) -> Explanation:
         """Decide on a call as `check` does, and explain the decision.
@@ -258,10 +272,48 @@ class PermissionManager:
             input: as for `check`.
             context: as for `check`.
             sandbox: as for `check`.
+            git: as for `check`.
             files: whether to read the files of commands that are asked about, for the digest,
                 which may take a while. If not, `Explanation.with_files` can do so later.
         """
-        return explain(self.judge(tool, input, context, sandbox=sandbox), files=files)
+        return explain(self.judge(tool, input, context, sandbox=sandbox, git=git), files=files)
+
+    def screen_reads(
+        self,
+        tool: AnyTool,
+        input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+        context: AgentContext,
+        folder: str,
+    ) -> Callable[[str], str] | None:
+        """Say which of the files that an allowed call finds below a folder it may not read.
+
+        Each file is judged as a call of this tool that reads just that file. `run_tools` hands this
+        to the tool as `AgentContext.screen_reads`. It looks at the disk, for where links lead.
+
+        Args:
+            tool: as for `check`.
+            input: as for `check`; what was asked about this call has been answered.
+            context: as for `check`.
+            folder: where the call searches, absolute or relative to the working directory.
+
+        Returns:
+            A function of the path of a file from that folder, with `/` and without links. It
+            returns what a rule does about the file: "denies", "asks about", or "" if it may be
+            read. None if that holds for every file.
+
+        Raises:
+            ValueError: the folder is not usable as a path.
+
+        Example:
+            >>> rules = [PermissionRule.allow_tool("Grep"), PermissionRule.deny_path("secrets/**")]
+            >>> context = AgentContext(session_id="s-1", agent_type="coder")
+            >>> call = ("Grep", {"pattern": "key"}, context)
+            >>> screen = PermissionManager(rules).screen_reads(*call, ".")
+            >>> screen("secrets/key.pem"), screen("src/key.py")
+            ('denies', '')
+        """
+        call = read_call(tool, input, context)
+        return screen_files(call, self._list_layers(call, Audience.of(context)), context, folder)
 
     def child(
         self,
@@ -324,6 +376,8 @@ class PermissionManager:
         decision: RuleDecision,
         lifetime: Remember,
         context: AgentContext,
+        *,
+        prefix: bool = False,
     ) -> tuple[PermissionRule, ...]:
         """Turn an answer into the rules that the explanation proposed, in the user scope.
 
@@ -336,11 +390,14 @@ class PermissionManager:
             lifetime: "session" lasts as long as the session, which stores the rules if it is
                 bound; "project" and "always" last longer.
             context: the agent that wanted to make the call.
+            prefix: of an allowance, whether to add `explanation.prefixes`, if it has any, in place
+                of `explanation.remembers`.
 
         Returns:
             The rules; empty if none is narrow enough.
         """
-        rules = explanation.remembers if decision is RuleDecision.ALLOW else explanation.forbids
+        allowed = (prefix and explanation.prefixes) or explanation.remembers
+        rules = allowed if decision is RuleDecision.ALLOW else explanation.forbids
         session, root = None, context.workspace.root
         if lifetime == "session":
             session = self._find_session(context.session_id)
@@ -397,16 +454,8 @@ class PermissionManager:
         if self._own is not None:
             found.append(self._own._judge(call, audience))
         elif self._rules or self._parent is None:
-            rules = self._index(call.tool, call.category, audience)
-            rulings = apply_mode(
-                evaluate(call, rules),
-                call,
-                self.mode,
-                sandboxed=self.sandboxed,
-                read_only=self.read_only,
-                careful=rules.care.paths,
-            )
-            found.append(Judgement(call, combine(rulings), rulings))
+            rulings = self._apply(call, self._index(call.tool, call.category, audience))
+            found.append(Judgement.of(call, rulings))
         if self._parent is not None:
             spawner = self._spawner
             below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
@@ -414,6 +463,35 @@ class PermissionManager:
             if not (call.tool in self._consents and _is_unruled(above)):
                 found.append(above)
         return max(found, key=lambda each: STRICTNESS[each.decision])
+
+    def _apply(self, call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
+        """Apply rules, then the mode."""
+        return apply_mode(
+            evaluate(call, rules),
+            call,
+            self.mode,
+            sandboxed=self.sandboxed,
+            read_only=self.read_only,
+            careful=rules.care.paths,
+        )
+
+    def _list_layers(self, call: Call, audience: Audience) -> Iterator[Layer]:
+        """List all rules that `_judge` applies, as it does."""
+        yield from self._list_layers_by_rules(call, audience)
+        if self._parent is not None and self._spawner is not None:
+            above = self._parent._list_layers(call, self._spawner)
+            yield from (layer._replace(only_denials=True) for layer in above)
+
+    def _list_layers_by_rules(self, call: Call, audience: Audience) -> Iterator[Layer]:
+        """List all rules that `_judge_by_rules` applies, as it does."""
+        if self._own is not None:
+            yield from self._own._list_layers(call, audience)
+        elif self._rules or self._parent is None:
+            yield Layer(self._index(call.tool, call.category, audience), self._apply)
+        if self._parent is not None:
+            spawner = self._spawner
+            below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
+            yield from self._parent._list_layers_by_rules(call, below)
 
 
 def _is_unruled(found: Judgement) -> bool:

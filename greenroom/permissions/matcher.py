@@ -14,16 +14,18 @@ People write and read matchers in a short form:
 A matcher that does not fit this form is written as a JSON object, as in a rule file.
 """
 
+import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
-from greenroom.shell import SimpleCommand, is_display_setting, parse
+from greenroom.shell import NotPlainError, Pipeline, SimpleCommand, is_display_setting, read
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition in Python, called with the tool's name and the call's input."""
@@ -51,16 +53,16 @@ def split_words(text: str) -> tuple[str, ...]:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
-    # A word is added, since nothing may follow or surround the words: `ls &`, `(ls)`, `ls # x`.
-    match parse(f"{text.strip()} {_LAST}").findings:
-        case (SimpleCommand((first, *_, last) as words, settings, ()),) if (
-            last.text == _LAST
-            and text.split(maxsplit=1)[0] not in ("!", "time")
-            and all(word.static for word in words)
-            and all(each.setting for each in settings)
-            and not _SETTING.match(first.text)
-        ):
-            return (*(each.setting for each in settings), *(word.text for word in words[:-1]))
+    with suppress(NotPlainError):
+        # A word is added, since nothing may follow or surround the words: `ls; `, `ls # x`.
+        match read(f"{text.strip()} {_LAST}", home=os.path.expanduser("~")):
+            case (
+                Pipeline("", (SimpleCommand((first, *_, last) as words, settings, ()),), False, ""),
+            ):
+                if last == _LAST and not _SETTING.match(first):
+                    return (*(f"{name}={value}" for name, value in settings), *words[:-1])
+            case _:
+                pass
     raise RuleFileError(
         f"not a plain command: {text!r}",
         hint="write its words alone, without operators or variables, such as: git status",
@@ -193,6 +195,11 @@ class RuleMatcher:
     def exact(self) -> tuple[str, ...]:
         """All words of a command, without the settings before them."""
         return split_settings(self.argv_exact)[1]
+
+    @cached_property
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """The prefixes, and the exact words as one of them."""
+        return (*self.prefixes, *filter(None, [self.exact]))
 
     @cached_property
     def settings(self) -> frozenset[str]:

@@ -20,7 +20,6 @@ from urllib.parse import unquote
 
 from greenroom.core import RuleFileError
 from greenroom.shell import (
-    Fits,
     NamePattern,
     expand_braces,
     fold,
@@ -117,17 +116,20 @@ class PathPattern:
         start = self._find_generous_start(anchors)
         return _match_from(folded, segments(fold_path(path)), start, folder=True)
 
-    def overlaps(self, path: str, anchors: Anchors) -> bool:
-        """Return whether an absolute shell pattern may name a path that this pattern touches."""
-        return self._meets(path, anchors, _meet)
-
     def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
         """Return whether a program that searches for a pattern is looking for such a path.
 
         It is if the pattern spells out at least half of a name: `.e*` looks for `.env`, while
         `*.py` does not look for `secrets.py`, though it may find it.
         """
-        return self._meets(path, anchors, _seek)
+        start, names = self._find_generous_start(anchors), segments(fold_path(path))
+        begins = [read_pattern(name).fits(each) for each, name in zip(start, names, strict=False)]
+        return begins.count(True) == len(start) and any(
+            match_names(
+                read_names(_fold_names(each)), names[len(start) :], _seek, folder=True, deep="**"
+            )
+            for each in self.alternatives
+        )
 
     def names(self, wanted: Segments) -> bool:
         """Return whether the pattern spells out these case-folded names, one after the other."""
@@ -144,16 +146,6 @@ class PathPattern:
         The text is looked for in the case-folded path with `END` appended.
         """
         return tuple(_choose_mark(_fold_names(each)) for each in self.alternatives)
-
-    def _meets(self, path: str, anchors: Anchors, fits: Fits) -> bool:
-        start, names = self._find_generous_start(anchors), segments(fold_path(path))
-        begins = [read_pattern(name).fits(each) for each, name in zip(start, names, strict=False)]
-        return begins.count(True) == len(start) and any(
-            match_names(
-                read_names(_fold_names(each)), names[len(start) :], fits, folder=True, deep="**"
-            )
-            for each in self.alternatives
-        )
 
     def _find_generous_start(self, anchors: Anchors) -> Segments:
         return () if self.text.startswith("**") else self._find_start(anchors.folded)
@@ -173,12 +165,6 @@ def _match_from(
         match_names(read_names(each), rest, NamePattern.fits, folder=folder)
         for each in alternatives
     )
-
-
-def _meet(wanted: NamePattern, name: str) -> bool:
-    """Return whether a name may match both; the shell's stars don't match a leading dot."""
-    hidden = wanted.head.startswith(".") and name[:1] in ("*", "?", "[")
-    return not hidden and wanted.meets(read_pattern(name))
 
 
 def _seek(wanted: NamePattern, name: str) -> bool:

@@ -21,7 +21,15 @@ from greenroom.permissions.call import Care, Fact, HostUse
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.patterns import END
 from greenroom.permissions.rule import PermissionRule, RuleScope
-from greenroom.shell import Change, Command, PathUse, basename, extract_words, fold_path
+from greenroom.shell import (
+    Change,
+    Command,
+    PathUse,
+    Unknown,
+    basename,
+    extract_words,
+    fold_path,
+)
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
 _SCOPES = tuple(RuleScope)
@@ -100,6 +108,11 @@ class RuleIndex:
             hosts=any(matcher.domain for matcher in careful),
         )
 
+    @property
+    def all(self) -> tuple[PermissionRule, ...]:
+        """All rules, in their order."""
+        return self._rules
+
     def _add(self, number: int, matcher: RuleMatcher) -> None:
         if matcher.about_calls:
             self._calls.add(number)
@@ -128,30 +141,33 @@ class RuleIndex:
             numbers |= self._find_by_path(fact)
         elif isinstance(fact, HostUse):
             numbers |= self._hosts
+        elif isinstance(fact, Unknown) and fact.text:
+            words = set(extract_words(fact.text))
+            numbers |= self._find_by_program(words, words)
         if isinstance(fact, PathUse | Change) and fact.command is not None:
             numbers |= self._find_by_outer(fact.command)
         return [self._rules[number] for number in sorted(numbers)]
 
     def _find_by_path(self, fact: PathUse) -> set[int]:
-        if fact.patterns:
+        if fact.searches:
             return self._paths
         text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
     def _find_by_command(self, fact: Command) -> set[int]:
-        words = {word.text for word in fact.argv}
-        if fact.loose:
-            words.update(extract_words(fact.text))
-        given = words if all(word.static for word in fact.argv) else None
+        words = set(fact.argv)
+        words.update(fact.possible_words)
         # An unknown program may run any of its words.
-        programs = words if fact.loose else {fact.argv[0].text}
-        numbers = self._find_by_program(programs, given) if fact.argv[0].static else self._commands
-        return numbers if fact.outer is None else numbers | self._find_by_outer(fact.outer)
+        numbers = self._find_by_program(words if fact.loose else {fact.argv[0]}, words)
+        outer = fact.outer
+        while outer is not None:
+            numbers |= self._find_by_outer(outer)
+            outer = outer.outer
+        return numbers
 
     def _find_by_outer(self, fact: Command) -> set[int]:
         """Find the rules about a program, whatever its words are."""
-        program = fact.argv[0]
-        return self._find_by_program({program.text}, None) if program.static else self._commands
+        return self._find_by_program({fact.argv[0]}, None)
 
     def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
         """Find the rules about programs that have any of these words; None stands for all words."""

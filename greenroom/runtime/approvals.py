@@ -60,6 +60,8 @@ class RequestFields(TypedDict, total=False):
     parts: tuple[PermissionPart, ...]
     reason: str
     remembers: tuple[str, ...]
+    prefixes: tuple[str, ...]
+    runs_as: str
     unremembered: str
     forbids: tuple[str, ...]
     digest: str

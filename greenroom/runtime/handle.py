@@ -223,6 +223,7 @@ class AgentHandle:
         message: str | None = None,
         input: dict[str, object] | None = None,  # noqa: A002 (the field's word for it)
         by: str = "user",
+        prefix: bool = False,
     ) -> bool:
         """Answer a permission request of this agent or of a descendant; the first answer wins.
 
@@ -233,6 +234,8 @@ class AgentHandle:
             message: for the model, such as why not.
             input: the call's input as the person edited it; it is judged again.
             by: who answers, for the record; not a word that stands for no person, such as "rules".
+            prefix: whether a remembered allow becomes the rules in the request's `prefixes`, if it
+                has any, in place of those in `remembers`.
 
         Returns:
             Whether the answer was accepted: False if the request is unknown or already decided.
@@ -246,7 +249,7 @@ class AgentHandle:
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
         if by in AUTOMATIC_DECIDERS:
             raise ValueError(f"by={by!r} means in the record that no person has decided")
-        answer = Answer(RuleDecision(decision), remember, message or "", by, input)
+        answer = Answer(RuleDecision(decision), remember, message or "", by, input, prefix)
         return self._actor.approvals.answer(request_id, answer)
 
     async def give_credential(self, name: str, value: str) -> None:

@@ -22,7 +22,14 @@ from greenroom.sandbox.confinement import (
     translate_setup_errors,
 )
 from greenroom.sandbox.policy import Sandbox, SandboxLimits
-from greenroom.sandbox.process import Cleanup, Exit, no_cleanup, our_python, run_contained
+from greenroom.sandbox.process import (
+    Cleanup,
+    Exit,
+    clean_environment,
+    no_cleanup,
+    our_python,
+    run_contained,
+)
 from greenroom.sandbox.report import (
     Mechanisms,
     check_required,
@@ -310,7 +317,8 @@ async def _run_probe(
         return await run_contained(
             [*held.prefix, *command, probe.__file__, questions],
             cwd=workspace.root,
-            environment={**os.environ, **held.environment},
+            # Another user's programs could read the whole one.
+            environment={**clean_environment(os.environ), **held.environment},
             on_output=output.append,
             timeout=_PROBE_SECONDS,
         )

@@ -1,20 +1,25 @@
 """What a shell command would do, found out before it runs.
 
-`parse` finds every simple command in a text. `list_effects` lists what these would do: the programs
-that run, with their words (`Command`), the files that redirections open (`PathUse`), the variables
-that are set (`Change`), and whatever can't be determined beforehand (`Unknown`). `read_invocation`
-tells options from operands as the program itself would. The package runs nothing, knows nothing of
-agents or rules, and can be used on its own.
+A command is plain if every word of it is known beforehand. `analyse` reads a text and lists its
+effects: the programs that run, with their words (`Command`), the files that redirections open
+(`PathUse`), the variables that are set (`Change`), and whatever can't be determined beforehand
+(`Unknown`). `render` writes a plain command so that bash runs just what was read.
+`read_invocation` tells options from operands as the program itself would. The package runs nothing,
+knows nothing of agents or rules, and can be used on its own.
 
 Example:
-    >>> effects = list_effects("cd src && make CC=cc > ../out", Place("/work", "/work"))
-    >>> [str(effect) for effect in effects]
+    >>> found = analyse("cd src && make CC=cc > ../out", Place("/work", "/work"))
+    >>> [str(effect) for effect in found.effects]
     ['cd src', 'make CC=cc', 'write ../out']
+    >>> print(render(found.script))
+    'cd' 'src' && 'make' 'CC=cc' > '../out'
 """
 
 from greenroom.shell.analyser import (
+    Analysis as Analysis,
+    analyse as analyse,
+    find_lead as find_lead,
     find_lookalikes as find_lookalikes,
-    list_effects as list_effects,
     list_program_effects as list_program_effects,
 )
 from greenroom.shell.effects import (
@@ -23,11 +28,16 @@ from greenroom.shell.effects import (
     PathUse as PathUse,
     Place as Place,
     ShellEffect as ShellEffect,
-    Stars as Stars,
     Unknown as Unknown,
 )
+from greenroom.shell.git import (
+    GIT_SETTINGS as GIT_SETTINGS,
+    add_overrides as add_overrides,
+    hides_changes as hides_changes,
+)
+from greenroom.shell.git_answers import GitAnswers as GitAnswers
+from greenroom.shell.git_questions import GitAnswer as GitAnswer
 from greenroom.shell.name_patterns import (
-    Fits as Fits,
     NamePattern as NamePattern,
     expand_braces as expand_braces,
     fold as fold,
@@ -36,25 +46,29 @@ from greenroom.shell.name_patterns import (
     read_names as read_names,
     read_pattern as read_pattern,
 )
-from greenroom.shell.parser import parse as parse
+from greenroom.shell.pieces import extract_words as extract_words
 from greenroom.shell.programs import (
     RUNNERS as RUNNERS,
     SHELLS as SHELLS,
     WRAPPERS as WRAPPERS,
-    abbreviates as abbreviates,
-    find_extent as find_extent,
+    Part as Part,
     read_invocation as read_invocation,
+)
+from greenroom.shell.reader import read as read
+from greenroom.shell.reading import (
+    Reading as Reading,
+    find_reading as find_reading,
     read_only_commands as read_only_commands,
 )
+from greenroom.shell.renderer import render as render
 from greenroom.shell.risks import (
     changes_programs as changes_programs,
     is_display_setting as is_display_setting,
 )
-from greenroom.shell.words import (
-    UNKNOWN as UNKNOWN,
-    Part as Part,
+from greenroom.shell.script import (
+    NotPlainError as NotPlainError,
+    Pipeline as Pipeline,
+    Script as Script,
     SimpleCommand as SimpleCommand,
-    Word as Word,
     basename as basename,
-    extract_words as extract_words,
 )

@@ -1,119 +1,126 @@
 """The analyser: takes a shell command apart into effects.
 
-A word is known if the text alone says what it will be. What other words may turn out to be is not
-guessed: wherever that matters, the command is asked about.
-
 How it works
 ============
 
-The parser finds every simple command that could run, wherever it is: after `&&` and `|`, in
-branches, loops, functions and substitutions. Whether it really runs does not matter. Each is taken
-apart in the order of the text (`Analyser.read_node`): the variables set for it, the command itself,
-what it runs in turn, and its redirections.
+A text is either plain or not (`greenroom.shell.reader`).
 
-What a command runs goes through the same steps, one level deeper: a text (`bash -c`, `eval`) in
-`Analyser.read_text`, words (`timeout`, `xargs`, `find -exec`) in `Analyser.read_command`. Levels,
-characters and words are bounded, so that the work is proportional to the length of the command;
-what exceeds a bound is unknown.
+The simple commands of a plain text are taken apart in their order: the variables set for each, the
+program, what that runs in turn, and its redirections (`_Analyser.read_command`). A program that
+runs the command in its words, such as `timeout` or `find -exec`, goes through the same steps for
+that command. Levels and words are bounded, so the work is proportional to the length of the text.
 
-Two things change on the way. The first is the place: after `cd src` a path may begin in src, or, if
-the `cd` failed, where it began before. Either all of these are meant (`Place.move`), or the place
-is unknown. The second is what words may do: once a variable is set, arithmetic that names it may
-run what it holds.
+On the way, the current folder may change. `cd src && ls` lists `src`; after `cd src; ls`, either
+folder is meant, since `cd` may fail. So each pipeline has two places behind it, for its success and
+for its failure (`_Analyser.read_script`), and where these meet, all of their folders are judged.
 
-Whatever is not understood becomes an `Unknown`, which only a person can allow. So a gap in here
-costs a question, and lets nothing run without one.
+A text that is not plain is an `Unknown`, which only a person can allow. What it seems to run is
+listed as well, so that it can be denied. The same goes for a text that a plain command hands to a
+shell, as `bash -c` does: that command is only allowed by its exact words.
 """
 
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import product
-from math import prod
+from typing import NamedTuple
 
 from greenroom.core import lookalikes, visible
 from greenroom.shell.effects import (
     Change,
     Command,
+    Extent,
     Place,
     ShellEffect,
     Unknown,
     list_redirection_effects,
 )
-from greenroom.shell.parser import parse
+from greenroom.shell.expansion import list_names
+from greenroom.shell.pieces import extract_words, split_pieces
 from greenroom.shell.programs import (
-    RUNNERS,
     SHELLS,
     WRAPPERS,
     Invocation,
     find_actions,
-    find_extent,
-    find_inner_text,
+    find_inner_texts,
     is_known,
     is_transparent,
     read_invocation,
+    reads_commands,
+    takes_commands,
 )
-from greenroom.shell.risks import (
-    changes_programs,
-    computes,
-    concerns_variables,
-    find_risks,
-    is_display_setting,
-    list_variable_effects,
-    may_hold_code,
-    redefines,
-    sets,
-)
-from greenroom.shell.words import (
-    Assignment,
-    Piece,
-    Script,
-    SimpleCommand,
-    Word,
-    basename,
-    join,
-)
+from greenroom.shell.reader import read
+from greenroom.shell.reading import find_reading
+from greenroom.shell.risks import find_risks, is_display_setting, names_program
+from greenroom.shell.script import NotPlainError, Script, SimpleCommand, basename
 
 MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
-MAX_COMMANDS = 256  # as many as one command in a loop may expand to
 MAX_LEVEL = 12  # of commands inside commands
 MAX_INNER_WORDS = 50_000  # words of all commands inside commands together
-_STEERS = re.compile(r"(?:break|continue)(?: \d+)?")  # these steer loops and run no program
-_MOVES = re.compile("cd|pushd|popd")
-_SEVERAL_WORDS = re.compile(r"[\s*?\[]")  # or a pattern
-# Variables that say where paths begin.
-_FOLDER_VARIABLES = frozenset({"CDPATH", "GLOBIGNORE", "HOME", "OLDPWD", "PWD"})
+_BUILTIN_NAMES = """
+. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare
+dirs disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill
+let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt
+source suspend test times trap true type typeset ulimit umask unalias unset wait
+"""
+BUILTINS = frozenset(_BUILTIN_NAMES.split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
-_FOLDER_OPTION = re.compile(r"-[LPe@]+|--")
-_PLAIN_FOLDER = re.compile(r"[^-+~]|~/|~$")
+_DECLARERS = frozenset({"declare", "export", "local", "readonly", "typeset"})
+_SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
+# What runs the program behind it, in the environment of the project.
+_LEADS = frozenset(
+    {("npx",), ("python", "-m")}
+    | {(name, "exec") for name in ("bundle", "npm", "pnpm", "yarn")}
+    | {(name, "run") for name in ("pdm", "pipenv", "poetry", "rye", "uv")}
+)
+_PLAIN_FOLDER_OPTIONS = frozenset({"-L", "--"})
+_NOT_PLAIN = "it runs as written, and no rule can allow it"
+_UTF8 = re.compile("utf-?8", re.IGNORECASE)
 
-_FROM_INPUT = Word("…", dynamic=True, split=True)
-"""Stands for the words that come from the standard input."""
 
-_PLACEHOLDER = Piece("{}", dynamic=True)
+class Analysis(NamedTuple):
+    """What a command would do.
+
+    Attributes:
+        effects: its effects, in order.
+        script: the command as it was read; None if it is not plain.
+    """
+
+    effects: tuple[ShellEffect, ...]
+    script: Script | None = None
 
 
-def list_effects(command: str, place: Place) -> Sequence[ShellEffect]:
-    """List what a command would do, with an `Unknown` for what can't be determined; never raises.
+def analyse(command: str, place: Place) -> Analysis:
+    """Find out what a command would do, with an `Unknown` for what can't be known; never raises.
 
     Example:
-        >>> facts = list_effects("cd src && FOO=1 make > out", Place("/w", "/w"))
-        >>> [str(fact) for fact in facts]
+        >>> found = analyse("cd src && FOO=1 make > out", Place("/w", "/w"))
+        >>> [str(effect) for effect in found.effects]
         ['cd src', 'sets the variable FOO', 'make', 'write out']
+        >>> analyse("ls $x", Place("/w", "/w")).script is None
+        True
     """
     if len(command) > MAX_LENGTH:
-        return (Unknown(reason=f"a command of {len(command)} characters", too_large=True),)
-    facts = _gather(Analyser(place, len(command)).read_text(command))
+        too_long = Unknown(reason=f"a command of {len(command)} characters", too_large=True)
+        return Analysis((too_long,))
+    analyser = _Analyser(place, command)
     if hidden := name_hidden_characters(command):
         reason = f"the command holds characters that can't be seen: {hidden}"
-        return [Unknown(reason=reason), *facts]
-    return facts or (Unknown(reason="the command holds nothing to run"),)
+        return Analysis(_finish([Unknown(reason=reason), *analyser.read_pieces(command)]))
+    try:
+        _check_locale(command, place)
+        script = read(command, home=place.home, folder=place.folder, list_names=analyser.list_names)
+    except NotPlainError as error:
+        reason = f"not plain: {error.reason} at {error.at}: {_NOT_PLAIN}"
+        found = [Unknown(reason=reason, text=command), *analyser.read_pieces(command)]
+        return Analysis(_finish(found))
+    return Analysis(_finish(analyser.read_script(script)), script)
 
 
 def list_program_effects(
     argv: Sequence[str], environment: Iterable[tuple[str, str]], place: Place
-) -> Sequence[ShellEffect]:
+) -> tuple[ShellEffect, ...]:
     """List what a program with these words would do, when no shell reads them.
 
     Example:
@@ -124,284 +131,337 @@ def list_program_effects(
     """
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
         return (Unknown(reason="not a usable command"),)
-    words = tuple(Word(word, quoted=True) for word in argv)
-    assignments = tuple(Assignment(name, Word(value)) for name, value in environment)
-    node = SimpleCommand(words, assignments)
-    length = sum(len(word) for word in argv)
-    return _gather(Analyser(place, length).read_node(node))
+    command = SimpleCommand(tuple(argv), tuple(environment))
+    return _finish(_Analyser(place).read_simple(command, -1, place))
 
 
-def _gather(found: Iterator[ShellEffect]) -> list[ShellEffect]:
-    facts: list[ShellEffect] = []
-    try:
-        facts += found
-    except RecursionError:  # the caller is deep in its own stack
-        facts.append(Unknown(reason="the command is nested too deeply"))
-    return [*facts, *dict.fromkeys(find_disguised_words(facts))]
+def _finish(found: Iterable[ShellEffect]) -> tuple[ShellEffect, ...]:
+    facts = list(found)
+    return (*facts, *dict.fromkeys(find_disguised_words(facts)))
 
 
-class Analyser:
-    """Lists the effects of what the parser found, in order; see "How it works" above."""
+def _check_locale(command: str, place: Place) -> None:
+    """Check that bash reads the same characters as we do.
 
-    def __init__(self, place: Place, length: int) -> None:
-        """Start in a place; `length` limits how much text inside texts is read."""
-        self.place = place  # it changes with each `cd`
-        self._settings: tuple[str, ...] = ()  # the variables that are set for the command
+    Raises:
+        NotPlainError: it may not.
+    """
+    if not command.isascii():
+        names = ("LC_ALL", "LC_CTYPE", "LANG")
+        locale = next(filter(None, map(place.environment.get, names)), "")
+        if not _UTF8.search(locale):
+            at = next(at for at, char in enumerate(command) if not char.isascii())
+            raise NotPlainError(f"{command[at]}, in a locale that is not UTF-8", at)
+
+
+class _Analyser:
+    """Lists the effects of one text, in order; see "How it works" above."""
+
+    def __init__(self, place: Place, text: str = "") -> None:
+        self._start = place
+        self._place = place  # of the command that is read
+        self._number = -1  # of the simple command that is read
+        self._may_create = False  # whether a program may have been made by now
         self._has_input = False  # whether the standard input is a pipe, a file or a text
-        self._characters = 4 * length + 4096  # may still be read in texts inside texts
+        self._text = text
         self._inner_words = MAX_INNER_WORDS
-        self._scripts: dict[str, Script] = {}  # texts inside texts are often the same
-        self._computes = False
-        self._holds_code = False
-        self._written_names: set[str] = set()  # names of the files that the command writes
-        self._seen_commands: set[tuple[Place, SimpleCommand, int, bool]] = set()
+        self._listed: dict[str, None] = {}  # beginnings of patterns, whose folders are listed
+        self._checked = 0  # commands before a pattern that are known to only read
+        self._written_names: set[str] = set()  # names of the files that the text writes
 
-    def read_text(self, text: str, level: int = 0, guard: bool = False) -> Iterator[ShellEffect]:
-        """Take a text apart; a text that its commands run comes back here, one level deeper."""
-        self._characters -= len(text)
-        if self._characters < 0:
-            yield Unknown(reason="too much text inside texts")
-            return
-        script = self._scripts.get(text)
-        if script is None:
-            place = self.place
-            splits = bool(_MOVES.search(text) or _SEVERAL_WORDS.search(place.folder))
-            script = self._scripts[text] = parse(text, home=place.home, folder_splits=splits)
-        for node in script.findings:
-            if isinstance(node, SimpleCommand) and (node.redirections or len(node.words) > 1):
-                self._written_names.update(_list_written_files(node))
-        concerned = list(filter(concerns_variables, script.findings))
-        # A text that a command runs sees the variables of the text around it.
-        self._computes |= script.computes or any(map(computes, concerned))
-        self._holds_code |= any(map(may_hold_code, concerned))
-        if any(sets(node, _FOLDER_VARIABLES) for node in concerned):
-            yield Unknown(reason="sets a variable that says where paths begin")
-        for node in script.findings:
-            if isinstance(node, SimpleCommand):
-                yield from self._read_once(node, level, guard)
-            elif isinstance(node, Assignment):
-                if changes_programs(node.name):
-                    yield Change(reason=f"sets the variable {node.name}")
-                    yield from list_variable_effects(node)
-            elif node.change:
-                yield Change(reason=node.reason)
-            else:
-                yield Unknown(reason=node.reason)
-        if self._computes and self._holds_code:
-            yield Unknown(reason="computes with a variable whose value may run a command")
+    def list_names(self, pattern: str, earlier: Sequence[SimpleCommand]) -> Sequence[str]:
+        """List the files that a pattern matches, if they are still the same when it runs.
 
-    def _read_once(self, node: SimpleCommand, level: int, guard: bool) -> Iterator[ShellEffect]:
-        """List what a command does, unless the same one was listed before in the same place."""
-        key = (self.place, node, level, guard)  # as a guard it would be judged differently
-        if key not in self._seen_commands:
-            self._seen_commands.add(key)
-            for each in _expand_loops(node):
-                yield from self.read_node(each, level, guard)
+        Raises:
+            NotPlainError: a command before it may change files or the folder; or there are too
+                many files.
+        """
+        for command in earlier[self._checked :]:
+            if not _only_reads(command):
+                raise NotPlainError(f"a pattern after another command, {visible(pattern)}", 0)
+        self._checked = len(earlier)
+        if not os.path.isdir(self._place.folder):
+            raise NotPlainError(f"a pattern in a folder that is missing, {visible(pattern)}", 0)
+        self._listed[pattern.partition("*")[0].partition("?")[0].partition("[")[0]] = None
+        return list_names(pattern, self._place.folder, self._place.lookup)
 
-    def read_node(
-        self, node: SimpleCommand, level: int = 0, guard: bool = False
-    ) -> Iterator[ShellEffect]:
-        """List what one simple command does."""
-        if concerns_variables(node):
-            if redefines(node):
-                yield Unknown(
-                    reason="changes what later words mean, or may run a command in a name"
+    def read_script(self, script: Script) -> Iterator[ShellEffect]:
+        """Take a plain text apart, and follow its changes of the folder."""
+        for beginning in self._listed:
+            folder = beginning.rpartition("/")
+            use = self._start.use("read", folder[0] or folder[1] or ".", guard=True)
+            yield from () if isinstance(use, Unknown) else (use,)
+        for pipeline in script:
+            for command in pipeline.commands:
+                self._written_names.update(_list_written_files(command))
+        number, last = 0, script[-1].commands[-1]
+        success = failure = self._start
+        for pipeline in script:
+            operator, alone = pipeline.operator, len(pipeline.commands) == 1
+            start = {"&&": success, "||": failure}.get(operator) or success.join(failure)
+            for at, command in enumerate(pipeline.commands):
+                self._has_input = at > 0 or any(
+                    each.descriptor == 0 and each.operator != ">&" for each in command.redirections
                 )
-            yield from list_variable_effects(node)
-        if self._written_names and self._may_run_written_file(node):
-            yield Unknown(reason="runs a file that the same command writes")
-        # Redirections are opened before the command can change the folder.
-        place = self.place
-        guard = guard or _STEERS.fullmatch(" ".join(word.text for word in node.words)) is not None
-        self._has_input = node.has_input or (level > 0 and self._has_input)
-        settings, around = _list_settings(node.assignments), self._settings
-        self._settings = tuple(filter(None, settings.values()))
-        facts = list(self.read_command(node.words, level=level, guard=guard))
-        command = _find_main_command(facts)
-        for name, setting in settings.items():
-            yield Change(reason=f"sets the variable {name}", command=command, setting=setting)
-        yield from facts
-        for redirection in node.redirections:
-            yield from list_redirection_effects(redirection, command, place)
-        self._settings = around
+                yield from self.read_simple(command, number, start)
+                if command is not last and not self._may_create:
+                    self._may_create = not _only_reads(command)
+                number += 1
+            moved = self._place if alone else start  # each part of a pipe has its own folder
+            done, failed = (start, moved) if pipeline.inverted else (moved, start)
+            if operator == "&&":
+                success, failure = done, failure.join(failed)
+            elif operator == "||":
+                success, failure = success.join(done), failed
+            else:
+                success, failure = done, failed
 
-    def _may_run_written_file(self, node: SimpleCommand) -> bool:
-        names = [basename(word.text) for word in node.words]
+    def read_simple(
+        self, command: SimpleCommand, number: int, place: Place
+    ) -> Iterator[ShellEffect]:
+        """List what one simple command does; the place behind it is that of its success."""
+        self._place, self._number = place, number
+        if self._runs_written_file(command):
+            yield Unknown(reason="runs a file that the same command writes")
+        settings = _list_settings(command)
+        yield from self._read_settings(command.settings)
+        given = tuple(filter(None, settings.values()))
+        facts = list(self.read_command(command.words, settings=given))
+        commands = [fact for fact in facts if isinstance(fact, Command)]
+        # The command that wrappers such as `timeout` lead to.
+        main = next((each for each in commands if not each.guard), next(iter(commands), None))
+        for name, setting in settings.items():
+            yield Change(reason=f"sets the variable {name}", command=main, setting=setting)
+        yield from facts
+        yield from list_redirection_effects(command.redirections, main, place)
+        self._place = _change_folder(place, command, commands)
+
+    def _read_settings(self, settings: Iterable[tuple[str, str]]) -> Iterator[ShellEffect]:
+        """List what programs may run because of variables, so that it can be denied."""
+        for name, value in settings:
+            words = extract_words(value) if names_program(name) else ()
+            if words:
+                yield Command(argv=words, guard=True, loose=True, place=self._place)
+
+    def _runs_written_file(self, command: SimpleCommand) -> bool:
+        names = [basename(word) for word in command.words]
         runs = names[1:] if names[:1] and names[0] in SHELLS | {".", "source"} else names[:1]
         return not self._written_names.isdisjoint(runs)
 
     def read_command(
         self,
-        words: Sequence[Word],
+        words: tuple[str, ...],
         *,
+        settings: tuple[str, ...] = (),
         level: int = 0,
         guard: bool = False,
+        perhaps: bool = False,
         outer: Command | None = None,
         start: int = 0,
+        takes_input: bool = False,
     ) -> Iterator[ShellEffect]:
         """Take one command apart: itself first, then what it runs."""
-        if not words:
+        if not words or not words[0]:
             return
-        program = words[0]
-        if not program.static:
-            yield from self._read_unknown_program(words, level)
-            return
-        self._inner_words -= level and len(words)
-        if level >= MAX_LEVEL or self._inner_words < 0:
+        if self._is_too_deep(words, level):
             yield Unknown(reason="too many commands inside commands")
             return
         invocation = read_invocation(words)
-        found = find_risks(invocation)
+        risks = self._find_risks(invocation)
         command = Command(
-            argv=tuple(words),
+            argv=words,
             guard=guard or is_transparent(invocation),
+            perhaps=perhaps,
             outer=outer,
             start=start,
-            risks=found,
-            loose=bool(found) or not is_known(invocation),
-            place=self.place,
-            settings=self._settings,
-            extent="any" if found else find_extent(invocation),
+            number=self._number,
+            file=self._find_file(words[0], outer),
+            risks=risks,
+            loose=bool(risks) or _may_run_words(invocation),
+            fed=self._text if self._has_input else "",
+            takes_input=takes_input,
+            place=self._place,
+            settings=settings,
+            extent=_find_extent(invocation, risky=bool(risks)),
+            reading=None if risks else find_reading(invocation),
             parts=invocation.parts,
             inner=invocation.inner,
         )
         yield command
-        if basename(program.text) in _FOLDER_CHANGES:
-            self.place = _change_folder(self.place, words)
-        yield from self._read_inner(command, invocation, level, guard)
+        yield from self._read_inner(command, invocation, level, guard=guard)
 
-    def _read_unknown_program(self, words: Sequence[Word], level: int) -> Iterator[ShellEffect]:
-        name = words[0].text
-        yield Unknown(reason=f"the name of the command is only known at run time: {name}")
-        # Such words may turn out to be empty, and then the next word is the command.
-        gone = next((at for at, word in enumerate(words) if not word.split), len(words))
-        if gone:
-            yield from self.read_command(words[gone:], level=level + 1, guard=True)
+    def _is_too_deep(self, words: Sequence[str], level: int) -> bool:
+        self._inner_words -= level and len(words)
+        return level >= MAX_LEVEL or self._inner_words < 0
 
     def _read_inner(
-        self, command: Command, invocation: Invocation, level: int, guard: bool
+        self,
+        command: Command,
+        invocation: Invocation,
+        level: int,
+        *,
+        guard: bool,
     ) -> Iterator[ShellEffect]:
-        """Take apart what a command runs: a text, or the program that its own words name."""
-        name = basename(command.argv[0].text)
-        text = find_inner_text(command.argv)
-        if text is not None:
-            yield from self._read_inner_text(text, command, level, guard)
-        elif name in WRAPPERS:
-            yield from self._read_wrapped_command(command, invocation, level, guard)
-        elif name in RUNNERS and self._has_input:
-            yield Unknown(reason=f"{name} may run what its standard input brings")
+        """Read what a command sets and runs: texts, commands from its input, other commands."""
+        words, name = command.argv, basename(command.argv[0])
+        if words[0] in _DECLARERS:
+            named = (word.partition("=") for word in words[1:])
+            yield from self._read_settings((name, value) for name, _, value in named)
+        for text in find_inner_texts(invocation):
+            yield from self.read_pieces(text, level + 1)
+        if (self._has_input or name in SHELLS) and reads_commands(invocation):
+            why = f"{words[0]} may run what its standard input brings"
+            yield Unknown(reason=why, text=command.text)
+        if name in WRAPPERS:
+            yield from self._read_wrapped(command, invocation, level, guard=guard)
         elif name == "find":
-            if any(command.argv[at].may_be_option for at, _ in command.risks):
-                yield Unknown(reason="a word that is only known at run time may let find run it")
-            for start, end in find_actions(command.argv):
-                inner = tuple(_mark_placeholder(each) for each in command.argv[start:end])
+            for begin, end in find_actions(words):
                 yield from self.read_command(
-                    inner, level=level + 1, guard=guard, outer=command, start=start
+                    words[begin:end],
+                    settings=command.settings,
+                    level=level + 1,
+                    guard=guard,
+                    perhaps=command.perhaps,
+                    outer=command,
+                    start=begin,
+                    takes_input=True,
                 )
 
-    def _read_wrapped_command(
-        self, command: Command, invocation: Invocation, level: int, guard: bool
+    def _find_risks(self, invocation: Invocation) -> tuple[tuple[int, str], ...]:
+        """Find the risks of a command; an absolute path inside the folder is as good as any."""
+        words = invocation.argv
+        if find_inner_texts(invocation):
+            why = f"{words[0]} runs a text, so only a rule for these exact words allows it"
+            return tuple((at, why) for at in range(1, len(words)))
+        here, ends = self._place.folder, ("", "/", ":")
+        is_near = [word.startswith(here) and word[len(here) :][:1] in ends for word in words]
+        pairs = zip(words, is_near, strict=True)
+        near = [f".{word[len(here) :]}" if inside else word for word, inside in pairs]
+        return (*find_risks(read_invocation(near)), *_find_risks_behind(words))
+
+    def _find_file(self, name: str, outer: Command | None) -> str | None:
+        """Find the file of a program; "" where the shell or the name itself says what runs."""
+        by_shell = outer is None or basename(outer.argv[0]) in _SHELL_WRAPPERS
+        if "/" in name or (by_shell and name in BUILTINS):
+            return ""
+        found = self._place.find_program(name)
+        # One that is missing fails when it runs, unless it is made before.
+        return found or (None if self._may_create else "")
+
+    def _read_wrapped(
+        self, command: Command, invocation: Invocation, level: int, *, guard: bool
     ) -> Iterator[ShellEffect]:
-        argv, kinds, start = command.argv, invocation.program.kinds, command.inner
-        if start is None:
+        argv, kinds, begin = command.argv, invocation.program.kinds, command.inner
+        if begin is None:
             if invocation.program.name != "command":
-                yield Unknown(reason=f"an option of {argv[0].text} that is not understood")
+                yield Unknown(reason=f"an option of {argv[0]} that is not understood")
             return
-        while start < len(argv) and _ASSIGNMENT.match(argv[start].text):
-            name, _, value = argv[start].text.partition("=")
+        while begin < len(argv) and _ASSIGNMENT.match(argv[begin]):
+            name, _, value = argv[begin].partition("=")
             yield Change(reason=f"sets the variable {name}")
-            yield from list_variable_effects(Assignment(name, argv[start]._replace(text=value)))
-            start += 1
-        inner = argv[start:]
-        if inner and "fills" in kinds:
-            inner = (*map(_mark_placeholder, inner), _FROM_INPUT)
-        if "joins" in kinds:
-            yield from self._read_inner_text(inner, command, level, guard)
+            yield from self._read_settings([(name, value)])
+            begin += 1
+        inner = argv[begin:]
         yield from self.read_command(
-            inner, level=level + 1, guard=guard, outer=command, start=start
+            inner,
+            settings=command.settings,
+            level=level + 1,
+            guard=guard,
+            perhaps=command.perhaps,
+            outer=command,
+            start=begin,
+            takes_input=command.takes_input or "fills" in kinds,
         )
 
-    def _read_inner_text(
-        self, text: Sequence[Word], command: Command, level: int, guard: bool
-    ) -> Iterator[ShellEffect]:
-        """Take apart the text that a command runs."""
-        name = command.argv[0].text
-        if not text:
-            yield Unknown(reason=f"{name} runs a text that can't be seen here")
-            return
-        known = not any(word.dynamic for word in text)
-        if not known:
-            yield Unknown(reason=f"{name} runs a text that is only known at run time")
-        joined = " ".join(word.text for word in text)
-        yield from self.read_text(joined, level + 1, guard or not known)
+    def read_pieces(self, text: str, level: int = 0) -> Iterator[ShellEffect]:
+        """List what a text that is not plain seems to do, for denials."""
+        place = self._place.lose() if level == 0 and "cd" in text else self._place
+        number, self._number = self._number, -1
+        for settings, words, reads, writes in split_pieces(
+            text, home=place.home, folder=place.folder
+        ):
+            yield from self._read_settings(settings)
+            yield from self.read_command(words, level=level, guard=True, perhaps=level == 0)
+            uses = [place.use("read", each, guard=True) for each in reads]
+            uses += [place.use("write", each, guard=True) for each in writes]
+            yield from (each for each in uses if not isinstance(each, Unknown))
+        self._number = number
 
 
-def _list_written_files(node: SimpleCommand) -> Iterator[str]:
-    """Name the files that a command says it writes, without their folders."""
-    for each in node.redirections:
-        if ">" in each.operator and not each.target.text.isdecimal():
-            yield basename(each.target.text)
-    if node.words and basename(node.words[0].text) == "tee":
-        yield from (basename(word.text) for word in node.words[1:])
+def _may_run_words(invocation: Invocation) -> bool:
+    return not is_known(invocation) or takes_commands(invocation)
 
 
-def _list_settings(assignments: Sequence[Assignment]) -> dict[str, str]:
-    """Find the variables that are set, each with its setting, empty if its value is unknown."""
+def _find_extent(invocation: Invocation, *, risky: bool) -> Extent:
+    """Find out what a command does with the things that its words name."""
+    reading = None if risky else find_reading(invocation)
+    if reading is not None:
+        return "reads" if reading.files or reading.deep else "prints"
+    return "stores" if invocation.program.is_kind("stores") and not risky else "any"
+
+
+def _list_settings(command: SimpleCommand) -> dict[str, str]:
+    """Find the variables that matter, each with its setting; empty for one that is set twice."""
     found: dict[str, str] = {}
-    for each in assignments:
-        if not is_display_setting(each.setting):
-            found[each.name] = "" if each.name in found else each.setting
+    for name, value in command.settings:
+        setting = f"{name}={value}"
+        if not is_display_setting(setting):
+            found[name] = "" if name in found else setting
     return found
 
 
-def _find_main_command(facts: Sequence[ShellEffect]) -> Command | None:
-    """Find the command that wrappers such as `timeout` lead to."""
-    commands = [fact for fact in facts if isinstance(fact, Command)]
-    return next((each for each in commands if not each.guard), next(iter(commands), None))
+def find_lead(words: Sequence[str]) -> int:
+    """Count the words before a program that is run in the project's environment; 0 without one.
+
+    Example:
+        >>> find_lead(["uv", "run", "pytest", "-q"]), find_lead(["python3", "-m", "mypy"])
+        (2, 2)
+        >>> find_lead(["pytest", "-q"]), find_lead(["uv", "run"])
+        (0, 0)
+    """
+    name = basename(words[0])
+    first = "python" if name.rstrip(".0123456789") == "python" else name
+    for length in (1, 2):
+        if len(words) > length and (first, *words[1:length]) in _LEADS:
+            return length
+    return 0
 
 
-def _expand_loops(node: SimpleCommand) -> Iterator[SimpleCommand]:
-    """Expand a command for each value of the loops around it, if the values are known."""
-    words = (*node.words, *(each.target for each in node.redirections))
-    choices = {p.name: p.choices for word in words for p in word.pieces if p.choices}
-    if not choices or prod(map(len, choices.values())) > MAX_COMMANDS:
-        yield node
-        return
-    for chosen in product(*choices.values()):
-        values = dict(zip(choices, chosen, strict=True))
-        yield node._replace(
-            words=tuple(_fill(word, values) for word in node.words),
-            redirections=tuple(
-                each._replace(target=_fill(each.target, values)) for each in node.redirections
-            ),
-        )
+def _find_risks_behind(words: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Find the risks of a program that another one runs in the project's environment."""
+    if lead := find_lead(words):
+        for at, why in find_risks(read_invocation(words[lead:])):
+            yield lead + at, why
 
 
-def _fill(word: Word, values: dict[str, Piece]) -> Word:
-    """Put the values of loops into a word."""
-    if not any(piece.name in values for piece in word.pieces):
-        return word
-    return join([values.get(piece.name, piece) for piece in word.pieces])
+def _only_reads(command: SimpleCommand) -> bool:
+    """Return whether a command changes neither files nor the current folder."""
+    if any(_list_written_files(command)):
+        return False
+    words = command.words
+    changes_folder = words and words[0] in _FOLDER_CHANGES
+    return not words or (not changes_folder and find_reading(read_invocation(words)) is not None)
 
 
-def _change_folder(place: Place, words: Sequence[Word]) -> Place:
-    """Return the place after a change of folder, which may or may not take effect."""
-    operands = [word for word in words[1:] if not _FOLDER_OPTION.fullmatch(word.text)]
-    target = operands[0] if len(operands) == 1 else None
-    if target is not None and target.static and _PLAIN_FOLDER.match(target.text):
-        return place.move(target.text)
-    if basename(words[0].text) == "cd" and not operands:
-        return place.move("~")
-    return place.lose()
+def _list_written_files(command: SimpleCommand) -> Iterator[str]:
+    """Name the files that a command says it writes, without their folders."""
+    for _, operator, target in command.redirections:
+        if operator in (">", ">>") and target != "/dev/null":
+            yield basename(target)
+    if command.words and basename(command.words[0]) == "tee":
+        yield from map(basename, command.words[1:])
 
 
-def _mark_placeholder(word: Word) -> Word:
-    """Mark the placeholders in a word as unknown."""
-    if "{}" not in word.text:
-        return word
-    known = (Piece(each) for each in word.text.split("{}"))
-    pieces = [part for each in known for part in (each, _PLACEHOLDER)][:-1]
-    return Word(word.text, dynamic=True, quoted=True, pieces=tuple(pieces))
+def _change_folder(place: Place, command: SimpleCommand, commands: Iterable[Command]) -> Place:
+    """Return the place after a command has succeeded."""
+    words = command.words
+    if not any(basename(each.argv[0]) in _FOLDER_CHANGES for each in commands):
+        return place
+    operands = [word for word in words[1:] if word not in _PLAIN_FOLDER_OPTIONS]
+    is_plain = words[0] == "cd" and len(operands) < 2 and not command.settings
+    if not is_plain or "".join(operands).startswith("-"):
+        return place.lose()
+    return place.move(operands[0] if operands else place.home)
 
 
 # Characters that make a command look like another one.
@@ -426,15 +486,15 @@ def name_hidden_characters(text: str) -> str:
 def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
     """Find programs, options, paths and hosts in commands that look like others in ASCII.
 
-    Quoted text that is neither path nor host is left alone, and so are words of a real language.
+    A text with spaces is left alone, and so are words of a real language.
     """
     for fact in facts:
         if isinstance(fact, Command) and not fact.text.isascii():
             for at, word in enumerate(fact.argv):
-                if at == 0 or word.text.startswith("-"):
-                    yield from find_lookalikes(word.text.partition("=")[0])
-                elif not word.quoted or ("/" in word.text and " " not in word.text):
-                    yield from find_lookalikes(word.text, sure=True)
+                if at == 0 or word.startswith("-"):
+                    yield from find_lookalikes(word.partition("=")[0])
+                elif " " not in word:
+                    yield from find_lookalikes(word, sure=True)
 
 
 def find_lookalikes(text: str, *, sure: bool = False) -> Iterator[Unknown]:

@@ -1,18 +1,19 @@
-"""Lookups on disk: where links lead and which files match a pattern, each looked up once."""
+"""Lookups on disk: where links lead and where programs are, each looked up once."""
 
 import os
 from dataclasses import dataclass, field
 from itertools import islice
+from stat import S_ISREG
 
-from greenroom.shell.name_patterns import fold, read_pattern
+from greenroom.shell.script import NotPlainError
 
-MAX_LOOKUPS = 50_000  # times that a name is looked up or compared
+MAX_LOOKUPS = 50_000  # times that a name is looked up
 MAX_LENGTH = 4096  # characters of a path that the system can look up
 
 
 @dataclass(eq=False)
 class FileLookup:
-    """A cache of links and of the names in folders, for one check.
+    """A cache of links and programs, for one check.
 
     A command may name thousands of files in one folder; each name is looked up once, and so is the
     folder.
@@ -27,7 +28,8 @@ class FileLookup:
     _targets: dict[str, str] = field(default_factory=dict)
     _missing: set[str] = field(default_factory=set)  # paths that don't exist
     _folders: dict[str, str] = field(default_factory=dict)
-    _listings: dict[str, tuple[tuple[str, str], ...] | None] = field(default_factory=dict)
+    _listings: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    _programs: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def resolve(self, path: str) -> str:
         """Follow every link in an absolute path, as `os.path.realpath` does.
@@ -70,52 +72,35 @@ class FileLookup:
             self._targets[path] = self._walk(folder, target)
         return self._targets[path]
 
-    def find_matches(self, pattern: str) -> tuple[list[str], bool]:
-        """Find the files that match an absolute pattern, ignoring case.
+    def list_folder(self, folder: str) -> tuple[str, ...]:
+        """List the names in a folder; nothing if it can't be read.
 
-        As in the shell, a star does not match a leading dot, and `**` matches one name. A pattern
-        with a final slash matches only folders.
-
-        Returns:
-            The paths, and whether there are surely no others.
+        Raises:
+            NotPlainError: too much was looked up.
         """
-        found, sure, is_open = [""], True, False
-        for name in filter(None, pattern.split("/")):
-            glob = read_pattern(fold(name))
-            is_open = not glob.plain
-            if not is_open:
-                found = [f"{folder}/{name}" for folder in found]
-                continue
-            listed = [self._list_names(folder or "/") for folder in found]
-            # The command itself may make a missing folder, or set `**` to mean any depth.
-            sure = sure and listed != [None] and name != "**"
-            self._lookups += sum(len(names or ()) for names in listed)
-            if self._lookups > MAX_LOOKUPS:
-                self.is_exhausted = True
-                return [], False
-            hidden = glob.head.startswith(".")
-            found = [
-                f"{folder}/{each}"
-                for folder, names in zip(found, listed, strict=True)
-                for each, folded in names or ()
-                if hidden is folded.startswith(".") and glob.fits(folded)
-            ]
-        end = "/" if pattern.endswith("/") else ""
-        if end or not is_open:
-            found = [path for path in found if os.path.lexists(f"{path}{end}")]
-        return found, sure
-
-    def _list_names(self, folder: str) -> tuple[tuple[str, str], ...] | None:
-        """List a folder: each name, and the same name case-folded; None if it can't be read."""
         if folder not in self._listings:
-            at = self.resolve(folder).rstrip("/")
             try:
                 with os.scandir(folder) as entries:
-                    found = list(islice(entries, MAX_LOOKUPS + 1))
-                plain = [f"{at}/{each.name}" for each in found if not each.is_symlink()]
+                    names = tuple(each.name for each in islice(entries, MAX_LOOKUPS + 1))
             except OSError:
-                self._listings[folder] = None
-            else:
-                self._targets.update(zip(plain, plain, strict=True))  # no link, so no further look
-                self._listings[folder] = tuple((each.name, fold(each.name)) for each in found)
+                names = ()
+            self._listings[folder] = names
+        self._lookups += len(self._listings[folder]) + 1
+        if self._lookups > MAX_LOOKUPS:
+            raise NotPlainError(f"patterns of more than {MAX_LOOKUPS:,} names", 0)
         return self._listings[folder]
+
+    def find_program(self, name: str, search_path: str) -> str | None:
+        """Find the file of a program as a shell does, but only in absolute folders."""
+        key = (name, search_path)
+        if key not in self._programs:
+            paths = (f"{folder}/{name}" for folder in search_path.split(os.pathsep))
+            self._programs[key] = next(filter(_is_program, paths), None)
+        return self._programs[key]
+
+
+def _is_program(path: str) -> bool:
+    try:
+        return path[0] == "/" and S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
+    except (OSError, ValueError):
+        return False

@@ -14,7 +14,6 @@ from typing import TypeAlias
 _WILD = re.compile(r"[*?\[\]]")
 _NEGATED = re.compile(r"\[\^((?:\][^\]]*|[^\]]+)\])|(\[\]?[^\]]*\])")
 _BRACE = re.compile("[{,}]")
-_CLASS = re.compile(r"\[[:=.]")
 MAX_NAME = 1024  # characters; no disk holds a longer name
 
 
@@ -163,18 +162,6 @@ def _find_braces(text: str) -> list[int]:
                 edges = opened.pop()
                 first = min(first or edges, edges) if len(edges) > 2 else first
     return first
-
-
-def loosen(text: str, *, quoted: bool) -> str:
-    """Replace sets of unknown characters in a name by a star: quoted sets, and those of classes.
-
-    Example:
-        >>> loosen("a/x[[:digit:]][ab].c", quoted=False), loosen("[a-c]x", quoted=True)
-        ('a/x*.c', '*x')
-    """
-    if not (_CLASS.search(text) or (quoted and "[" in text)):
-        return text
-    return "/".join(re.sub(r"\[.*\]", "*", name, flags=re.DOTALL) for name in text.split("/"))
 
 
 def fold_path(path: str) -> str:

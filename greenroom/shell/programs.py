@@ -1,133 +1,159 @@
 """A command as its program understands it: its options, its operands, and the command inside it.
 
-The table `programs.txt` says what is known about each program. A program that is not in the table
-may run whatever its words say.
+The tables `programs.txt` and `git.txt` say what is known about each program; the first explains
+their format. A program that is not in them may do whatever its words say.
+
+Two questions are asked about a command, and doubts count against both. May a rule that allows its
+program cover it (`greenroom.shell.risks`)? Then a word that may be a risky option is one. Does it
+only read (`greenroom.shell.reading`)? Then each option, value and operand has to be in the row.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from greenroom.shell.effects import Extent
-from greenroom.shell.words import Part, Word, basename
-
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )
 
+_ENTRY = re.compile(r"([!~*$]*)([-.][^=@?>&]*)(==|=@|&&|[=@?>&]?)")
+_CONTINUED = re.compile(r"(?:\s*(?:#[^\n]*)?\n)+[ \t]+")
+_TYPES = {"==": "2=", "=@": "2@"}
+_VALUED = re.compile("[=@>&]")  # these may take the next word
+_FORBIDDEN = re.compile("[!~a>&]")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
+_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_SHELL_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Program:
-    """What the table says about a program, or about a verb of git.
+    """What the tables say about a program, or about a verb of it such as `git log`.
 
     Attributes:
-        name: the first name in its row.
-        options: the marks of each option, and of other words that have marks.
-        kinds: every mark in its row, and words such as "reads".
+        name: its name, or those of the program and the verb.
+        options: the marks of each option and of other words in its row: a dot, what stands before
+            and behind it, with "2" for two words, and "g" if it is read so on Linux only.
+        kinds: the words in its row, such as "files".
+        linux_kinds: those that are only so on Linux.
+        only: the words with which it only tells about itself.
+        stop: how many operands end the options; 0 if none do.
     """
 
     name: str
     options: dict[str, str] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
+    linux_kinds: set[str] = field(default_factory=set)
+    only: tuple[str, ...] = ()
+    stop: int = 0
 
-    def marks(self, option: str) -> str:
-        """Return the marks of an option or word; long options may be abbreviated."""
+    def find(self, option: str) -> str:
+        """Return the marks of an option, with an "a" if it is not certain what it takes.
+
+        A long one may be an abbreviation, and then it has the marks of all that it may stand for.
+        """
         known = self.options.get(option)
-        if known is None and option.startswith("--") and option not in _NO_ABBREVIATIONS:
-            known = "".join(m for each, m in self.options.items() if abbreviates(option, each))
-        return known or ""
+        if known is not None:
+            return f"{known}a" if "g" in known and sys.platform != "linux" else known
+        if len(option) < 3 or not option.startswith("--"):
+            return ""
+        found = [marks for each, marks in self.options.items() if each.startswith(option)]
+        return "".join((*found, "a")) if found else ""
 
-    def add(self, entry: str) -> None:
-        """Add an entry of a row: options with a mark, or a kind."""
-        mark, rest = entry[0], entry[1:]
-        if _KINDS.fullmatch(entry):
-            self.kinds.add(entry)
-        elif mark == "+":
-            self._mark("=", *(f"-{each}" for each in rest.split(",")))
-        elif mark == "^":
-            self.options["^"] = rest
-        elif mark == "$":
-            self._mark("$", *rest.split(","))
-        elif mark in "!?~=@%&":
-            self._mark(mark, *([rest] if rest[0] == "-" else (f"-{each}" for each in rest)))
-        elif mark == "-" and entry[-1] == "?":
-            self._mark("?", entry[:-1])
-        else:
-            self._mark("!", entry)
+    def is_kind(self, *kinds: str) -> bool:
+        """Return whether it is of one of these kinds, on this system."""
+        is_linux = sys.platform == "linux"
+        return not self.kinds.isdisjoint(kinds) or (
+            is_linux and not self.linux_kinds.isdisjoint(kinds)
+        )
 
-    def _mark(self, mark: str, *options: str) -> None:
-        self.kinds.update(mark)
-        self.options.update((each, self.options.get(each, "") + mark) for each in options)
+    def read_row(self, entries: Sequence[str]) -> None:
+        """Add the entries of a row."""
+        linux = ""
+        for entry in entries:
+            match = _ENTRY.fullmatch(entry)
+            if entry == "gnu":
+                linux = "g"
+            elif entry[0] == "^":
+                self.stop = int(entry[1:])
+            elif entry.startswith("only="):
+                self.only = tuple(entry[5:].split(","))
+            elif match is None:
+                (self.linux_kinds if linux else self.kinds).add(entry)
+            else:
+                marks = f".{match[1]}{_TYPES.get(match[3], match[3])}{linux}"
+                self.options.update(dict.fromkeys(self._list_names(match[2]), marks))
 
-    def include(self, other: "Program") -> None:
-        """Add the options of another program."""
-        for option, marks in other.options.items():
-            self._mark(marks, option)
-
-
-def abbreviates(option: str, wanted: str) -> bool:
-    """Return whether an option is the wanted one, or an abbreviation of it if it is long."""
-    return option == wanted or (
-        len(option) > 2 and option.startswith("--") and wanted.startswith(option)
-    )
-
-
-_NO_ABBREVIATIONS = frozenset({"--text"})  # not of `--textconv`, but an option itself
-_KINDS = re.compile("always|pattern|plain|prints|reads|stores|wraps2?|transparent|joins|fills|runs")
+    def _list_names(self, names: str) -> Sequence[str]:
+        if names[0] == ".":
+            return [names]
+        is_cluster = names[:2] not in ("-", "--") and "words" not in self.kinds
+        return [f"-{letter}" for letter in names[1:]] if is_cluster else names.split(",")
 
 
-def _read_table(text: str) -> dict[str, Program]:
-    """Parse the table; rows of one name are merged, and git's options apply to its verbs."""
+def _read_tables(*files: str) -> dict[str, Program]:
+    """Parse the tables; the rows of one name add up, and those of `git *` are in all its verbs."""
     programs: dict[str, Program] = {}
-    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
-        names, _, entries = line.rpartition(":")
-        first, *others = names.split(", ")
-        program = programs.setdefault(first, Program(first))
-        programs.update((each, program if entries else Program(each)) for each in others)
-        for entry in entries.split():
-            program.add(entry)
-    for verb in {id(each): each for each in programs.values() if " " in each.name}.values():
-        verb.include(programs["git"])
+    folder = Path(__file__).parent
+    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in files)
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        heads, _, entries = f"{line.partition('#')[0].strip()} ".partition(": ")
+        names = heads.split(", ") if heads.strip() else []
+        for name in names:
+            programs.setdefault(name, Program(name)).read_row(entries.split())
+    for name, program in programs.items():
+        for each in ("*", *(kind for kind in program.kinds if kind[0] == "+")) * (" " in name):
+            common = programs.get(f"{name.partition(' ')[0]} {each}", program)
+            program.options = {**common.options, **program.options}
     return programs
 
 
-PROGRAMS = _read_table(Path(__file__).with_name("programs.txt").read_text(encoding="utf-8"))
-"""All programs, and verbs of git such as `git log`, by name; the file explains its format."""
+PROGRAMS = _read_tables("programs.txt", "git.txt")
+"""All programs, and verbs such as `git log`, by name."""
 
+_GROUPS = frozenset(name.partition(" ")[0] for name in PROGRAMS if " " in name)
 
-def _list_programs(*kinds: str) -> tuple[str, ...]:
-    return tuple(name for name, each in PROGRAMS.items() if not each.kinds.isdisjoint(kinds))
-
-
-WRAPPERS = frozenset(_list_programs("wraps", "wraps2"))
+WRAPPERS = frozenset(name for name, each in PROGRAMS.items() if each.kinds & {"wraps", "wraps2"})
 """Programs that run the command that their own words name."""
 
-RUNNERS = frozenset(_list_programs("runs"))
+RUNNERS = frozenset(name for name, each in PROGRAMS.items() if "runs" in each.kinds)
 """Programs that run their words elsewhere or later, so that they need a rule of their own."""
 
-_UNKNOWN = Program("")
-_TAKES_VALUE = re.compile("[=@?]")
-_UNDERSTOOD = re.compile("[=&]")
-# Options of git before its verb with a value in the next word.
-_GIT_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 
-# Developers' programs, and the options with which they only print their version. Programs that a
-# project's file may replace by another version of themselves are left out.
-_VERSIONS = {
-    **dict.fromkeys(("python", "python3", "pip", "pip3"), ("--version", "-V")),
-    **dict.fromkeys(("node", "npm"), ("--version", "-v")),
-    **dict.fromkeys(
-        ("bash", "clang", "cmake", "docker", "gcc", "git", "java", "make", "perl", "rg", "ruby"),
-        ("--version",),
-    ),
-}
+def basename(program: str) -> str:
+    """Name a program without its folder."""
+    return program.rpartition("/")[2]
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
-_STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
-_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
+
+class Part(NamedTuple):
+    """An option or an operand of a command.
+
+    Attributes:
+        at: the position of its word.
+        option: the option, without its value; empty for an operand.
+        value: its value, or the last of two, or None.
+        value_at: the position of the word that holds the value; 0 without one.
+        marks: its marks; see `Program.find`.
+        ended: whether it comes after the end of all options.
+    """
+
+    at: int
+    option: str = ""
+    value: str | None = None
+    value_at: int = 0
+    marks: str = ""
+    ended: bool = False
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is in the row, without a mark that forbids it, and with the value it takes."""
+        has_value = self.value is not None
+        is_whole = "?" in self.marks or has_value == (_VALUED.search(self.marks) is not None)
+        return "." in self.marks and is_whole and not _FORBIDDEN.search(self.marks)
 
 
 class Invocation(NamedTuple):
@@ -135,15 +161,21 @@ class Invocation(NamedTuple):
 
     Attributes:
         argv: its words.
-        program: what is known about the program.
-        start: the position of the word before its options: the program, or the verb of git.
-        parts: its options and operands; empty for an unknown program.
+        program: what is known about the program, or its verb.
+        start: the position of the last word before its options: the program, or the verb.
+        parts: its options and operands, those before the verb included; empty for an unknown
+            program.
     """
 
-    argv: Sequence[Word]
+    argv: Sequence[str]
     program: Program
     start: int
     parts: tuple[Part, ...]
+
+    @property
+    def operands(self) -> tuple[Part, ...]:
+        """Its operands, without the verb."""
+        return tuple(each for each in self.parts if not each.option and each.at > self.start)
 
     @property
     def inner(self) -> int | None:
@@ -151,211 +183,207 @@ class Invocation(NamedTuple):
         kinds = self.program.kinds
         before = 0 if "wraps" in kinds else 1 if "wraps2" in kinds else None
         options = [part for part in self.parts if part.option]
-        if before is None or not all(_UNDERSTOOD.search(part.marks) for part in options):
+        if before is None or not all(p.is_listed and "$" not in p.marks for p in options):
             return None
-        operands = [part.at for part in self.parts if not part.option]
-        start = operands[before] if len(operands) > before else len(self.argv)
-        return start if all(word.static for word in self.argv[:start]) else None
+        operands = self.operands
+        return operands[before].at if len(operands) > before else len(self.argv)
 
 
-def read_invocation(argv: Sequence[Word]) -> Invocation:
+def read_invocation(argv: Sequence[str]) -> Invocation:
     """Tell options from operands as the program of a command does.
 
     Example:
-        >>> words = [Word(each) for each in "sort -nk 2 --reverse -- -o".split()]
-        >>> for part in read_invocation(words).parts:
+        >>> for part in read_invocation("sort -nk 2 --reverse -- -o".split()).parts:
         ...     print(part.at, part.option, part.value)
         1 -n None
         1 -k 2
         3 --reverse None
         5  None
     """
-    program, start = _find_program(argv)
-    parts = tuple(_list_parts(argv, program, start)) if program.kinds else ()
-    return Invocation(argv, program, start, parts)
+    name = basename(argv[0])
+    program = Program("") if " " in name else PROGRAMS.get(name, Program(""))
+    parts = tuple(_list_parts(argv, program, 1)) if program.kinds or program.options else ()
+    if name not in _GROUPS:
+        return Invocation(argv, program, 0, parts)
+    at = next((part.at for part in parts if not part.option), len(argv))
+    if at == len(argv):
+        return Invocation(argv, program, at, parts)
+    before = tuple(part for part in parts if part.at < at)
+    start, program = next(
+        (start, PROGRAMS.get(verb, Program(verb)))
+        for start, verb in (
+            (at + 1, f"{name} {argv[at]} {''.join(argv[at + 1 : at + 2])}"),
+            (at, f"{name} {argv[at]}"),
+            (at, f"{name} *"),
+        )
+        if verb in PROGRAMS or verb[-1] == "*"
+    )
+    return Invocation(argv, program, start, (*before, *_list_parts(argv, program, start + 1)))
 
 
-def _find_program(argv: Sequence[Word]) -> tuple[Program, int]:
-    program = PROGRAMS.get(basename(argv[0].text), _UNKNOWN)
-    if program.name != "git":
-        return program, 0
-    for at in range(1, len(argv)):
-        if argv[at].text[:1] != "-" and argv[at - 1].text not in _GIT_VALUED:
-            return PROGRAMS.get(f"git {argv[at].text}", program), at
-    return program, len(argv)
-
-
-def is_known(invocation: Invocation) -> bool:
-    """Return whether the table says what the program does with its words."""
-    known, has_verb = invocation.program, invocation.start < len(invocation.argv)
-    is_listed = known.name not in ("", "git") or (known.name == "git" and not has_verb)
-    return basename(invocation.argv[0].text) in SHELLS or (is_listed and "runs" not in known.kinds)
-
-
-def _list_parts(argv: Sequence[Word], program: Program, start: int) -> Iterator[Part]:
-    at, operands, ended = start + 1, 0, False
-    stop = int(program.options.get("^", 0))  # this many operands end the options
+def _list_parts(argv: Sequence[str], program: Program, at: int) -> Iterator[Part]:
+    operands, ended, first = 0, False, at
     while at < len(argv):
-        text = argv[at].text
-        if ended or len(text) < 2 or text[0] != "-":
+        word = argv[at]
+        is_old = "old" in program.kinds and at == first and word[:1] != "-"
+        if not is_old and (ended or len(word) < 2 or word[0] != "-"):
             operands += 1
-            yield Part(at, ended=ended, marks="" if ended else program.options.get(text, ""))
-            ended = ended or operands == stop
-        elif text == "--" and program.name != "find":  # it takes actions after it
+            yield Part(at, ended=ended, marks="" if ended else program.options.get(f".{word}", ""))
+            ended = ended or operands == program.stop
+        elif word == "--" and "--" not in program.options and "words" not in program.kinds:
             ended = True
+        elif "number" in program.kinds and word[1:].isdigit():
+            yield Part(at, word, marks=".")
         else:
-            following = argv[at + 1].text if at + 1 < len(argv) else None
-            found = tuple(_list_options(at, text, following, program))
+            is_long = word.startswith("--") or "words" in program.kinds
+            found = (_read_long_option if is_long else _read_cluster)(argv, at, program)
             yield from found
-            at += any(part.value_at > at for part in found)
+            at = max(at, *(part.value_at for part in found))
         at += 1
 
 
-def _list_options(at: int, text: str, following: str | None, program: Program) -> Iterator[Part]:
-    """Find the options in a word: a long one, or a cluster of short ones."""
-    name, attached, value = text.partition("=")
-    if text.startswith("--") or (len(name) > 2 and name in program.options):
-        marks = program.marks(name)
-        if attached:
-            yield Part(at, name, value, at, marks=marks)
-        elif following is not None and _TAKES_VALUE.search(marks):
-            yield Part(at, name, following, at + 1, marks=marks)
-        else:
-            yield Part(at, name, marks=marks)
-        return
-    for place in range(1, len(text)):
-        option, rest = f"-{text[place]}", text[place + 1 :]
-        marks = program.marks(option)
-        if _TAKES_VALUE.search(marks):
-            apart = not rest and following is not None
-            yield Part(at, option, following if apart else rest, at + apart, marks=marks)
-            return
-        yield Part(at, option, marks=marks)
-        if "!" in marks or "%" in marks:
-            return
+def _read_cluster(argv: Sequence[str], at: int, program: Program) -> list[Part]:
+    """Read a cluster of short options, of which the last may take the rest or the next word."""
+    found, word = list[Part](), argv[at]
+    detached = "detached" in program.kinds or word[0] != "-"
+    letters, value_at = word.removeprefix("-"), at
+    for place, letter in enumerate(letters, 1):
+        option, marks, rest = f"-{letter}", program.find(f"-{letter}"), letters[place:]
+        takes_value = _VALUED.search(marks) is not None and "a" not in marks
+        if rest and not detached and (takes_value or "?" in marks):
+            return [*found, Part(at, option, rest, at, marks)]
+        found.append(Part(at, option, marks=marks))
+        if takes_value:
+            found[-1] = _take_next(argv, at, value_at + 1, found[-1], program)
+            value_at = max(value_at, found[-1].value_at)
+    return found
 
 
-def read_only_commands() -> tuple[str, ...]:
-    """List the commands that need no rule as long as they only read inside the workspace.
+def _read_long_option(argv: Sequence[str], at: int, program: Program) -> list[Part]:
+    """Read a word that is one option, perhaps with its value."""
+    word = argv[at]
+    name, attached, value = word.partition("=")
+    marks = program.options.get(word[:2], "") if word[1] != "-" and len(word) > 2 else ""
+    if name not in program.options and _VALUED.search(marks):  # such as `-Bfolder` of gcc
+        return [Part(at, word[:2], word[2:], at, marks)]
+    if attached and word not in program.options:
+        return [Part(at, name, value, at, program.find(name))]
+    part = Part(at, word, marks=program.find(word))
+    # What an abbreviation takes is not certain, so the next word is looked at as well.
+    takes_value = _VALUED.search(part.marks) is not None and "a" not in part.marks
+    return [_take_next(argv, at, at + 1, part, program) if takes_value else part]
+
+
+def _take_next(argv: Sequence[str], at: int, value_at: int, part: Part, program: Program) -> Part:
+    """Give an option its value, or the last of its two, from the words behind it."""
+    value_at += "2" in part.marks
+    if value_at >= len(argv) or ("strict" in program.kinds and argv[value_at][:1] == "-"):
+        return part
+    return part._replace(value=argv[value_at], value_at=value_at)
+
+
+def is_known(invocation: Invocation) -> bool:
+    """Return whether the tables say what the program does with its words."""
+    name, kinds = invocation.program.name, invocation.program.kinds
+    is_row = name != "" and name[-1] != "*" and "runs" not in kinds
+    return is_row or basename(invocation.argv[0]) in SHELLS
+
+
+def find_inner_texts(invocation: Invocation) -> tuple[str, ...]:
+    """Find the texts that a command runs as commands, other than what comes from its input.
 
     Example:
-        >>> {"ls", "git status", "python --version"} <= set(read_only_commands())
-        True
+        >>> [find_inner_texts(read_invocation(words)) for words in (
+        ...     ["bash", "-xc", "ls; pwd", "a"], ["script", "-qcls", "log"], ["watch", "ls", "-l"])]
+        [('ls; pwd',), ('ls',), ('ls -l',)]
     """
-    versions = (f"{name} {options[0]}" for name, options in _VERSIONS.items())
-    return (*_list_programs("reads", "prints"), "command -v", *versions)
+    argv, start, name = invocation.argv, invocation.inner, basename(invocation.argv[0])
+    texts = list[str | None]()
+    for part in invocation.parts:
+        if "&&" in part.marks:
+            texts.append(" ".join((part.value or "", *argv[part.value_at + 1 :])))
+            break
+        if "&" in part.marks:
+            texts.append(part.value)
+    if name in ("eval", "trap"):
+        rest = argv[1 + (list(argv[1:2]) == ["--"]) :]
+        texts += [" ".join(rest)] if name == "eval" else rest[:1]
+    elif name in SHELLS:
+        texts.append(_find_shell_text(argv))
+    elif start is not None and "joins" in invocation.program.kinds:
+        texts.append(" ".join(argv[start:]))
+    return tuple(filter(None, texts))
 
 
-def find_extent(invocation: Invocation) -> Extent:
-    """Find out what a command without risks does with the things that its words name.
+def reads_commands(invocation: Invocation) -> bool:
+    """Return whether a command may run what comes from its standard input.
 
     Example:
-        >>> [find_extent(read_invocation([Word(each) for each in line.split()])) for line in (
-        ...     "echo a", "git log a", "git branch --list", "git branch a", "git add a", "touch a")]
-        ['prints', 'reads', 'reads', 'stores', 'stores', 'any']
+        >>> [reads_commands(read_invocation(line.split())) for line in (
+        ...     "bash", "bash f.sh", "python -", "python -m json.tool", "ed -s f", "sort")]
+        [True, False, True, False, True, False]
     """
-    argv, program = invocation.argv, invocation.program
-    name, first = argv[0].text, argv[1].text if len(argv) > 1 else ""
-    if "prints" in program.kinds or (len(argv) == 2 and first in _VERSIONS.get(name, ())):
-        return "prints"
-    if name == "command" and first in ("-v", "-V"):
-        return "reads"
-    if "reads" in program.kinds and _is_listing(invocation):
-        return "reads"
-    return "stores" if "stores" in program.kinds else "any"
+    argv, kinds = invocation.argv, invocation.program.kinds
+    if basename(argv[0]) in SHELLS:
+        return _find_shell_text(argv) == ""
+    needed = next((n for n in range(3) if f"input{n or ''}" in kinds), None)
+    if needed is None or any("$" in part.marks for part in invocation.parts):
+        return "runs" in kinds
+    given = invocation.operands[:needed]
+    return not given or len(given) < needed or any(argv[part.at] in _STDIN for part in given)
 
 
-def _is_listing(invocation: Invocation) -> bool:
-    """Return whether a command only lists; true for programs that can do nothing else."""
-    if "$" not in invocation.program.kinds:
-        return True
-    options = [part for part in invocation.parts if part.option]
-    if "&" in invocation.program.kinds and not all("&" in part.marks for part in options):
-        return False
-    operand = next((part for part in invocation.parts if not part.option), None)
-    marks = invocation.program.marks("-") if operand is None else operand.marks
-    if operand is not None and operand.at != invocation.start + 1:
-        marks = ""
-    return any("$" in each for each in (marks, *(part.marks for part in options)))
-
-
-def find_inner_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
-    """Find the words of the text that a command runs as commands; None if it runs none.
-
-    The result is empty if the text comes from the standard input.
-    """
-    name = basename(argv[0].text)
-    if name == "eval":
-        return tuple(argv[1 + (len(argv) > 1 and argv[1].text == "--") :])
-    if name in SHELLS:
-        return _find_shell_text(argv)
-    if name in (".", "source") and len(argv) > 1:
-        return _find_file_text(argv, 1)
-    if name == "trap" and len(argv) > 2:
-        return (argv[1 + (argv[1].text == "--")],)
-    return None
-
-
-def _find_shell_text(argv: Sequence[Word]) -> tuple[Word, ...] | None:
-    """Find the text that a shell runs: after -c, else a script file, else the standard input.
+def _find_shell_text(argv: Sequence[str]) -> str | None:
+    """Find the text that a shell runs, after -c; "" if it is its input, None if a script file.
 
     Options may begin with a plus: `+c` is -c, and `+` alone is an option, too.
     """
     at, letters = 1, ""
-    while at < len(argv) and argv[at].text[:1] in ("-", "+") and argv[at].text:
-        option = argv[at].text
+    while at < len(argv) and argv[at][:1] in ("-", "+") and argv[at]:
+        option = argv[at]
         at += 1
-        if argv[at - 1].dynamic:
-            return ()
         if option in ("-", "--"):
             break
-        if option in _VALUED:
+        if option in _SHELL_VALUED:
             at += 1
         elif not option.startswith("--"):
             letters += option[1:]
             at += sum(map(option.count, "oO"))
-    if "O" in letters:  # it changes what patterns match
-        return ()
     if "c" in letters:
-        return tuple(argv[at : at + 1])
-    return () if "s" in letters else _find_file_text(argv, at)
+        return "".join(argv[at : at + 1])
+    return "" if "s" in letters or at >= len(argv) or argv[at] in _STDIN else None
 
 
-def _find_file_text(argv: Sequence[Word], at: int) -> tuple[Word, ...] | None:
-    """Look at the word that names a script; without one, the standard input is read.
-
-    A name that is only known at run time may be that of the standard input.
-    """
-    is_stdin = at >= len(argv) or argv[at].text in _STDIN or argv[at].dynamic
-    return () if is_stdin else None
+def takes_commands(invocation: Invocation) -> bool:
+    """Return whether the program runs texts that its words or its input may hold."""
+    return invocation.program.is_kind("input", "input1", "input2")
 
 
 def is_transparent(invocation: Invocation) -> bool:
     """Return whether a command only runs another one, so that a rule for that one is enough."""
     argv, start = invocation.argv, invocation.inner
-    if start is None or start >= len(argv) or "/" in argv[0].text:
+    if start is None or start >= len(argv) or "/" in argv[0]:
         return False
-    plain_env = argv[0].text == "env" and start == 1 and not _ASSIGNMENT.match(argv[1].text)
+    plain_env = argv[0] == "env" and start == 1 and not _ASSIGNMENT.match(argv[1])
     return "transparent" in invocation.program.kinds or plain_env
 
 
-def find_actions(argv: Sequence[Word]) -> Iterator[tuple[int, int]]:
+def find_actions(argv: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Locate the commands that find runs: where each begins and ends.
 
     Example:
-        >>> list(find_actions([Word(each) for each in "find . -exec rm {} ; -exec ls +".split()]))
+        >>> list(find_actions("find . -exec rm {} ; -exec ls +".split()))
         [(3, 5), (7, 9)]
     """
     at = 1
     while at < len(argv):
-        if argv[at].text in _ACTIONS:
+        if argv[at] in _ACTIONS:
             begin = at + 1
             at = next((i for i in range(begin, len(argv)) if _ends_action(argv, i)), len(argv))
             yield begin, at
         at += 1
 
 
-def _ends_action(argv: Sequence[Word], at: int) -> bool:
+def _ends_action(argv: Sequence[str], at: int) -> bool:
     """Return whether an action of find ends here: at `;`, or at a `+` after `{}`."""
-    text = argv[at].text
-    return text == ";" or (text == "+" and argv[at - 1].text == "{}")
+    return argv[at] == ";" or (argv[at] == "+" and argv[at - 1] == "{}")

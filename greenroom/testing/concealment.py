@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
 
-from greenroom.core import InvalidJSONError, serde
-from greenroom.llm import VENDORS, SSEDecoder
+from greenroom.core import ConfigurationError, InvalidJSONError, serde
+from greenroom.llm import VENDORS, SSEDecoder, read_key
 
 PLACEHOLDER = "[secret]"
 
@@ -79,12 +79,18 @@ def _passwords(words: Iterable[str]) -> Iterator[str]:
             yield base64.b64decode(word, validate=True).decode().partition(":")[2]
 
 
+def _read_key(name: str) -> str:
+    with suppress(ConfigurationError):  # a file that can't be used holds no key that could leak
+        return read_key(os.environ, name)
+    return ""
+
+
 class Concealment:
     """Takes secrets out of texts and of bodies that came in pieces."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         """Conceal these secrets, and the vendors' keys in the environment."""
-        keys = (os.environ.get(key, "").strip() for each in VENDORS.values() for key in each.keys)
+        keys = (_read_key(name) for each in VENDORS.values() for name in each.keys)
         self._secrets: set[str] = set()
         self._forms: set[str] = set()
         self.add(each for each in keys if len(each) >= _MIN_LENGTH)

@@ -130,6 +130,7 @@ class ScriptedApprover:
                 message=answer.message,
                 input=answer.input,
                 by=answer.by,
+                prefix=answer.prefix,
             )
 
     def _next(self, request: PermissionRequest) -> Answer:

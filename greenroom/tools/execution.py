@@ -35,6 +35,7 @@ from greenroom.core import (
     clip,
     conceal,
     describe_error,
+    exact,
     is_a,
     leaves,
     log_error,
@@ -126,13 +127,18 @@ class RegisteredTool:
             validator=InputValidator(tool.name, parameters),
         )
 
+    @property
+    def runs_context_command(self) -> bool:
+        """Whether a call runs the command of its context, as it was judged."""
+        return bool(getattr(self.tool, "runs_context_command", False))
+
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe a call for a person, with hidden characters made visible. Never raises."""
         warning = " (it may destroy what can't be brought back)" if self.destructive else ""
         try:
             found = self.tool.info(input)
             return ToolInfo(
-                " ".join(visible(found.action).split()) + warning,
+                " ".join(exact(found.action).split()) + warning,
                 visible(found.details),
                 visible(found.diff),
                 visible(found.claim),

@@ -33,6 +33,7 @@ OPTIONAL_MEMBERS = (
     "effects",
     "sandbox",
     "sandbox_files",
+    "runs_context_command",
     "credentials",
     "read_only",
     "idempotent",
@@ -57,6 +58,9 @@ class Tool(Protocol):
     - `sandbox: Sandbox | None = None`: the sandbox of each call, for the person who is asked.
     - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.
+    - `runs_context_command: bool = False`: for a tool whose `effects` hold one `ShellCommand`:
+      whether it runs the command of `context.command` in its place, if there is one. Only then do
+      rules about commands allow its calls.
     - `read_only`, `idempotent`, `destructive: bool | None = None`: whether a call changes nothing,
       changes nothing more if repeated, or may delete something for good. Retries and resumed plans
       use them, permission rules do not. A tool of the category "read" is read-only.

@@ -120,6 +120,20 @@ async def test_an_answer_says_who_gave_it_and_what_was_made_of_it(tmp_path):
     assert [part.text for part in found.parts] == ["echo hi", "wc"]
 
 
+@pytest.mark.parametrize("prefix", [False, True])
+async def test_an_answer_says_whether_exact_words_or_a_prefix_are_remembered(tmp_path, prefix):
+    offered = []
+
+    async def answer(handle, request):
+        offered.extend((request.remembers, request.prefixes))
+        await answer_with("allow", remember="session", prefix=prefix)(handle, request)
+
+    talk = Talk(tmp_path, call("Bash", command="frob list a"), tools=[Bash()])
+    (found,) = await talk.run(answer)
+    assert offered == [("allow Bash(frob list a)",), ("allow Bash(frob list:*)",)]
+    assert found.rules == offered[prefix]
+
+
 async def test_a_no_with_a_reason_is_on_record(tmp_path):
     talk = Talk(tmp_path, call("add", a=1, b=2), rules=[ASK_TO_ADD])
     (found,) = await talk.run(answer_with("deny", message="use paper"))
@@ -240,7 +254,7 @@ async def test_what_can_not_run_anyway_is_no_decision(tmp_path):
 
 
 async def test_a_record_of_a_very_long_call_is_bounded_and_keeps_what_was_denied(tmp_path):
-    many = "; ".join(f"echo {number} {'x' * 400}" for number in range(200)) + "; rm -rf y"
+    many = "; ".join(f"echo {number} {'x' * 300}" for number in range(200)) + "; rm -rf y"
     rules = [PermissionRule.deny_command("rm"), PermissionRule.allow_command("echo")]
     talk = Talk(tmp_path, call("Bash", command=many), rules=rules, tools=[Bash()])
     (found,) = await talk.run()

@@ -167,7 +167,8 @@ async def test_an_interrupt_ends_a_sandboxed_command_and_the_agent_goes_on(tmp_p
     mark = f"600.{int.from_bytes(os.urandom(6), 'big')}"
     command = f"setsid sleep {mark} & echo begun; sleep {mark}"
     llm = ScriptedProvider(call("Bash", command=command), "I am still here.")
-    parts = (llm, ToolRegistry([Bash(sandbox=Sandbox())]), PermissionManager(ALL))
+    rules = PermissionManager([PermissionRule.allow_tool("Bash")])
+    parts = (llm, ToolRegistry([Bash(sandbox=Sandbox())]), rules)
     with trio.fail_after(60):
         async with AgentRuntime(store=InMemoryStore(), workspace=tmp_path) as runtime:
             handle = runtime.spawn(AgentSession.new("coder"), coder, *parts)

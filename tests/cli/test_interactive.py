@@ -114,6 +114,20 @@ def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
     assert screen.count("coder asked") == 1
 
 
+def test_tab_lets_an_answer_be_remembered_for_the_first_words(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run git commit -m one --dry-run")
+    program.wait_for("allow? >", "--dry-run) · Tab: allow Bash(git commit:*)")
+    program.type("\t")
+    program.wait_for("remembered as: allow Bash(git commit:*) · Tab", "coder asks")
+    program.type("\t\ts" + ENTER)
+    program.wait_for("remembered for this session", "idle")
+    ask(program, "run git commit -m two --dry-run")
+    screen = program.wait_for("● Bash  git commit -m two", "idle")
+    assert screen.count("coder asked") == 1
+
+
 def test_an_answer_for_the_project_holds_in_its_next_run(terminal, run, project):
     program = terminal()
     program.wait_for(READY)

@@ -219,6 +219,62 @@ def test_a_no_is_remembered_for_the_session_or_the_project_where_that_is_typed(l
     assert told.startswith(f"never in this {lifetime}: not possible here")
 
 
+BUILD = request(
+    "npm run build -- -w",
+    remembers=("allow Bash(cd web)", "allow Bash(npm run build -- -w)"),
+    prefixes=("allow Bash(cd web)", "allow Bash(npm run build:*)"),
+)
+
+
+@pytest.mark.parametrize("word", ["s", "project", "a"])
+def test_tab_switches_between_exact_words_and_a_prefix_until_the_question_is_decided(word):
+    remember = find_choice(word).remember
+    queue = queue_of(BUILD, msgspec.structs.replace(BUILD, request_id="p-2"))
+    assert queue.read(line(word)) == PersonDecision("p-1", ALLOW, remember)
+    queue.switch()
+    assert queue.read(line(word)) == PersonDecision("p-1", ALLOW, remember, prefix=True)
+    assert queue.read(line("y")) == PersonDecision("p-1", ALLOW, prefix=True)
+    assert queue.read(line("never")) == PersonDecision("p-1", DENY, "always")
+    queue.switch()
+    assert queue.read(line(word)) == PersonDecision("p-1", ALLOW, remember)
+    queue.switch()
+    queue.drop("p-1")
+    assert queue.read(line(word, "p-2")) == PersonDecision("p-2", ALLOW, remember)
+
+
+def test_a_prompt_shows_what_is_kept_and_what_tab_would_keep():
+    kept = [text for text in shown(BUILD).splitlines() if "remembered as" in text]
+    assert kept == [
+        "  remembered as: allow Bash(cd web), allow Bash(npm run build -- -w)"
+        " · Tab: allow Bash(npm run build:*)"
+    ]
+    kept = [x for x in shown(BUILD, takes_prefix=True).splitlines() if "remembered as" in x]
+    assert kept == [
+        "  remembered as: allow Bash(cd web), allow Bash(npm run build:*)"
+        " · Tab: allow Bash(npm run build -- -w)"
+    ]
+    assert "Tab" not in shown(request())
+
+
+def test_tab_is_a_part_of_the_line_where_a_terminal_passes_it_on():
+    queue = queue_of(BUILD)
+    assert queue.read(line("\t")) == ""
+    assert queue.takes_prefix
+    assert queue.read(line("\ta")) == PersonDecision("p-1", ALLOW, "always")
+    assert queue.read(line("\ts")).prefix
+
+
+def test_tab_switches_nothing_without_a_prefix_and_in_a_reason():
+    queue = queue_of(request())
+    queue.switch()
+    assert not queue.read(line("a")).prefix
+    queue = queue_of(BUILD)
+    queue.read(line("w"))
+    queue.switch()
+    assert queue.read(line("\tno", "p-1 why")).message == "no"
+    assert not queue.takes_prefix
+
+
 def test_what_is_no_choice_is_refused_with_the_choices():
     told = queue_of(request(remembers=())).read(line("yes\u202e please"))
     assert told.startswith("“yes\\u{202e} please” is not a choice, and was not sent: [y] once")

@@ -39,12 +39,14 @@ def rule_file(folder, place, rules):
 def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules, project, env):
     done = run("permissions", "explain", "git status && make > log.txt", "--allow", "Bash(ls:*)")
     assert (done.code, done.err) == (0, "")
-    head, first, second, third, always, digest = done.out.splitlines()
+    head, first, second, third, runs_as, always, digest = done.out.splitlines()
     assert head == "ask: make: no rule is about this"
     source = shown(own_rules, env)
     assert first == f"  allowed git status  (the rule 'user/git-read' allows this; {source})"
     assert second == "  asks    make  (no rule is about this)"
     assert third == "  asks    write log.txt  (no rule is about this)"
+    assert runs_as.startswith("  runs as: ")
+    assert runs_as.endswith("'git' 'status' && 'make' > 'log.txt'")
     assert always == "  an always would store: allow Bash(make, > log.txt)"
     assert digest.startswith("  digest: ")
     assert not (project / "log.txt").exists()
@@ -52,7 +54,8 @@ def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules
 
 def test_what_an_always_and_a_never_would_store_is_told(run):
     told = run("permissions", "explain", "pytest a.txt").out
-    assert "  an always would store: allow Bash(pytest:*)\n" in told
+    assert "  an always would store: allow Bash(pytest a.txt)\n" in told
+    assert "  or with a prefix: allow Bash(pytest:*)\n" in told
     assert "  a never would store: deny Bash(pytest:*)\n" in told
 
 
@@ -90,13 +93,14 @@ def test_an_explanation_as_json_has_all_of_it(run, own_rules, project):
     assert [part["decision"] for part in found["parts"]] == ["deny", "ask"]
     assert len(found["digest"]) == 64
     asked = run("permissions", "explain", "pytest a", "--json").json
-    assert (asked["remembers"], asked["rule"]) == (["allow Bash(pytest:*)"], None)
+    assert (asked["remembers"], asked["rule"]) == (["allow Bash(pytest a)"], None)
+    assert asked["prefixes"] == ["allow Bash(pytest:*)"]
 
 
 def test_commands_that_only_read_are_listed_and_can_be_switched_off(run):
     assert run("permissions", "explain", "ls | wc", "--json").json["decision"] == "allow"
     assert run("permissions", "explain", "ls", "--no-read-only", "--json").json["decision"] == "ask"
-    assert "git status" in run("permissions", "list").out
+    assert "git status" in " ".join(run("permissions", "list").out.split())
     assert "git status" in run("permissions", "list", "--json").json["read_only"]
     assert "git status" not in run("permissions", "list", "--no-read-only").out
     assert run("--no-read-only", "permissions", "list", "--json").json["read_only"] == []

@@ -149,10 +149,10 @@ def test_a_command_is_changed_in_the_line_and_judged_again(play):
     program = play("plain")
     program.wait_for(LABEL)
     program.type("e" + ENTER)
-    program.wait_for("run instead? > python -m doctest greet.py")
+    program.wait_for("run instead? > python -m unittest -q greet")
     program.type("\x15" + ENTER)  # an empty line changes nothing
     program.wait_for("nothing was changed", LABEL)
     program.type("e" + ENTER)
-    program.wait_for("run instead? > python -m doctest greet.py")
+    program.wait_for("run instead? > python -m unittest -q greet")
     program.type("\x15" + "echo instead" + ENTER)
     program.wait_for("Bash allowed by user", "The user changed the arguments", "Done.")

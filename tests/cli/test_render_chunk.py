@@ -70,6 +70,11 @@ GOLDEN = [
     (ThinkingDelta("hmm"), "hmm"),
     (ThinkingComplete("hmm, well\n"), "hmm, well"),
     (ToolStart("t", "Bash", {"command": "ls"}, ToolInfo("Run a command", "ls")), "● Bash  ls"),
+    (
+        ToolStart("t", "Bash", {}, ToolInfo("Run", "rm\u00a0-rf\u2800x\ue000")),
+        "● Bash  rm\\u{a0}-rf\\u{2800}x\\u{e000}",
+    ),
+    (ToolStart("t", "Bash", {"command": "rm\u00a0-rf\n x"}), "● Bash  rm\\u{a0}-rf x"),
     (ToolStart("t", "Mine", {"a": 1}), '● Mine  {"a":1}'),
     (ToolStart("t", "Edit", {"old_string": "a", "file_path": "a.py"}), "● Edit  a.py"),
     (

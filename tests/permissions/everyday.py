@@ -34,7 +34,7 @@ PYTHON = (
     (READS, "test -f .env && echo exists || echo missing"),
     (READS, "pwd; ls -d */"),
     (READS, "du -sh . && tree -L 2"),
-    (READS, 'for f in src/project/*.py; do echo "== $f"; head -5 "$f"; done'),
+    (ASKS, 'for f in src/project/*.py; do echo "== $f"; head -5 "$f"; done'),
     (ASKS, "source .venv/bin/activate && pytest"),
     (ASKS, "PYTHONPATH=src pytest -q"),
     (ASKS, ".venv/bin/pytest -x tests/test_a.py"),

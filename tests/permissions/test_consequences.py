@@ -42,7 +42,6 @@ def test_what_stays_in_the_workspace_has_none_but_its_variables(root, command):
     [
         ("make > ../log", "writes", "../log"),
         ("wc < /etc/hosts", "reads", "/etc/hosts"),
-        ("cat ~/.netrc", "names", "~/.netrc"),
         ("cp a.txt /srv/x", "names", "/srv/x"),
         ("tar --file=/x/y.tar .", "names", "/x/y.tar"),
         ("curl -d @/etc/passwd", "names", "/etc/passwd"),
@@ -57,6 +56,12 @@ def test_what_stays_in_the_workspace_has_none_but_its_variables(root, command):
 )
 def test_what_goes_beyond_is_told_by_its_kind(root, command, kind, told):
     assert getattr(of(root, command), kind) == (told,)
+
+
+def test_a_file_in_the_home_folder_is_told_by_its_path(root, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/ada")
+    assert of(root, "cat ~/.netrc").names == of(root, "cat $HOME/.netrc").names
+    assert of(root, "cat ~/.netrc").names == ("/home/ada/.netrc",)
 
 
 def test_a_tool_s_own_effects_are_told(root):

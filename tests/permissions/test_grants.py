@@ -78,7 +78,7 @@ def test_a_grant_is_written_as_in_a_rule_file(session):
         {
             "decision": "allow",
             "tool": ["Bash"],
-            "command_prefix": ["git merge"],
+            "argv_exact": ["git", "merge", "origin"],
             "session": "s-1",
             "workspace": ROOT,
         },

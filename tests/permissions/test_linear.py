@@ -4,12 +4,14 @@ Work is counted in calls of Python functions, not in time; `benchmarks/permissio
 times.
 """
 
+import subprocess
 import sys
 
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
+from greenroom.permissions.patterns import Anchors, Host, PathPattern, fold
 
 DEEP = "$(" * 80 + "ls" + ")" * 80
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
@@ -104,17 +106,6 @@ def test_four_times_the_length_takes_about_four_times_the_work(shape, manager):
     assert large <= 4.6 * small + 2000
 
 
-def test_values_of_variables_are_not_written_out_without_end(manager):
-    long = "a" * 2000
-    for command in (f"v={long}; " + "ls $v; " * 2000, f"v={long}; ls " + "$v" * 20_000):
-        assert manager.check("Bash", {"command": command}, CONTEXT) is RuleDecision.ASK
-    nested = "".join(f"v{n}=$v{n - 1}$v{n - 1}; " for n in range(1, 60)) + "ls $v59"
-    assert manager.check("Bash", {"command": f"v0=a; {nested}"}, CONTEXT) is RuleDecision.ASK
-    assert manager.check("Bash", {"command": "for f in a b; do ls $f; done"}, CONTEXT) is (
-        RuleDecision.ALLOW
-    )
-
-
 def test_the_same_command_is_judged_again_where_something_has_changed(manager):
     def check(command):
         return manager.check("Bash", {"command": command}, CONTEXT)
@@ -130,3 +121,62 @@ def test_the_same_command_is_judged_again_where_something_has_changed(manager):
 def test_no_expression_takes_minutes_over_a_long_row_of_one_character(command):
     rules = [PermissionRule.allow_command("make")]
     assert PermissionManager(rules).explain("Bash", {"command": command}, CONTEXT).digest
+
+
+def test_no_pattern_of_a_rule_is_slow_on_any_name():
+    anchors = Anchors.of("/w", "/home")
+    pattern = PathPattern.parse("**/" + "*a" * 200 + "b")
+    assert not pattern.touches("/w/" + "a" * 3000, anchors)
+    assert pattern.touches("/w/" + "a" * 3000 + "b", anchors)
+    assert not PathPattern.parse("[b-a]").matches("/w/b", anchors)
+
+
+def test_long_names_are_compared_without_being_composed():
+    marks = "\u0301\u0323"
+    assert fold("A\u0301") == fold("\u00e1") == "\u00e1"
+    assert fold("A" + marks * 600) == "a" + marks * 600
+    assert Host.of("https://a.test/" + marks * 600).exact == ""
+    assert Host.of("https://B" + marks * 600).names == {"b" + marks * 600}
+
+
+LONG = r"""
+import resource
+resource.setrlimit(resource.RLIMIT_CPU, (10, 10))
+from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
+
+context = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
+spelling = RuleMatcher(regex=(r"a+\bx", r".*.*.*!"))
+manager = PermissionManager(
+    [
+        PermissionRule.deny_path("**/.env", "**/*a*a*a*a*b", "/etc/**"),
+        PermissionRule.deny_domain("evil.test"),
+        PermissionRule.deny_command("rm -rf", "kubectl delete"),
+        PermissionRule(decision=RuleDecision.DENY, matcher=spelling),
+        PermissionRule.allow_all(),
+    ]
+)
+n = 30_000
+for command in (
+    f"cat {'a' * 2 * n}", f"cat {'[' * n}", f"cat [[{'a' * n}", f"cat {'*a' * n}", f"rm -{'r' * n}",
+    f"declare -{'i' * n}!", f"declare -{'n' * n}!", f"kubectl {'*e' * n}", f"cat {'a/' * n}",
+    f"cd {'a/' * n}; cat {'x ' * n}",
+    f"cat a{chr(0x301) + chr(0x323)}" + (chr(0x301) + chr(0x323)) * n, f"x={'a' * n}; ls $x $x",
+    f"curl https://a{(chr(0x301) + chr(0x323)) * n}", f"curl https://{'a.' * n}!",
+    f"cat {'a:' * n}//",
+    f"time{' ' * n}-x", f"echo '{'e ' * n}", f"sed '{'/a' * n}'", f"awk '{'e ' * n}'",
+    f"ls {'!' * n}",
+    f"echo {'{' * n}", f"echo ${'x' * n}", f"ls {chr(92) * n}", f"LD_{'A' * n}=1",
+    f"{'A' * n}x=1 ls",
+    f"[[ {'a' * n} ]]", f"cat <<{'A' * n}", f"date +{'%Y' * n}!", f"git log --format={'%h' * n}!",
+):
+    manager.check("Bash", {"command": command}, context)
+manager.check("Read", {"file_path": "a" * n + "/" + (chr(0x301) + chr(0x323)) * n}, context)
+manager.check("WebFetch", {"url": "https://" + "a-" * n}, context)
+"""
+
+
+def test_nothing_hangs_on_a_word_of_any_length():
+    # What is quadratic takes many seconds for some of these; each takes some milliseconds. So all
+    # get ten of the processor, which are as many on a busy machine.
+    subprocess.run([sys.executable, "-c", LONG], check=True)

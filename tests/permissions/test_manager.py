@@ -358,7 +358,8 @@ def test_a_remembered_answer_holds_from_the_next_call_on(context, answer):
     manager = PermissionManager([PermissionRule.allow_tool("Read")])
     child = manager.child([PermissionRule.allow_tool("Read")])
     data = {"command": "npm test"}
-    rules = child.remember(child.explain("Bash", data, context), answer, "session", context)
+    found = child.explain("Bash", data, context)
+    rules = child.remember(found, answer, "session", context, prefix=True)
     assert [rule.scope for rule in rules] == [RuleScope.USER]
     assert child.check("Bash", {"command": "npm test -- -x"}, context) is answer
     assert manager.check("Bash", data, context) is answer
@@ -376,7 +377,7 @@ def test_a_remembered_answer_holds_from_the_next_call_on(context, answer):
         ("rm -rf build", "deny Bash(rm -rf build)"),
         ("git push --force", "deny Bash(git push:*)"),
         ("npm install left-pad", "deny Bash(npm install:*)"),
-        ("aws s3 rm s3://a", "deny Bash(aws s3 rm s3://a)"),
+        ("aws s3 rm s3://a", "deny Bash(aws s3 rm:*)"),
         ("docker run a", "deny Bash(docker run:*)"),
         ("nice rm a", "deny Bash(nice rm a)"),
         ("git add . && rm x", None),
@@ -554,3 +555,15 @@ def test_a_rule_in_place_of_a_list_of_rules_is_refused_with_what_to_write():
 def test_a_word_that_is_no_decision_is_refused_with_those_that_are():
     with pytest.raises(ValueError, match=r"'maybe' is not a decision: write 'allow', 'deny' or"):
         PermissionRule.parse("Read", "maybe")
+
+
+def test_an_error_while_a_call_is_judged_is_a_question(monkeypatch, caplog):
+    def fail(*arguments):
+        raise IndexError("broken")
+
+    monkeypatch.setattr("greenroom.permissions.manager.evaluate", fail)
+    manager = PermissionManager([PermissionRule.allow_all()])
+    found = manager.explain("Bash", {"command": "ls"}, context_of())
+    assert found.decision is RuleDecision.ASK
+    assert found.reason == "the call could not be judged: IndexError: broken"
+    assert "could not be judged" in caplog.text

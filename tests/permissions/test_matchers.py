@@ -42,6 +42,26 @@ def test_a_plain_string_is_one_pattern_wherever_a_rule_takes_several():
 
 
 @pytest.mark.parametrize(
+    ("rule", "command", "decision"),
+    [
+        ("sudo sort", "sudo sort a", ALLOW),
+        ("sudo sort", "sudo sort -o a b", ASK),
+        ("sudo sort -o a", "sudo sort -o a b", ALLOW),
+        ("sudo env sort", "sudo env sort a", ALLOW),
+        ("sudo env sort", "sudo env sort -o a b", ASK),
+        ("sudo touch", "sudo touch .git/hooks/pre-commit", ASK),
+        ("sudo touch .git/hooks/pre-commit", "sudo touch .git/hooks/pre-commit", ALLOW),
+        ("xargs sort", "xargs sort -o a", ASK),
+        ("xargs", "xargs wc", ASK),
+        ("xargs wc", "xargs wc -l", ALLOW),
+    ],
+)
+def test_a_rule_about_a_wrapper_names_the_risky_words_of_what_it_runs(rule, command, decision):
+    manager = PermissionManager([PermissionRule.allow_command(rule)])
+    assert manager.check("Bash", {"command": command}, CONTEXT) is decision
+
+
+@pytest.mark.parametrize(
     ("rule", "call", "decision"),
     [
         (PermissionRule(decision=ALLOW, matcher=RuleMatcher(path="src/**")), "README.md", ASK),

@@ -29,8 +29,8 @@ def report(tier="bubblewrap", held_parts=FILES | NETWORK, sandbox=None):
 class Runner:
     name = "Bash"
 
-    def __init__(self, *effects, category="execute"):
-        self.category = category
+    def __init__(self, *effects, category="execute", runs_judged=True):
+        self.category, self.runs_context_command = category, runs_judged
         self.stated = effects
 
     def effects(self, arguments, context):
@@ -143,6 +143,11 @@ def test_a_subagent_has_it_from_its_parent_and_is_never_looser(context, rules):
     for sandboxed, decision in (("allow", ALLOW), ("ask", ASK)):
         child = PermissionManager(sandboxed=sandboxed).child(rules, context=context)
         assert child.check(tool, {}, context, sandbox=report()) is decision
+    # What a rule denies may be in a text that runs as it was written.
+    own = Runner(ShellCommand("make"), runs_judged=False)
+    child = PermissionManager(sandboxed="allow").child(rules, context=context)
+    assert child.check(own, {}, context, sandbox=report()) is (ASK if rules else ALLOW)
+    child = PermissionManager(sandboxed="ask").child(rules, context=context)
     child.sandboxed = "allow"
     assert child.check(tool, {}, context, sandbox=report()) is ASK
     asking = PermissionManager([PermissionRule.parse("Bash", "ask")], sandboxed="allow")

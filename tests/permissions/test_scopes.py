@@ -1,12 +1,13 @@
 """Which of several rules decides: scopes, priorities, final rules, expiry, agents and sessions."""
 
+import random
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from tests.permissions.generated import generate
+from tests.permissions.traced.syntax import generate
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/proj"))
@@ -156,20 +157,20 @@ def test_a_decision_in_text_is_that_decision():
 
 
 STRICTNESS = {ALLOW: 0, ASK: 1, DENY: 2}
-PREFIXES = ("good", "evil", "git", "rm -rf", "cat", "echo", "sort", "find", "bash -c", "xargs")
+PREFIXES = ("good", "pwn", "git", "rm -rf", "cat", "echo", "sort", "find", "bash -c", "xargs")
 
 
 @pytest.mark.parametrize("kind", ["deny", "ask", "path", "regex"])
 def test_on_composed_commands_one_more_denial_or_question_never_allows_more(kind):
     held = [made("allow", prefix=each) for each in PREFIXES]
     for seed in range(300):
-        command = generate(seed).text
+        command = generate(random.Random(seed)).text
         prefix = PREFIXES[seed % len(PREFIXES)]
         more = {
             "deny": PermissionRule.deny_command(prefix),
             "ask": made("ask", prefix=prefix),
             "path": PermissionRule.deny_path("**/f"),
-            "regex": PermissionRule(decision=DENY, matcher=RuleMatcher(regex=("ev.l",))),
+            "regex": PermissionRule(decision=DENY, matcher=RuleMatcher(regex=("pw.",))),
         }[kind]
         before = PermissionManager(held).check("Bash", {"command": command}, CONTEXT)
         after = PermissionManager([*held, more]).check("Bash", {"command": command}, CONTEXT)
@@ -179,7 +180,7 @@ def test_on_composed_commands_one_more_denial_or_question_never_allows_more(kind
 def test_on_composed_commands_one_allowance_less_never_allows_more():
     held = [made("allow", prefix=each) for each in PREFIXES]
     for seed in range(300):
-        command = generate(seed).text
+        command = generate(random.Random(seed)).text
         less = [each for number, each in enumerate(held) if number != seed % len(held)]
         before = PermissionManager(held).check("Bash", {"command": command}, CONTEXT)
         after = PermissionManager(less).check("Bash", {"command": command}, CONTEXT)

@@ -41,11 +41,11 @@ def ask(manager, command, root):
     return manager.explain("Bash", {"command": command}, context_of(root))
 
 
-def answer(manager, command, root):
-    """Answer "always", and show the rules that this adds."""
+def answer(manager, command, root, *, prefix=True):
+    """Answer "always", with prefixes where there are any, and show the rules that this adds."""
     found = ask(manager, command, root)
     assert found.decision is ASK
-    rules = manager.remember(found, ALLOW, "always", context_of(root))
+    rules = manager.remember(found, ALLOW, "always", context_of(root), prefix=prefix)
     return [str(rule.matcher).removeprefix("Bash(").removesuffix(")") for rule in rules]
 
 
@@ -74,7 +74,7 @@ OFFERED = [
     # redirections
     ("pytest -q > out.log 2>&1", ["pytest:*, > out.log"]),
     ("CI=1 make > out.log 2>> err.log", ["CI=1 make, > out.log, > err.log"]),
-    ("cd api && make > o", ["make, > o, > api/o"]),
+    ("cd api && make > o", ["make, > api/o"]),
     ("timeout 9 make < in > o", ["make, > o"]),
     ("pytest -q 2>&1 | tee logs/o", ["pytest:*", "tee logs/o"]),
     ("pytest 2>/dev/null", ["pytest:*"]),
@@ -92,8 +92,19 @@ OFFERED = [
     ("pip install -e '.[dev]'", ["pip install -e '.[dev]'"]),
     ("python -m pip install -r requirements/dev.txt", None),
     ("uv sync && poetry install", ["uv sync", "poetry install"]),
+    ("npm install x && yarn add x", ["npm install x", "yarn add x"]),
+    # what runs texts, sends or destroys, with exactly these words
+    ("npx x && npx --yes jest", ["npx x", "npx --yes jest"]),
+    (".venv/bin/python -c 1", None),
+    ("bash scripts/run.sh", None),
+    ("sudo make > o", ["sudo make, > o"]),
+    ("curl https://x.test", None),
+    ("curl -o a localhost", None),
+    ("git push --force", None),
+    ("git reset --hard", None),
+    ("find . -delete", None),
+    ("kill 1", None),
     # the rest of a day
-    ("awk '{print $1}' a", ["awk '{print $1}' a"]),
     ("curl -s http://localhost:8000/health", None),
     ("curl -X POST -H 'A: b' -d @x.json localhost:3000", None),
     ("docker compose up -d", ["docker compose up:*"]),
@@ -110,9 +121,13 @@ def test_what_an_always_remembers_is_not_asked_again(root, command, rules):
     manager = PermissionManager()
     assert answer(manager, command, root) == ([command] if rules is None else rules)
     assert ask(manager, command, root).decision is ALLOW
+    manager = PermissionManager()
+    assert not any(":*" in rule for rule in answer(manager, command, root, prefix=False))
+    assert ask(manager, command, root).decision is ALLOW
 
 
 NOT_OFFERED = [
+    # variables that decide what runs
     *(
         "LD_PRELOAD=./x.so make",
         "PATH=.:$PATH make",
@@ -121,100 +136,21 @@ NOT_OFFERED = [
         "IFS=x make",
     ),
     *("GIT_PAGER=x git log", "EDITOR=x git commit", "NODE_OPTIONS='-r x' npm test"),
-    *(
-        "PYTHONSTARTUP=x pytest",
-        "PYTHONPATH=/srv pytest",
-        "PYTHONPATH=../x pytest",
-        "A='$(id)' make",
-    ),
+    *("PYTHONSTARTUP=x pytest", "PYTHONPATH=/srv pytest", "PYTHONPATH=../x pytest"),
     *("PYTHONPATH=away pytest", "PYTHONPATH= pytest", "BROWSER=x npm start", "A=~/x make"),
     *("MAKEFILES=x make", "PYTEST_PLUGINS=x pytest", "XDG_CONFIG_HOME=x git status"),
-    *(
-        "A=$X make",
-        "KUBECONFIG=x kubectl get pods",
-        "export",
-        "A=1; make",
-        "A=1 A=2 make",
-        "env A=1 make",
-        "export PATH=. && kill 1",
-    ),
-    *(
-        ". x.sh",
-        "source .venv/bin/python",
-        "source linked/bin/activate",
-        "source ../elsewhere/" + ACTIVATE,
-    ),
-    *(f"source {ACTIVATE} x", ".venv/bin/python -c 1", "npx x", "npx --yes jest", "npx -p x jest"),
-    *("npx tsx -e 1", "uv run -- x", "uv run --with x pytest", "uv run python -c 1"),
-    *(
-        "make > /tmp/o",
-        "make > ../o",
-        "make > .git/hooks/x",
-        "make > $X",
-        "make > *.log",
-        "make > away/o",
-    ),
-    *("{ make; } > o", "sudo make > o"),
-    *(
-        "rm -rf .",
-        "rm -rf ..",
-        "rm -rf /",
-        "rm -rf ~",
-        "rm -rf *",
-        "rm -rf $X",
-        "rm .git",
-        "rm -rf away/x",
-    ),
-    *(
-        "cp a .git/hooks/x",
-        "cp a -t/etc",
-        "cp --target-directory=../x a",
-        "mv ../a .",
-        "touch .envrc",
-    ),
-    *("cd .. && rm -rf x", "cd $X && rm x", "chmod 777 /", "sed -i 1e a", "sed -i s/a/b/ /etc/x"),
-    *(
-        "npm install x",
-        "npm i -g ../x",
-        "npm i x.txt",
-        "pip install x",
-        "pip install -i https://x.test -r a.txt",
-    ),
-    *(
-        "pip install ../x",
-        "pip install git+https://x.test/x",
-        "uv sync --index=https://x.test",
-        "yarn add x",
-    ),
-    *(
-        "curl https://x.test",
-        "curl 'http://localhost#@x.test'",
-        "curl localhost@x.test",
-        "curl localhost.x.test",
-        "curl -H -d http://x.test",
-    ),
-    *(
-        "curl -x http://x.test localhost",
-        "curl localhost x.test",
-        "curl -o a localhost",
-        "curl -K a localhost",
-    ),
-    *(
-        "git push --force",
-        "git clone https://x.test/a",
-        "git submodule add ./x",
-        "git push -uf origin a",
-        "git push origin +a",
-        "git push origin :a",
-    ),
-    *(
-        "git reset --hard",
-        "git checkout -f",
-        "bash scripts/run.sh",
-        "kill 1",
-        "xargs ls",
-        "find . -delete",
-    ),
+    *("A='$(id)' make", "A=$X make", "KUBECONFIG=x kubectl get pods", "A=1; make"),
+    *("A=1 A=2 make", "env A=1 make", "export PATH=."),
+    # what takes its program or its words from elsewhere
+    *(". x.sh", "source .venv/bin/python", "source linked/bin/activate"),
+    *(f"source ../elsewhere/{ACTIVATE}", f"source {ACTIVATE} x"),
+    *("npx tsx", "uv run python", ".venv/bin/python -", "ls | xargs rm", "eval ls"),
+    # files outside of the workspace, protected ones, and the workspace as a whole
+    *("make > /tmp/o", "make > ../o", "make > .git/hooks/x", "make > $X", "make > *.log"),
+    *("make > away/o", "{ make; } > o", "sudo make > /tmp/o", "curl -o /tmp/a localhost"),
+    *("rm -rf .", "rm -rf ..", "rm -rf /", "rm -rf ~", "rm -rf $X", "rm .git", "rm -rf away/x"),
+    *("cp a .git/hooks/x", "cp a -t/etc", "cp --target-directory=../x a", "mv ../a ."),
+    *("touch .envrc", "cd .. && rm -rf x", "cd $X && rm x", "chmod 777 /", "sed -i s/a/b/ /etc/x"),
 ]
 
 
@@ -253,8 +189,8 @@ def test_a_place_that_a_rule_allows_needs_no_rule_for_a_redirection(root):
     manager = PermissionManager([PermissionRule.allow_path("/tmp/logs/**")])
     assert answer(manager, "make > /tmp/logs/o", root) == ["make"]
     assert ask(manager, "make > /tmp/logs/p 2> /tmp/logs/q", root).decision is ALLOW
-    # Where no rule can name the file, the rest is remembered.
-    assert answer(PermissionManager(), "make > '*'", root) == ["make"]
+    # Where no rule can name the file, one for the rest would not keep the next question away.
+    assert ask(PermissionManager(), "make > '*'", root).remembers == ()
     # A rule for a tool is about that tool alone.
     manager = PermissionManager([PermissionRule.parse("Write(/tmp/logs/**)", "allow")])
     assert ask(manager, "make > /tmp/logs/o", root).remembers == ()

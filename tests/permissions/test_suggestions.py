@@ -1,4 +1,4 @@
-"""What an "always" would store: the narrowest useful rule for each part, or none."""
+"""What an "always" would store for each part: its exact words, a prefix if chosen, or none."""
 
 import pytest
 from hypothesis import given, strategies as st
@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 
-ALLOW, ASK = RuleDecision.ALLOW, RuleDecision.ASK
+ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
 
 
 @pytest.fixture
@@ -14,205 +14,231 @@ def context(tmp_path):
     return AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace(tmp_path))
 
 
+def explained(tool, data, context, *rules):
+    return PermissionManager(rules, read_only=False).explain(tool, data, context)
+
+
 def remembers(tool, data, context, *rules):
-    explanation = PermissionManager(rules, read_only=False).explain(tool, data, context)
-    return [str(rule) for rule in explanation.remembers]
+    return [str(rule) for rule in explained(tool, data, context, *rules).remembers]
 
 
 def proposed(command, context, *rules):
-    found = remembers("Bash", {"command": command}, context, *rules)
-    return [each.removeprefix("allow Bash(").removesuffix(")") for each in found]
+    """What an always would store: the exact words, and the same with prefixes."""
+    found = explained("Bash", {"command": command}, context, *rules)
+    return short(found.remembers), short(found.prefixes)
+
+
+def short(rules):
+    return [str(each).removeprefix("allow Bash(").removesuffix(")") for each in rules]
 
 
 @pytest.mark.parametrize(
-    ("command", "rules"),
+    ("command", "exact", "prefixes"),
     [
-        ("npm test -- --watch=false", ["npm test:*"]),
-        ("cd api && pytest -q tests/x.py 2>&1 | tail -20", ["cd api", "pytest:*", "tail:*"]),
-        ("git -C sub log --oneline", ["git -C sub log --oneline"]),
-        ("docker compose up -d db", ["docker compose up:*"]),
-        ("python scripts/gen.py --all", ["python scripts/gen.py --all"]),
-        ("FOO=1 make test", ["FOO=1 make test"]),
-        ("curl -s https://api.x/y | jq .", ["jq:*"]),
-        ("echo $(date) > log.txt", []),
+        ("npm test -- --watch=false", ["npm test -- --watch=false"], ["npm test:*"]),
+        (
+            "cd api && pytest -q tests/x.py 2>&1 | tail -20",
+            ["cd api", "pytest -q tests/x.py", "tail -20"],
+            ["cd api", "pytest:*", "tail:*"],
+        ),
+        ("git -C sub log --oneline", ["git -C sub log --oneline"], []),
+        ("docker compose up -d db", ["docker compose up -d db"], ["docker compose up:*"]),
+        ("python scripts/gen.py --all", ["python scripts/gen.py --all"], []),
+        ("FOO=1 make test", ["FOO=1 make test"], []),
+        ("CI=1 npm test -- -u", ["CI=1 npm test -- -u"], ["CI=1 npm test:*"]),
+        (
+            "curl -s https://a.x/y | jq .",
+            ["curl -s https://a.x/y", "jq ."],
+            ["curl -s https://a.x/y", "jq:*"],
+        ),
+        ("pytest -q > out.log", ["pytest -q, > out.log"], ["pytest:*, > out.log"]),
+        ("echo $(date) > log.txt", [], []),
     ],
 )
-def test_usual_commands_give_the_rules_that_a_person_would_write(context, command, rules):
-    assert proposed(command, context) == rules
-
-
-@pytest.mark.parametrize(
-    ("command", "rule"),
-    [
-        ("git log --oneline", "git log:*"),
-        ("git diff HEAD~1 -- '*.py'", "git diff:*"),
-        ("git stash list", "git stash list"),
-        ("git branch -a", "git branch -a"),
-        ("git log --merges", "git log:*"),
-        ("npm run lint", "npm run lint:*"),
-        ("gh pr view 12", "gh pr view:*"),
-        ("cargo test -p a", "cargo test:*"),
-        ("go test ./...", "go test:*"),
-        ("python -m pytest -q", "python -m pytest:*"),
-        ("python3.11 -m mypy .", "python3.11 -m mypy:*"),
-        ("uv run pytest -q", "uv run pytest:*"),
-        ("uv run ruff check .", "uv run ruff check:*"),
-        ("poetry run mytool build", "poetry run mytool build"),
-        ("ls *.py", "ls:*"),
-        ("timeout 5 pytest -q", "pytest:*"),
-        ("make test", "make test"),
-        ("make", "make"),
-        ("./run.sh a", "./run.sh a"),
-        ("go run ./cmd/a", "go run ./cmd/a"),
-        ("cargo run --release", "cargo run --release"),
-        ("uv run python tools/a.py", "uv run python tools/a.py"),
-        ("uv run make test", "uv run make test"),
-        ("node build.js", "node build.js"),
-        ("git gc --auto", "git gc --auto"),
-        ("git checkout -- a", "git checkout -- a"),
-        ("/bin/rm x", "/bin/rm x"),
-        ("tar czf a.tgz src", "tar czf a.tgz src"),
-        ("frob 'a b' x", "frob 'a b' x"),
-    ],
-)
-def test_verbs_that_say_what_is_done_give_a_prefix_and_other_words_an_exact_rule(
-    context, command, rule
+def test_a_person_is_offered_the_exact_words_and_where_there_is_one_a_prefix(
+    context, command, exact, prefixes
 ):
-    assert proposed(command, context) == [rule]
+    assert proposed(command, context) == (exact, prefixes)
 
 
-TOO_BROAD = [
-    # interpreters, also behind what starts them
+@pytest.mark.parametrize(
+    ("command", "prefix"),
+    [
+        ("git log --oneline", "git log"),
+        ("git diff HEAD~1 -- '*.py'", "git diff"),
+        ("git stash list", "git stash list"),
+        ("npm run lint", "npm run lint"),
+        ("npm run test:e2e -- -u", "npm run test:e2e"),
+        ("gh pr view 12", "gh pr view"),
+        ("cargo test -p a", "cargo test"),
+        ("go test ./...", "go test"),
+        ("go env GOPATH", "go env"),
+        ("kubectl get pods", "kubectl get"),
+        ("kubectl rollout status deploy/web", "kubectl rollout status"),
+        ("helm list", "helm list"),
+        ("terraform plan", "terraform plan"),
+        ("aws ec2 describe-instances --region x", "aws ec2 describe-instances"),
+        ("gcloud compute instances list", "gcloud compute instances list"),
+        ("python -m pytest -q", "python -m pytest"),
+        ("python3.11 -m mypy .", "python3.11 -m mypy"),
+        ("uv run pytest -q", "uv run pytest"),
+        ("uv run ruff check .", "uv run ruff check"),
+        ("poetry run mytool build", "poetry run mytool build"),
+        ("ls *.py", "ls"),
+        ("timeout 5 pytest -q", "pytest"),
+        ("ls | xargs wc -l", "xargs wc"),
+        ("ls | xargs -0 grep -n x", "xargs -0 grep"),
+        ("frob serve 'a b' x", "frob serve"),
+        ("frob list-all", "frob list-all"),
+        ("frob db list", "frob db list"),
+        ("./frob check", "./frob check"),
+    ],
+)
+def test_words_that_say_what_is_done_make_a_prefix(context, command, prefix):
+    assert proposed(command, context)[1][-1] == f"{prefix}:*"
+
+
+EXACT_ONLY = [
+    # interpreters and shells, also behind what starts them; texts
+    *("python a.py", "python -c 1", "node -e 1", "node build.js", "perl -e 1", "ruby a.rb"),
+    *("bash a.sh", "sh -c ls", "bash -c 'ls; pytest'", "python -m http.server", "frob -c ls"),
+    *("uv run python a.py", "uv run python -c 1", "poetry run bash a.sh", "uv run --with x frob"),
+    # wrappers, and what runs programs elsewhere
+    *("sudo ls", "sudo apt update", "watch ls", "ssh h ls"),
+    *("docker run x", "docker exec a ls", "kubectl exec a -- ls", "npm exec x", "npx x"),
+    *("cargo run", "go run ./cmd/a", "uv run make test", "git bisect run ls"),
+    # what writes where it is told
+    *("cp a b", "mv a b", "rm -r build", "mkdir src", "touch one.txt", "tee a", "sed -i p a"),
+    *("tar czf a.tgz src", "curl -I https://a.test", "sort -o a b", "git log --output=a"),
+    *("find . -name a -delete", "find . -name a -exec rm {} +", "/bin/rm x"),
+    # what installs, publishes or destroys; several tasks
+    *("npm install x", "npm ci", "pip install x", "cargo add x", "go get x", "apt install x"),
     *(
-        "python",
-        "python -c 1",
-        "python3 -",
-        "python -m",
-        "python -m timeit x",
-        "python -m http.server",
+        "git push",
+        "git push --force",
+        "git clean -fd",
+        "git reset --hard",
+        "git pull",
+        "git apply a",
     ),
     *(
-        "python3.11 -c 1",
-        "/usr/bin/python3 -c 1",
-        "node -e 1",
-        "perl -e 1",
-        "ruby -e 1",
-        "deno eval 1",
-    ),
-    *("bash", "bash a.sh", "sh -c ls", "zsh a", "osascript a", "pwsh -c 1", "pypy3 -c 1"),
-    *("uv run python", "uv run python -c 1", "poetry run python -c 1", "uv run bash a.sh"),
-    *("uv run", "uv run --with x python", "bundle exec ruby -e 1", "pdm run sh"),
-    # what runs programs elsewhere, or others' programs
-    *("docker run x", "docker exec a ls", "docker compose exec a ls", "docker compose run a ls"),
-    *("docker -H tcp://x run a", "kubectl exec a -- ls", "npm exec x", "npx x", "pnpm dlx x"),
-    *("yarn dlx x", "bunx x", "uvx x", "ssh h ls", "gcloud compute ssh a", "az vm run-command a"),
-    *("podman run a", "kubectl run a", "git submodule foreach ls", "git bisect run ls"),
-    # installers
-    *(
-        "npm install x",
-        "npm i x",
-        "pnpm add x",
-        "yarn add x",
-        "uv pip install x",
-        "uv add x",
-    ),
-    *("uv tool install x", "cargo install x", "cargo add x", "brew install x", "go install x"),
-    *(
-        "go get x",
-        "pip install x",
-        "pip3 install x",
-        "apt install x",
-        "apt-get install x",
-        "gem install x",
-    ),
-    *("gh extension install x", "poetry add x", "pipx run x", "python -m pip install x"),
-    # what removes, overwrites, fetches, publishes or stops
-    *(
-        "rm ../x",
-        "/bin/rm ../x",
-        "mv a ~/b",
-        "dd of=/dev/sda",
-        "tar -xf a -C /srv",
-        "ln -s /srv/a b",
-        "tee /tmp/a",
-        "chmod +x /srv/a",
-        "find . -name a",
-        "crontab a",
-    ),
-    *("git -C a clean", "git -C a clone ssh://b", "git pull https://a.test/b", "terraform plan"),
-    *("git clean -fd", "git reset --hard", "git rm a", "terraform apply", "terraform destroy"),
-    *(
-        "aws s3 rm s3://a",
-        "aws ec2 terminate-instances",
+        "terraform apply",
         "kubectl delete pod a",
-        "kubectl apply -f a",
-    ),
-    *(
-        "gh api x",
-        "gh repo delete a",
-        "npm publish",
-        "cargo publish",
-        "go env -w A=b",
-        "npm audit fix",
-        "terraform init",
         "helm upgrade a b",
-        "brew upgrade",
+        "npm publish",
+        "gh repo delete a",
     ),
-    *(
-        "curl https://a.test",
-        "wget x",
-        "rsync a b",
-        "scp a b",
-        "kill 1",
-        "systemctl stop a",
-        "reboot",
-    ),
-    # a program without its verb, and wrappers
-    *("git", "docker", "npm", "sudo ls", "env", "env -i sh", "xargs ls", "nohup", "eval ls", ". a"),
-    *("find . -exec ls {} +", "bash -c 'ls; pytest'", "watch ls", "nice rm *"),
-    # what can't be told beforehand
-    *("$X", "frob $X", "ls $X", "git log $(cat a)", "ls 'a", "A=1; ls", "f() { ls; }"),
-    *("ls > /a", "ls 2>> ~/a", "sort -o a b", "git log --output=a", "ls \u202e"),
+    *("npm run deploy", "npm run db:reset", "frob push", "frob db reset", "deploy now", "frob i x"),
+    *("make test", "gradle test", "rake db", "psql db", "kill 1", "git", "docker", "make", "frob"),
+    # no verb
+    *("frob a.txt", "frob 'a b'", "frob --x serve", "frob 7", "frob Serve", "git branch -a"),
 ]
 
 
-@pytest.mark.parametrize("command", TOO_BROAD)
-def test_nothing_is_proposed_for_what_no_rule_is_narrow_enough(context, command):
-    assert proposed(command, context) == []
+@pytest.mark.parametrize("command", EXACT_ONLY)
+def test_what_is_dangerous_with_other_words_is_only_offered_with_these(context, command):
+    exact, prefixes = proposed(command, context)
+    assert (len(exact), prefixes) == (1, [])
+    assert not exact[0].endswith(":*")
+
+
+def test_a_word_is_no_verb_if_it_names_a_file(context, tmp_path):
+    assert proposed("frob notes", context)[1] == ["frob notes:*"]
+    (tmp_path / "notes").touch()
+    assert proposed("frob notes", context)[1] == []
+
+
+UNSAID = [
+    # a program that runs its input, or does more than its words say
+    *("python", "python3 -", "python3 - <<< 'print()'", "node", "uv run python", "cat a | python"),
+    *("python -m", "python /dev/stdin", "python3 -u -", "python -m code", "bash", "bash -s"),
+    *("eval ls", ". a", "source a.sh", "trap ls EXIT", "hash -p /a ls", "alias ls=pwd"),
+    *(
+        "ls | xargs rm",
+        "ls | xargs sh -c ls",
+        "ls | xargs sort",
+        "ls | sudo xargs wc",
+        "ls | parallel wc",
+    ),
+    # files outside of the workspace, and the workspace as a whole
+    *("rm ../x", "/bin/rm ../x", "mv a ~/b", "dd of=/dev/sda", "tar -xf a -C /srv", "rm -rf ."),
+    *("ln -s /srv/a b", "tee /tmp/a", "chmod +x /srv/a", "sort -o /srv/a b", "cp -r . /srv"),
+    *("find / -name a -delete", "find .. -exec rm {} +", "sudo rm /srv/a", "curl -o /tmp/a b.test"),
+    *(
+        "bash -c 'rm ../x'",
+        "bash -c 'ls > /srv/a'",
+        "ls > /a",
+        "ls 2>> ~/a",
+        "python -m venv /srv/a",
+    ),
+    # settings that decide what runs, and Greenroom's own rules
+    *("PATH=. pytest", "export PATH=.", "declare -x LD_PRELOAD=a", "env PATH=. ls", "A=1; ls"),
+    *("rm .greenroom/permissions.json", "frob .greenroom/permissions.json"),
+    # what can't be told beforehand
+    *("$X", "frob $X", "ls $X", "git log $(cat a)", "ls 'a", "f() { ls; }", "ls & pwd"),
+    "ls \u202e",
+]
+
+
+@pytest.mark.parametrize("command", UNSAID)
+def test_nothing_is_proposed_for_what_words_do_not_bound(context, command):
+    exact, prefixes = proposed(command, context)
+    words = command.rpartition("| ")[2].partition(" ")[0]
+    assert not [each for each in (*exact, *prefixes) if each.startswith(words)]
 
 
 @pytest.mark.parametrize(
     ("command", "rules"),
     [
-        ("git add . && kill 1", ["git add:*"]),
-        ("pytest; curl https://a.test | head", ["pytest:*", "head:*"]),
-        ("ls && ls", ["ls:*"]),
+        ("git add . && python", ["git add ."]),
+        ("pytest; rm ../x | head", ["pytest", "head"]),
+        ("ls && ls", ["ls"]),
         ("pytest > /out.txt", []),
         ("pytest; $X", []),
-        ("pytest; sudo ls", []),
+        ("pytest; env A=1 ls", []),
         ("A=1; pytest", []),
     ],
 )
 def test_a_part_without_a_rule_leaves_the_others_theirs_unless_it_can_not_be_told(
     context, command, rules
 ):
-    assert proposed(command, context) == rules
+    assert proposed(command, context)[0] == rules
 
 
 def test_parts_that_are_allowed_need_no_rule(context):
     allowed = PermissionRule.allow_command("ls")
-    assert proposed("ls; ls -l", context, allowed) == []
-    assert proposed("ls; pytest", context, allowed) == ["pytest:*"]
+    assert proposed("ls; ls -l", context, allowed) == ([], [])
+    assert proposed("ls; pytest", context, allowed) == (["pytest"], ["pytest:*"])
 
 
 def test_nothing_is_proposed_that_another_rule_would_still_stop(context):
     asking = PermissionRule.ask_for_command("git push")
-    assert proposed("git push", context, asking) == []
-    assert proposed("git add . && git push", context, asking) == []
+    assert proposed("git push", context, asking) == ([], [])
+    assert proposed("git add . && git push", context, asking) == ([], [])
     doubtful = PermissionRule.deny_command("git push --force")
-    assert proposed("git push $X", context, doubtful) == []
-    assert proposed("git push", context, doubtful) == ["git push"]
+    assert proposed("git push $X", context, doubtful) == ([], [])
+    assert proposed("git push", context, doubtful) == (["git push"], [])
+    assert proposed("ls | xargs wc", context, PermissionRule.deny_path("a")) == ([], [])
     assert remembers("T", {}, context, PermissionRule.ask_for_tool("T")) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "rule"),
+    [
+        ("git push -f origin main", "git push:*"),
+        ("npm install x", "npm install:*"),
+        ("pytest -x", "pytest:*"),
+        ("kubectl delete pod x", "kubectl delete:*"),
+        ("gh repo delete a", "gh repo delete:*"),
+        ("frob serve x", "frob serve:*"),
+        ("frob push x", "frob push x"),
+        ("rm -r build", "rm -r build"),
+        ("rm ../x", "rm ../x"),
+    ],
+)
+def test_a_never_is_about_the_verb_and_else_about_the_words(context, command, rule):
+    found = explained("Bash", {"command": command}, context)
+    assert [str(each) for each in found.forbids] == [f"deny Bash({rule})"]
 
 
 def test_files_give_their_folder_hosts_and_tools_themselves(context):
@@ -294,13 +320,34 @@ WORDS = st.sampled_from(
 )
 
 
-@given(st.lists(WORDS, min_size=1, max_size=8).map(" ".join))
-def test_what_is_proposed_allows_the_part_it_is_proposed_for(command):
+@given(st.lists(WORDS, min_size=1, max_size=8).map(" ".join), st.booleans())
+def test_what_is_proposed_allows_the_part_it_is_proposed_for(command, prefix):
     context = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
     manager = PermissionManager()
     found = manager.explain("Bash", {"command": command}, context)
-    manager.add_rules(found.remembers)
+    rules = (prefix and found.prefixes) or found.remembers
+    manager.add_rules(rules)
     after = manager.explain("Bash", {"command": command}, context)
     allowed = {part.rule_id for part in after.parts if part.decision is ALLOW}
-    assert {rule.id for rule in found.remembers} <= allowed
+    assert {rule.id for rule in rules} <= allowed
     assert set(after.remembers).isdisjoint(found.remembers)
+
+
+@pytest.mark.parametrize("lifetime", ["session", "project", "always"])
+def test_the_person_chooses_between_exact_words_and_a_prefix(context, lifetime):
+    for prefix, decision in ((False, ASK), (True, ALLOW)):
+        manager = PermissionManager()
+        found = manager.explain("Bash", {"command": "npm test -- -u"}, context)
+        rules = manager.remember(found, ALLOW, lifetime, context, prefix=prefix)
+        assert short(rules) == [("npm test:*" if prefix else "npm test -- -u")]
+        assert manager.check("Bash", {"command": "npm test -- -u"}, context) is ALLOW
+        assert manager.check("Bash", {"command": "npm test a"}, context) is decision
+
+
+def test_without_a_prefix_the_answer_keeps_the_exact_words_and_a_denial_knows_none(context):
+    manager = PermissionManager()
+    found = manager.explain("Bash", {"command": "make test"}, context)
+    assert short(manager.remember(found, ALLOW, "always", context, prefix=True)) == ["make test"]
+    found = manager.explain("Bash", {"command": "git push a"}, context)
+    (rule,) = manager.remember(found, DENY, "always", context, prefix=True)
+    assert str(rule) == "deny Bash(git push:*)"

@@ -74,12 +74,13 @@ async def test_the_first_answer_wins_and_everybody_sees_it(runtime):
     handle = await asked(runtime, answers)
     (request,) = await handle.pending()
     id_ = request.request_id
-    assert await handle.respond_permission(id_, "allow", remember="session", by="anna")
+    kept = {"remember": "session", "prefix": True}
+    assert await handle.respond_permission(id_, "allow", **kept, by="anna")
     assert await handle.pending() == ()
     assert not await handle.respond_permission(id_, "deny", by="bob")
     await wait_all_tasks_blocked()
     assert not await handle.respond_permission(id_, "deny", by="bob")
-    assert answers == [Answer(RuleDecision.ALLOW, "session", by="anna")]
+    assert answers == [Answer(RuleDecision.ALLOW, "session", by="anna", prefix=True)]
     (response,) = await chunks_of(handle, PermissionResponse)
     assert response == PermissionResponse(
         id_, "Bash", RuleDecision.ALLOW, by="anna", remember="session"

@@ -120,6 +120,20 @@ async def test_one_that_leaves_something_behind_is_passed_over(
     assert told == "what the probe started could not be ended"
 
 
+async def test_the_probe_has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    async def look(*_: object, environment: dict[str, str], **__: object) -> Exit:
+        seen.extend(environment)
+        return Exit(0)
+
+    monkeypatch.setattr(detection, "run_contained", look)
+    monkeypatch.setenv("A_API_KEY", "planted")
+    await detection._try_way(Mechanisms("limits"))
+    assert "PATH" in seen
+    assert "A_API_KEY" not in seen
+
+
 async def test_one_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(detection, "_PROBE_SECONDS", 0.2)
     broken = Mechanisms("bubblewrap", program(tmp_path, "sleep 600"))

@@ -126,7 +126,10 @@ signal.sigwait([signal.SIGUSR1])
 def victim() -> Iterator[int]:
     """A process outside, which keeps every signal that it gets."""
     with subprocess.Popen(
-        [sys.executable, "-c", VICTIM], stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", VICTIM],
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "A_API_KEY": "sesame"},
     ) as process:
         assert process.stdout
         assert process.stdout.readline() == b"up\n"
@@ -175,6 +178,13 @@ async def test_no_process_outside_is_signalled_slowed_down_or_limited(
     else:
         assert done == set()
         assert after == before
+
+
+@pytest.mark.usefixtures("victim")
+async def test_no_environment_of_any_process_outside_is_read(held: Held) -> None:
+    result = await held.run("cat /proc/[0-9]*/environ 2> /dev/null | grep -c sesame")
+    was_read = result.text.splitlines()[0] != "0"
+    assert was_read == ((await held.report()).tier == "limits")
 
 
 WHOLE_USERS = """

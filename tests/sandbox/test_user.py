@@ -23,7 +23,8 @@ from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.resolved_policy import User
-from greenroom.tools import Bash, Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
+from greenroom.tools import Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
+from greenroom.tools.builtin.bash import run_command
 from tests.programs import needs
 from tests.sandbox import tools
 from tests.sandbox.held import Held, in_turns, marked, skip_where_refused
@@ -168,16 +169,24 @@ async def test_a_workspace_in_a_folder_that_is_private_inside_can_be_used(owned:
 
 @ROOT
 async def test_a_tool_that_is_installed_in_a_folder_that_is_private_inside_runs(
-    owned: Held, monkeypatch: pytest.MonkeyPatch
+    owned: Held,
 ) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         os.chmod(folder, 0o755)
         installed = Path(folder) / "on the way" / "file"
         installed.parent.mkdir()
         installed.write_text("seen")
-        monkeypatch.setattr(Bash, "sandbox_files", (*Bash.sandbox_files, str(installed)))
-        result = await owned.run(f"id -u; cat '{installed}'", BOUND)
-        assert result.text.splitlines()[:2] == [str(OWNER), "seen"]
+        with trio.fail_after(60):
+            ended = await run_command(
+                ["sh", "-c", f"id -u; cat '{installed}'"],
+                owned.context,
+                cwd=owned.root,
+                seconds=60,
+                environment={},
+                sandbox=BOUND,
+                readable=[str(installed)],
+            )
+        assert ended.result().text.splitlines()[:2] == [str(OWNER), "seen"]
 
 
 @ROOT

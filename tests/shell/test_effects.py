@@ -9,18 +9,17 @@ from greenroom.shell import (
     PathUse,
     Place,
     Unknown,
-    expand_braces,
-    list_effects,
+    analyse,
+    find_reading,
     list_program_effects,
-    match_names,
-    read_names,
+    read_invocation,
 )
 
-PLACE = Place("/work", "/work")
+PLACE = Place("/work", "/work", environment={"HOME": "/home/ada"})
 
 
 def effects(command):
-    return [str(each) for each in list_effects(command, PLACE)]
+    return [str(each) for each in analyse(command, PLACE).effects]
 
 
 @pytest.mark.parametrize(
@@ -34,24 +33,59 @@ def effects(command):
         ("ls > /dev/null 2>&1", ["ls"]),
         ("cat <<END\na\nEND", ["cat"]),
         ("cat <<< a", ["cat"]),
-        ("{ ls; pwd; } > out", ["ls", "pwd", "write out"]),
-        ("ls > $x", ["ls", "writes a file only known at run time: $x"]),
-        (
-            "ls > /dev/tcp/a.test/80",
-            ["ls", "opens a network connection through /dev/tcp/a.test/80"],
-        ),
+        ("< /dev/tcp/a.test/80", ["opens a network connection through /dev/tcp/a.test/80"]),
+        ("A=1 timeout 5 make", ["sets the variable A", "timeout 5 make", "make"]),
+        ("ls | xargs rm -f", ["ls", "xargs rm -f", "rm -f"]),
+        ("find . -exec cat {} +", ["find . -exec cat {} +", "cat {}"]),
+        ("bash -c 'ls; pwd'", ["bash -c ls; pwd", "ls", "pwd"]),
+        ("ls | sh", ["ls", "sh", "sh may run what its standard input brings"]),
+        ("tee a; sh a", ["tee a", "runs a file that the same command writes", "sh a"]),
     ],
 )
-def test_a_redirection_is_a_file_that_is_read_or_written(command, found):
+def test_a_plain_command_is_taken_apart_in_its_order(command, found):
     assert effects(command) == found
 
 
+def test_of_a_text_that_is_not_plain_is_told_what_it_seems_to_do():
+    first, *others = effects("for f in a; do cat < x > out; done")
+    assert first.startswith("not plain: a keyword, for at 0")
+    assert others == ["perhaps for f in a", "perhaps cat", "read x", "write out", "perhaps done"]
+
+
 def test_a_redirection_is_opened_where_the_command_begins():
-    (_, use) = list_effects("cd src > out", PLACE)
+    (_, use) = analyse("cd src > out", PLACE).effects
     assert isinstance(use, PathUse)
     assert use.lexical == ("/work/out",)
-    *_, later = list_effects("cd src; ls > out", PLACE)
-    assert later.lexical == ("/work/out", "/work/src/out")
+    *_, later = analyse("cd src; ls > out", PLACE).effects
+    assert {*later.lexical} == {"/work/out", "/work/src/out"}
+
+
+@pytest.mark.parametrize(
+    ("command", "folders"),
+    [
+        ("cd a && ls", "/work/a"),
+        ("cd a; ls", "/work /work/a"),
+        ("cd a || ls", "/work"),
+        ("! cd a && ls", "/work"),
+        ("! cd a || ls", "/work/a"),
+        ("cd a && cd b; ls", "/work /work/a /work/a/b"),
+        ("true && cd a; ls", "/work /work/a"),
+        ("cd a | cat && ls", "/work"),
+        ("cd -- /x && cd ../y && ls", "/y"),
+        ("cd a b && ls", None),
+        ("cd - && ls", None),
+        ("cd a && cd && ls", "/home/ada"),
+        ("pushd a; ls", None),
+        ("A=1 cd a && ls", None),
+        ("command cd a && ls", None),
+        ("; ".join(f"cd d{n}" for n in range(9)) + "; ls", None),
+    ],
+)
+def test_a_command_runs_in_each_folder_that_the_ones_before_may_lead_to(command, folders):
+    place = analyse(command, PLACE).effects[-1].place
+    assert place.is_lost is (folders is None)
+    if folders is not None:
+        assert {*place.folders} == {*folders.split()}
 
 
 def test_words_that_no_shell_reads_are_taken_as_they_are():
@@ -60,27 +94,9 @@ def test_words_that_no_shell_reads_are_taken_as_they_are():
     assert isinstance(unknown, Unknown)
 
 
-def test_more_alternatives_than_wanted_are_an_error():
-    assert expand_braces("{a,b}{c,d}", most=4) == ["ac", "ad", "bc", "bd"]
-    with pytest.raises(ValueError, match="more than 3 alternatives"):
-        expand_braces("{a,b}{c,d}", most=3)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "path", "folder", "fits"),
-    [
-        ("src/**", "src/a/b", False, True),
-        ("src/**", "src", False, False),
-        ("src/**", "src", True, True),
-        ("**/a", "a", False, True),
-        ("**/a", "b/c/a", False, True),
-        ("a/*/b", "a/x/y/b", False, False),
-        ("a/**/b", "a/x/y/b", False, True),
-    ],
-)
-def test_two_stars_are_any_depth(pattern, path, folder, fits):
-    wanted = read_names(tuple(pattern.split("/")))
-    assert match_names(wanted, path.split("/"), folder=folder) is fits
+def test_a_program_with_a_space_in_its_name_is_not_a_program_and_its_verb():
+    assert find_reading(read_invocation(("git", "status"))) is not None
+    assert find_reading(read_invocation(("git status",))) is None
 
 
 def test_it_loads_nothing_but_the_core():
@@ -88,5 +104,5 @@ def test_it_loads_nothing_but_the_core():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {each for each in done.stdout.split() if each.startswith("greenroom.")}
     packages = {each.split(".")[1] for each in loaded}
-    assert packages <= {"_lazy", "_version", "core", "shell"}
+    assert packages <= {"_lazy", "_version", "core", "fs", "shell"}
     assert not {"trio", "httpx", "pydantic", "rich"} & set(done.stdout.split())

@@ -28,7 +28,7 @@ def asks(*actions):
 
 def test_each_request_takes_the_next_answer_and_is_remembered():
     agent_fn = asks("read", "write", "run")
-    own = Answer(RuleDecision.ALLOW, "session", "go on", input={"n": 1})
+    own = Answer(RuleDecision.ALLOW, "session", "go on", input={"n": 1}, prefix=True)
     person = ScriptedApprover("allow", "deny", own)
     run_agent(agent_fn, approver=person)
     assert [answer.allowed for answer in agent_fn.answers] == [True, False, True]

@@ -128,6 +128,8 @@ def use(what: str, context: AgentContext) -> str:
         with context.cleanup(1.0):
             return "cleaned"
     resources = context.resources
+    if what == "screen":
+        return str(context.screen_reads("."))
     uses = {
         "get": lambda: resources.get(str),
         "insert": lambda: resources.insert("a"),

@@ -169,10 +169,10 @@ async def test_a_registered_tool_can_go_into_another_registry(context):
 
 
 def test_info_shows_what_would_hide():
-    info = variant(info=lambda _, input: ToolInfo("Run\nnow", input["text"], "+\x1b[2K"))
+    info = variant(info=lambda _, input: ToolInfo("Run\n\u00a0now", input["text"], "+\x1b[2K"))
     registry = ToolRegistry([info])
     shown = registry.info("Shout", {"text": "a\u202eb\rc"})
-    assert shown.action == "Run now"
+    assert shown.action == "Run \\u{a0}now"
     assert shown.details == "a\\u{202e}b\\u{d}c"
     assert shown.diff == "+\\u{1b}[2K"
 

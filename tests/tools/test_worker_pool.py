@@ -207,6 +207,11 @@ async def test_a_clean_up_scope_is_refused(warm):
     assert result.text.startswith("context.cleanup was called in a tool's own process")
 
 
+async def test_that_no_rules_are_known_there_is_said(warm):
+    result = await warm.call("use", what="screen")
+    assert result.text.startswith("context.screen_reads was called in a tool's own process")
+
+
 async def test_changes_of_the_metadata_come_back(warm):
     for key in ("notes", "old", "kept"):
         warm.context.set_metadata(key, [])

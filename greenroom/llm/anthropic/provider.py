@@ -28,6 +28,7 @@ from greenroom.llm.endpoint import (
 from greenroom.llm.http_provider import HttpProvider, invalid_request
 from greenroom.llm.http_stream import fetch, read_reply
 from greenroom.llm.json_fields import as_int
+from greenroom.llm.keys import read_key
 from greenroom.llm.merged_messages import MediaLimits
 from greenroom.llm.portable_calls import dotted_names
 from greenroom.llm.request_encoder import RequestEncoder
@@ -55,7 +56,8 @@ class AnthropicProvider(HttpProvider):
 
     Args:
         model: the model's name, such as "claude-sonnet-5".
-        api_key: the key; else `ANTHROPIC_API_KEY`, and `ANTHROPIC_AUTH_TOKEN` for gateways.
+        api_key: the key; else `ANTHROPIC_API_KEY`, and `ANTHROPIC_AUTH_TOKEN` for gateways, or the
+            files that `ANTHROPIC_API_KEY_FILE` and `ANTHROPIC_AUTH_TOKEN_FILE` name.
         base_url: the server, without `/v1`; else `ANTHROPIC_BASE_URL`, else Anthropic's own.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 by default; others wait in turn,
@@ -151,8 +153,8 @@ def _endpoint(
 ) -> Endpoint:
     base = read_setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com")
     base = base.rstrip("/")
-    key = read_setting(api_key, env, "ANTHROPIC_API_KEY")
-    token = "" if api_key is not None else read_setting(None, env, "ANTHROPIC_AUTH_TOKEN")
+    key = read_key(env, "ANTHROPIC_API_KEY") if api_key is None else api_key.strip()
+    token = read_key(env, "ANTHROPIC_AUTH_TOKEN") if api_key is None else ""
     if not (key or token or is_local(base)):
         raise missing_key("anthropic", "ANTHROPIC_API_KEY")
     sent = {"content-type": "application/json"}

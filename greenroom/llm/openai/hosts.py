@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from greenroom.llm.endpoint import host_of, is_local, read_setting
+from greenroom.llm.keys import read_key
 from greenroom.llm.merged_messages import MediaLimits
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
@@ -88,8 +89,12 @@ class HostProfile:
         return "http" if is_plain else "https"
 
     def key(self, env: Mapping[str, str]) -> str:
-        """Return the key for this server in the environment, or an empty text."""
-        return _read_first(self.key_variables, env)
+        """Return the key for this server in the environment, or an empty text.
+
+        Raises:
+            ConfigurationError: a variable with `_FILE` names a file that can't be used.
+        """
+        return read_key(env, *self.key_variables)
 
 
 def _read_first(variables: Iterable[str], env: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from greenroom.core import ModelRequest, OutputSchema, Price
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts, is_local, missing_key, read_setting
 from greenroom.llm.http_provider import HttpProvider
+from greenroom.llm.keys import read_key
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
@@ -25,7 +26,8 @@ class OpenAIProvider(HttpProvider):
     Args:
         model: the model's name, such as "gpt-5.4".
         api_key: the key; else the variable of the server's vendor, such as `GROQ_API_KEY`, else
-            `OPENAI_API_KEY`. A server on a private address needs none.
+            `OPENAI_API_KEY`, or the file that the same name with `_FILE` names. A server on a
+            private address needs none.
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
         host: the server's peculiarities, if its address does not tell, such as `HOSTS["litellm"]`.
@@ -104,7 +106,8 @@ def find_server(
     base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
     host, base = host or host_profile(base), base.rstrip("/")
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"
-    key = read_setting(host.key(env) or None if api_key is None else api_key, env, "OPENAI_API_KEY")
+    names = (*host.key_variables, "OPENAI_API_KEY")
+    key = read_key(env, *names) if api_key is None else api_key.strip()
     if not (key or is_local(base)):
         raise missing_key(host.name, variable)
     optional = {"authorization": f"Bearer {key}" if key else ""}

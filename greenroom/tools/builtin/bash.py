@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from greenroom.core import (
     AgentContext,
     Effect,
     Opaque,
     SandboxReport,
+    ShellCommand,
     TextBlock,
     ToolError,
     ToolInfo,
@@ -22,6 +25,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.sandbox import (
+    NOTE_FD,
     Exit,
     Sandbox,
     SandboxLimits,
@@ -186,8 +190,8 @@ async def run_command(
     return CommandEnd(ended, output, seconds, sandbox, held.report)
 
 
-def check_argument(text: str, what: str) -> str:
-    """Return a text if it can be the argument of a program.
+def check_argument(text: str, what: str, *, room: int = 0) -> str:
+    """Return a text if it can be the argument of a program, with room for more bytes.
 
     Raises:
         ToolError: it is empty, too long, or not a possible argument.
@@ -200,9 +204,9 @@ def check_argument(text: str, what: str) -> str:
         size = len(text.encode())
     except UnicodeEncodeError as error:
         raise ToolError(f"the {what} is not valid Unicode: {error.reason}") from error
-    if size > _MAX_ARGUMENT_BYTES:
+    if size > _MAX_ARGUMENT_BYTES - room:
         raise ToolError(
-            f"the {what} has {size} bytes, {_MAX_ARGUMENT_BYTES} is the limit",
+            f"the {what} has {size} bytes, {_MAX_ARGUMENT_BYTES - room} is the limit",
             hint="write it to a file and run that",
         )
     return text
@@ -210,7 +214,8 @@ def check_argument(text: str, what: str) -> str:
 
 _DEFAULT_MILLISECONDS = 120_000
 _MAX_MILLISECONDS = 600_000
-_STARTUP_FILE = str(Path(__file__).with_name("bash_env.sh"))
+# At its end the shell tells where it stood (see `run_contained`).
+_TELL_FOLDER = f"trap '{{ pwd -P >&{NOTE_FD}; }} 2>/dev/null' EXIT; "
 
 
 class Bash:
@@ -218,7 +223,8 @@ class Bash:
 
     The working directory persists from one command to the next and stays inside the workspace. The
     environment is that of `clean_environment`, with the variables given here. Standard input is
-    empty. See `greenroom.sandbox.process.run_contained` for what ends with the command.
+    empty. A command that rules allowed runs as it was judged (`AgentContext.command`). See
+    `greenroom.sandbox.process.run_contained` for what ends with the command.
 
     With a `Sandbox` the operating system confines the command, as far as this machine can; every
     result has the report in its metadata, and tells the model what is not enforced.
@@ -233,12 +239,14 @@ class Bash:
         "non-interactive options.\n"
         "- Everything that the command starts is killed when it ends, also background jobs, nohup "
         "and setsid: a server must be started, used and stopped within one command.\n"
+        "- A plain command needs fewer approvals: words and quotes, pipes, lists and redirections, "
+        "without variables, substitutions, loops and &.\n"
         "- Prefer Read, Edit, Write, Glob and Grep for work on files."
     )
     category = "execute"
     requires_permission = True
     concurrent = False
-    sandbox_files = (_STARTUP_FILE,)
+    runs_context_command = True
     # The registry's limit; the call's own `timeout` always comes first.
     timeout = _MAX_MILLISECONDS / 1000 + 30
     parameters: dict[str, object] = {
@@ -280,7 +288,12 @@ class Bash:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the command."""
-        return usual_effects("Bash", input, context)
+        effects = usual_effects("Bash", input, context)
+        added = tuple(self._environment.items())
+        return tuple(
+            replace(each, environment=added) if isinstance(each, ShellCommand) else each
+            for each in effects
+        )
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run the command; an exit code other than 0 is an error to the model.
@@ -289,17 +302,18 @@ class Bash:
             ToolError: the command can't be given to bash, or bash can't be started.
             SandboxUnavailableError: the sandbox requires what nothing here can enforce.
         """
-        command = check_argument(str(input["command"]), "command")
+        command = context.command or str(input["command"])
+        check_argument(command, "command", room=len(_TELL_FOLDER))
         milliseconds = min(read_integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
         notes: list[str] = []
         ended = await run_command(
-            ["bash", "--noprofile", "--norc", "-c", command],
+            # Privileged, bash takes no functions, options or search paths from the environment.
+            ["bash", "--noprofile", "--norc", "-p", "-c", f"{_TELL_FOLDER}{command}"],
             context,
             cwd=await in_thread(lambda: _find_starting_folder(context, notes)),
             seconds=milliseconds / 1000,
-            environment={**self._environment, "BASH_ENV": _STARTUP_FILE},
+            environment=self._environment,
             sandbox=self.sandbox,
-            readable=self.sandbox_files,
         )
         await in_thread(lambda: _follow_shell(ended.exit.note, context, notes))
         return ended.result(notes, cwd=str(context.workspace.cwd))

@@ -4,7 +4,7 @@ import hashlib
 import io
 import os
 import threading
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import trio
 
-from greenroom.core import AgentContext, ToolError
+from greenroom.core import AgentContext, ReadPath, ToolError
 from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
 from greenroom.tools.execution import SpillFolder
@@ -83,6 +83,51 @@ def real_cwd(context: AgentContext) -> Path:
 def show_path(path: Path, cwd: Path) -> str:
     """Write a real path relative to the real working directory, if it lies below that."""
     return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+
+
+class Screen:
+    """Leaves out the files that the permission rules keep from a search, and counts them.
+
+    All in the folder count, whatever the search looks for in it: a number that depended on that
+    would tell what is in them, or how they are called.
+
+    Attributes:
+        is_open: whether it lets every file through.
+    """
+
+    def __init__(self, folder: str, context: AgentContext, pattern: str = "") -> None:
+        """Make the screen of a search in a folder, as the call names it. Call it in a thread.
+
+        Of a search for a pattern such as `src/*.py`, only the files in `src` count.
+
+        Raises:
+            ToolError: it is not usable as a path.
+        """
+        try:
+            self._find_objection = context.screen_reads(folder or ".")
+        except ValueError as error:
+            raise ToolError(str(error)) from error
+        self.is_open = self._find_objection is None
+        literal = "." if pattern[:1] == "!" else ReadPath.from_pattern(".", pattern).path
+        self._inside = os.path.normpath(literal)
+        self._left_out = Counter[str]()
+
+    def admits(self, path: str) -> bool:
+        """Whether a file may be shown; if not, it is counted."""
+        objection = self._find_objection(path) if self._find_objection else ""
+        if objection and (self._inside == "." or f"{path}/".startswith(f"{self._inside}/")):
+            self._left_out[objection] += 1
+        return not objection
+
+    @property
+    def notes(self) -> list[str]:
+        """What the model reads about the files that were left out."""
+        return [
+            f"1 file left out: a rule {objection} reading it"
+            if count == 1
+            else f"{count} files left out: a rule {objection} reading them"
+            for objection, count in sorted(self._left_out.items(), reverse=True)
+        ]
 
 
 @contextmanager

@@ -11,7 +11,14 @@ import trio
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, usual_effects
 from greenroom.sandbox import clean_environment, run_contained
-from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, show_path
+from greenroom.tools.builtin.file_access import (
+    Screen,
+    in_thread,
+    os_errors,
+    real_cwd,
+    resolve,
+    show_path,
+)
 from greenroom.tools.builtin.file_tree import (
     MAX_PATTERN,
     GlobPattern,
@@ -31,7 +38,8 @@ class Glob:
     """Lists files whose path matches a pattern, the newest first.
 
     Files that `.gitignore` excludes, symbolic links and the folders of version control are left
-    out. More than 200,000 matching files are an error.
+    out, and so are, with a note, files that the permission rules keep from it. More than 200,000
+    matching files are an error.
     """
 
     name = "Glob"
@@ -89,15 +97,19 @@ class Glob:
         path, limit = str(input.get("path", ".")), read_integer(input, "limit", _DEFAULT_LIMIT)
         text = str(input["pattern"])
         base = await in_thread(partial(_folder, path, context))
-        pattern = await in_thread(lambda: GlobPattern(_relative(text, base)))
-        program = await in_thread(partial(find_ripgrep, base)) if self._use_ripgrep else None
+        relative = _relative(text, base)
+        pattern = await in_thread(lambda: GlobPattern(relative))
+        screen = await in_thread(partial(Screen, path, context, relative))
+        # Each file is judged in the thread that lists them.
+        use_ripgrep = self._use_ripgrep and screen.is_open
+        program = await in_thread(partial(find_ripgrep, base)) if use_ripgrep else None
         matches = _Matches(pattern)
         with trio.move_on_after(_SECONDS) as time:
             if program:
                 await _list_with_ripgrep(program, base, matches, context)
             else:
-                await in_thread(partial(_list, base, matches, context))
-            return await in_thread(partial(_result, base, matches.paths, limit, text, context))
+                await in_thread(partial(_list, base, matches, screen, context))
+            return await in_thread(partial(_result, base, matches, limit, text, screen, context))
         assert time.cancelled_caught  # nothing else leaves the block without a result
         raise ToolError(f"listing {path} took over {_SECONDS:g} s", hint="choose a subfolder")
 
@@ -159,9 +171,9 @@ async def _list_with_ripgrep(
     matches.check()
 
 
-def _list(base: Path, matches: _Matches, context: AgentContext) -> None:
+def _list(base: Path, matches: _Matches, screen: Screen, context: AgentContext) -> None:
     root = Path(os.path.realpath(context.workspace.root))
-    for path in walk_files(base, root, trio.from_thread.check_cancelled):
+    for path in filter(screen.admits, walk_files(base, root, trio.from_thread.check_cancelled)):
         matches.add(path)
         matches.check()
 
@@ -177,17 +189,20 @@ def _newest(base: Path, paths: list[str], limit: int) -> list[Path]:
 
 
 def _result(
-    base: Path, paths: list[str], limit: int, pattern: str, context: AgentContext
+    base: Path, matches: _Matches, limit: int, pattern: str, screen: Screen, context: AgentContext
 ) -> ToolResult:
+    paths = matches.paths
     cwd = real_cwd(context)
     files = _newest(base, paths, limit)
     facts: dict[str, object] = {"found": len(paths), "shown": len(files)}
     if not files:
         hint = "" if "/" in pattern or "**" in pattern else f"; try **/{pattern} for all folders"
-        return ToolResult.ok(f"no file matches {pattern} in {show_path(base, cwd)}{hint}", **facts)
-    lines = [show_path(path, cwd) for path in files]
+        lines = [f"no file matches {pattern} in {show_path(base, cwd)}{hint}"]
+    else:
+        lines = [show_path(path, cwd) for path in files]
     if len(paths) > len(files):
         lines.append(
             f"[{len(paths) - len(files)} more files match; narrow the pattern or raise limit]"
         )
+    lines += [f"[{note}]" for note in screen.notes]
     return ToolResult.ok("\n".join(lines), **facts)

@@ -20,9 +20,17 @@ from greenroom.core import (
     usual_effects,
     valid_unicode,
 )
+from greenroom.fs import read_beginning
 from greenroom.sandbox import Exit, clean_environment, run_contained
 from greenroom.tools.builtin import searcher
-from greenroom.tools.builtin.file_access import in_thread, os_errors, real_cwd, resolve, show_path
+from greenroom.tools.builtin.file_access import (
+    Screen,
+    in_thread,
+    os_errors,
+    real_cwd,
+    resolve,
+    show_path,
+)
 from greenroom.tools.builtin.file_tree import (
     MAX_PATTERN,
     FileFilter,
@@ -158,6 +166,8 @@ class GrepQuery:
 
 
 _ROW = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])(.*))?", re.DOTALL)
+# What ripgrep says of a file in which it comes upon a NUL.
+_BINARY = re.compile(rb"\./.*: (?:WARNING: stopped searching )?binary file .*\(found .*\)")
 _LINE_BYTES = 16_384
 _PATH_BYTES = 8_192
 _TEXT_CHARACTERS = 500
@@ -234,7 +244,9 @@ class GrepRows:
 
     def _take(self, line: bytes) -> None:
         line, self._path = self._path + line, b""
-        if line.startswith(b"./") and b"\0" not in line and len(line) < _PATH_BYTES:
+        is_note = _BINARY.fullmatch(line)
+        is_name = line.startswith(b"./") and b"\0" not in line and len(line) < _PATH_BYTES
+        if is_name and not is_note:
             self._path = line + b"\n"
             return
         row = _ROW.fullmatch(line)
@@ -280,7 +292,8 @@ class Grep:
     Both give the same rows in the same order. The syntax is that of the engine: Rust's for ripgrep,
     else Python's. Either runs as a process of its own, which ends with the call. Files that
     `.gitignore` excludes, binary files, symbolic links and the folders of version control are left
-    out.
+    out, and so are, with a note, files that the permission rules keep from it: no engine opens
+    them.
     """
 
     name = "Grep"
@@ -317,6 +330,7 @@ class Grep:
         """
         query = GrepQuery.of(input)
         target = await in_thread(partial(_target, query.path, context))
+        screen = await in_thread(partial(Screen, query.path, context, query.glob))
         file_filter = await in_thread(partial(FileFilter, query.glob, query.type))
         rows = GrepRows(
             query.mode,
@@ -326,11 +340,11 @@ class Grep:
             numbers=query.numbers,
             separate=bool(query.before or query.after),
         )
-        search = _Search(query, target, file_filter, rows, context)
+        search = _Search(query, target, file_filter, screen, rows, context)
         find = partial(find_ripgrep, target.folder)
         program = await in_thread(find) if self._use_ripgrep else None
         late = await (search.with_ripgrep(program) if program else search.with_python())
-        return _result(rows, query, late=late)
+        return _result(rows, query, screen.notes, late=late)
 
 
 @dataclass(frozen=True)
@@ -360,6 +374,7 @@ class _Search:
     query: GrepQuery
     target: _Target
     filter: FileFilter
+    screen: Screen
     rows: GrepRows
     context: AgentContext
 
@@ -375,24 +390,38 @@ class _Search:
             *types,
             *(["--type=wanted"] if types else []),
             *self.query.ripgrep_arguments(),
-            self.target.name,
         )
-        return await self._run([command])
+        if self.target.is_folder and not self.screen.is_open:
+            # Given the folder, it would read what it must not show. A file that it is given by name
+            # it would search even if it is binary.
+            return await self._run_on_files(command, only_text=True)
+        return await self._run([[*command, self.target.name]])
 
     async def with_python(self) -> bool:
-        with trio.move_on_after(_SECONDS) as time:
-            files = await in_thread(lambda: list(self._files(trio.from_thread.check_cancelled)))
-        if time.cancelled_caught:
-            return True
         options = serde.dumps(self.query.searcher_options()).decode()
         command = [sys.executable, "-I", "-S", "-W", "ignore", searcher.__file__, options]
+        return await self._run_on_files(command)
+
+    async def _run_on_files(self, command: list[str], *, only_text: bool = False) -> bool:
+        """Run a command on the files of the search, which it is given by name."""
+        with trio.move_on_after(_SECONDS) as time:
+            files = await in_thread(lambda: list(self._files(only_text)))
+        if time.cancelled_caught:
+            return True
         return await self._run([*command, *batch] for batch in _batches(files))
 
-    def _files(self, check: Callable[[], None]) -> Iterator[str]:
+    def _files(self, only_text: bool) -> Iterator[str]:
+        folder = self.target.folder
         if not self.target.is_folder:
             return iter([self.target.name])
-        found = walk_files(self.target.folder, self.target.root, check)
-        return (f"./{path}" for path in found if self.filter.matches(path))
+        found = walk_files(folder, self.target.root, trio.from_thread.check_cancelled)
+        return (
+            f"./{path}"
+            for path in found
+            if self.screen.admits(path)
+            and self.filter.matches(path)
+            and not (only_text and _is_binary(folder / path))
+        )
 
     async def _run(self, commands: "Iterator[list[str]] | list[list[str]]") -> bool:
         """Run the commands in turn until there are enough rows; return whether time ran out."""
@@ -429,6 +458,13 @@ class _Search:
         return ended
 
 
+def _is_binary(path: Path) -> bool:
+    try:
+        return not searcher.is_text(read_beginning(path, searcher.SNIFFED_BYTES))
+    except OSError:  # the engine says so
+        return False
+
+
 def _batches(files: list[str]) -> Iterator[list[str]]:
     """Split the files into pieces that fit on a command line."""
     batch: list[str] = []
@@ -443,7 +479,7 @@ def _batches(files: list[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _result(rows: GrepRows, query: GrepQuery, *, late: bool) -> ToolResult:
+def _result(rows: GrepRows, query: GrepQuery, left_out: Sequence[str], *, late: bool) -> ToolResult:
     slow = (
         f"the search was stopped after {_SECONDS:g} s; choose a smaller path or a simpler pattern"
     )
@@ -452,6 +488,6 @@ def _result(rows: GrepRows, query: GrepQuery, *, late: bool) -> ToolResult:
     notes = [slow] if late else []
     if rows.full:
         notes.append(f"there is more than these {query.limit}; narrow the search or set head_limit")
-    notes += rows.notes
+    notes += [*left_out, *rows.notes]
     lines = [*(rows.lines or ["no matches found"]), *(f"[{note}]" for note in notes)]
     return ToolResult.ok("\n".join(lines), files=rows.files, lines=len(rows.lines), more=rows.full)

@@ -26,6 +26,7 @@ from greenroom.tools.builtin.edit import is_binary
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
+    Screen,
     Stamp,
     in_thread,
     os_errors,
@@ -205,7 +206,7 @@ def _read(
         if real.is_dir():
             raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
         if not real.exists():
-            raise ToolError(f"there is no file {path}", hint=_suggest_names(real))
+            raise ToolError(f"there is no file {path}", hint=_suggest_names(path, real, context))
         with open_regular(real) as file:
             stamp, content = Stamp.read(file)
             start = content.read(_SNIFFED_BYTES)
@@ -255,12 +256,13 @@ def _encode(file: BinaryIO, size: int, limit: int, label: str) -> str:
     return base64.b64encode(read_pieces(file, limit)).decode()
 
 
-def _suggest_names(real: Path) -> str:
-    """Suggest files of a similar name, or say that the folder is missing."""
+def _suggest_names(path: str, real: Path, context: AgentContext) -> str:
+    """Suggest files of a similar name that may be read, or say that the folder is missing."""
     folder = real.parent
     if not folder.is_dir():
         return f"there is no folder {folder} either"
     names = sorted(entry.name for entry in os.scandir(folder))[:5_000]
     by_stem = [name for name in names if Path(name).stem.lower() == real.stem.lower()]
-    near = dict.fromkeys([*by_stem, *difflib.get_close_matches(real.name, names)])
-    return f"did you mean {', '.join(list(near)[:3])}" if near else ""
+    found = dict.fromkeys([*by_stem, *difflib.get_close_matches(real.name, names)])
+    near = list(filter(Screen(os.path.dirname(path), context).admits, found))[:3]
+    return f"did you mean {', '.join(near)}" if near else ""

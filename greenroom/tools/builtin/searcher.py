@@ -90,6 +90,12 @@ def write_rows(
     )
 
 
+def is_text(data: bytes) -> bool:
+    """Return whether a file that begins so is text."""
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return is_utf16 or b"\0" not in data[:SNIFFED_BYTES]
+
+
 def read(path: str) -> bytes:
     """Read a file that is not binary nor too large; else nothing."""
     try:
@@ -100,8 +106,7 @@ def read(path: str) -> bytes:
     if len(data) > MAX_FILE_BYTES:
         print(f"skipped, as it is larger than {MAX_FILE_BYTES} bytes: {path}")  # noqa: T201
         return b""
-    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    return data if is_utf16 or b"\0" not in data[:SNIFFED_BYTES] else b""
+    return data if is_text(data) else b""
 
 
 def main(arguments: "list[str]") -> int:

@@ -142,6 +142,7 @@ class CallServer:
             on_progress=self._progress,
             on_cleanup=_no_cleanup,
             on_abandon=lambda what: self._connection.send(AbandonedFrame(str(what))),
+            on_search=_no_rules,
         )
 
     def _stop(self, *_: object) -> NoReturn:
@@ -248,6 +249,13 @@ def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:
     raise ToolError(
         "context.cleanup was called in a tool's own process, which no cancel reaches",
         hint="clean up in `finally` without it, or make the tool an async function",
+    )
+
+
+def _no_rules(_: str) -> NoReturn:
+    raise ToolError(
+        "context.screen_reads was called in a tool's own process, which knows no rules",
+        hint="make the tool an async function, or leave isolation='process' out",
     )
 
 

@@ -122,7 +122,23 @@ async def test_what_bash_can_not_take_is_refused(
 
 
 async def test_the_longest_command_runs(context: AgentContext) -> None:
-    assert not (await run(context, "true #".ljust(131_071, "x"))).is_error
+    assert not (await run(context, "true #".ljust(131_000, "x"))).is_error
+
+
+async def test_a_command_that_was_judged_runs_in_place_of_its_text(
+    context: AgentContext, root: Path
+) -> None:
+    context.command = "'echo' '*'"
+    assert (await run(context, "echo *")).text == "*"
+
+
+async def test_bash_takes_no_function_from_the_environment(
+    context: AgentContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = await Bash(environment={"BASH_FUNC_ls%%": "() { echo taken; }"}).execute(
+        {"command": "ls"}, context
+    )
+    assert "taken" not in found.text
 
 
 async def test_the_working_directory_persists(context: AgentContext, root: Path) -> None:

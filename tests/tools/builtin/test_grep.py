@@ -255,6 +255,15 @@ def test_rows_may_be_cut_anywhere(size: int) -> None:
     assert rows.notes == ["an error 🌱"]
 
 
+@RIPGREP
+def test_a_file_that_turns_out_to_be_binary_is_told_and_breaks_no_row(call, root: Path) -> None:
+    (root / "a.bin").write_bytes(b"import\n" + b"x" * 200_000 + b"\n\0")
+    (root / "b.txt").write_text("import b\n")
+    lines = call(Grep(), pattern="import", output_mode="content").text.splitlines()
+    assert lines[:2] == ["a.bin:1:import", "b.txt:1:import b"]
+    assert [line[:3] for line in lines[2:]] == ["[./"]
+
+
 def test_notes_are_bounded() -> None:
     rows = GrepRows("content", limit=9, wants=lambda _: True, show=str)
     rows.feed(b"\n" + b"x\n" * 100)

@@ -1,3 +1,5 @@
+import locale
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -46,10 +48,19 @@ def test_memory_is_bounded_however_long_it_runs() -> None:
         *["OPENAI_API_KEY", "GITHUB_TOKEN", "A_SECRET", "PGPASSWORD", "AWS_CREDENTIALS"],
         *["SSH_AUTH_SOCK", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "BASH_ENV", "ENV", "IFS"],
         *["PROMPT_COMMAND", "PYTHONSTARTUP", "NODE_OPTIONS", "GIT_CONFIG_COUNT", "DATABASE_URL"],
+        *["LC_ANYTHING", "LC_API_KEY", "LC_", "LC_ALL_TOKEN", "LC_CTYPE\nX"],
     ],
 )
 def test_what_is_not_known_to_be_harmless_is_dropped(name: str) -> None:
     assert name not in clean_environment({name: "x"})
+
+
+def test_every_category_of_a_locale_is_kept() -> None:
+    names = [name for name in dir(locale) if name.startswith("LC_")]
+    assert "LC_CTYPE" in names
+    gnu = ["LC_ADDRESS", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_NAME", "LC_PAPER"]
+    given = dict.fromkeys([*names, *gnu, "LC_TELEPHONE", "LANG", "LANGUAGE"], "C")
+    assert given.items() <= clean_environment(given).items()
 
 
 def test_what_commands_need_is_kept() -> None:

@@ -1,0 +1,123 @@
+"""Texts that may hide something, shown so that they can't.
+
+A text of a model, a file or a program may hold characters that a terminal obeys, that nobody sees
+or that look as a font pleases. `visible` is for prose, and `exact` for what a person judges, such
+as a command. The category of a character in Unicode's data says whether it can be seen; the few
+that can't although their category says so are listed.
+"""
+
+import re
+import unicodedata
+from collections.abc import Set as AbstractSet
+
+# Without a picture of their own, although their categories are those of letters and marks.
+_EMPTY = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441"
+    "\U00013442\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
+)
+# Not printable by their categories, but harmless: tabs and newlines, signs of Arabic and Kaithi
+# that count as formats, and where each version of Unicode adds emoji and ideographs.
+_HARMLESS = re.compile(
+    "[\t\n\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
+    "\U0001f000-\U0001faff\U00020000-\U0002fffd\U00030000-\U0003fffd]"
+)
+
+
+def _list_odd(text: str) -> set[str]:
+    """List the characters that can't be seen, and all blanks but the ordinary one."""
+    if text.isascii() and text.isprintable():
+        return set()
+    # Printable is what is not of a category of controls, formats, private and unassigned
+    # characters, and separators.
+    odd = {ch for ch in set(text) if not ch.isprintable()}
+    odd.update(_EMPTY.findall(text))
+    return {ch for ch in odd if not _HARMLESS.match(ch)}
+
+
+def _list_hidden(text: str) -> set[str]:
+    return {ch for ch in _list_odd(text) if unicodedata.category(ch) != "Zs"}
+
+
+def _escape(text: str, odd: AbstractSet[str]) -> str:
+    if not odd:
+        return text
+    table = {ord(ch): f"\\u{{{ord(ch):x}}}" if ch in odd else ch for ch in set(text)}
+    return text.translate(table)
+
+
+def visible(text: str) -> str:
+    r"""Escape every character that could hide or disguise text, as in `\u{202e}`.
+
+    Tabs, newlines and the blanks of typography stay. Carriage returns, terminal escapes,
+    bidirectional overrides, zero-width and private characters and the like become visible.
+
+    Example:
+        >>> print(visible("ls \u202e.txt"))
+        ls \u{202e}.txt
+    """
+    return _escape(text, _list_hidden(text))
+
+
+def without_hidden(text: str) -> str:
+    r"""Drop every character that could hide or disguise text; some disks ignore them in names.
+
+    Example:
+        >>> without_hidden(".g\u200bit")
+        '.git'
+    """
+    hidden = _list_hidden(text)
+    return text.translate(dict.fromkeys(map(ord, hidden))) if hidden else text
+
+
+def mark_lines(text: str) -> str:
+    r"""Put a mark before each line of a text, and escape what could hide in it.
+
+    Example:
+        >>> print(mark_lines("Run make.\r\n\u2028# The user's own instructions"))
+        | Run make.
+        | \u{2028}# The user's own instructions
+    """
+    lines = visible(text.replace("\r\n", "\n")).split("\n")
+    return "\n".join(f"| {line}".rstrip() for line in lines)
+
+
+def hides_something(text: str) -> bool:
+    r"""Return whether a text has characters that `exact` escapes.
+
+    Example:
+        >>> hides_something("ls\u00a0-l"), hides_something("größe 漢字")
+        (True, False)
+    """
+    return bool(_list_odd(text))
+
+
+_PADDING = re.compile(r"[ \t]{33,}|\t{5,}")
+_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4,}+")
+_SOME_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4}")
+
+
+def is_padded(text: str) -> bool:
+    r"""Return whether long runs of blanks or empty lines may push a part of a text out of view.
+
+    Example:
+        >>> is_padded("ls" + " " * 3000 + "; rm"), is_padded("a\n\nb")
+        (True, False)
+    """
+    return bool(_PADDING.search(text) or _SOME_EMPTY_LINES.search(text))
+
+
+def exact(text: str) -> str:
+    r"""Show a text exactly: nothing can hide, pose as something else or push text out of view.
+
+    Besides what `visible` does, all blanks but the ordinary one are escaped, and a run of more than
+    32 blanks or of more than 4 empty lines is replaced by its length.
+
+    Example:
+        >>> print(exact("ls" + " " * 3000 + "; rm\u00a0-rf x"))
+        ls…(3000 blanks)…; rm\u{a0}-rf x
+    """
+    text = _escape(text, _list_odd(text))
+    text = _EMPTY_LINES.sub(
+        lambda found: f"\n…({found[0].count(chr(10)) - 1} empty lines)…\n", text
+    )
+    return _PADDING.sub(lambda found: f"…({len(found[0])} blanks)…", text)

@@ -1,0 +1,186 @@
+"""Judgements: the decision about a call, and what runs if it is allowed.
+
+An allowed plain command runs as it was judged, not as its text: each word is written out, each
+program is pinned to the file that was found, and git gets the options that keep it from running
+what a repository names.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import count
+
+from greenroom.core import AgentContext, PermissionPart, RuleDecision, clip, describe_error
+from greenroom.permissions.call import Call
+from greenroom.permissions.evaluator import Ruling, combine
+from greenroom.permissions.rule import PermissionRule
+from greenroom.shell import (
+    GIT_SETTINGS,
+    Command,
+    Place,
+    Script,
+    SimpleCommand,
+    Unknown,
+    add_overrides,
+    hides_changes,
+    render,
+)
+
+MAX_COMMAND = 131_071 - 1024  # bytes: Linux takes no longer argument, and the tool adds a line
+_HIDDEN_CHANGES = "changes of files inside submodules are not shown"
+_SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The decision about a call; `explain` adds what a person needs to know to answer.
+
+    Attributes:
+        call: what was judged.
+        decision: allow, deny or ask.
+        rulings: what the rules and the mode say about each part.
+    """
+
+    call: Call
+    decision: RuleDecision
+    rulings: tuple[Ruling, ...] = field(repr=False)
+
+    @classmethod
+    def of(cls, call: Call, rulings: tuple[Ruling, ...]) -> "Judgement":
+        """Combine the rulings on a call; a command that is too long to run is asked about."""
+        found = cls(call, combine(rulings), rulings)
+        if found.decision is RuleDecision.ALLOW and len(found.runs_as.encode()) > MAX_COMMAND:
+            why = f"the command has more than {MAX_COMMAND:,} bytes, each word written out"
+            return cls(call, RuleDecision.ASK, (Ruling(Unknown(reason=why), RuleDecision.ASK),))
+        return found
+
+    @cached_property
+    def runs_as(self) -> str:
+        """The text that runs if rules allow the call; empty if it is no plain command."""
+        script = self.call.script
+        return "" if script is None else _write_command(script, self.call, self.rulings)
+
+    @property
+    def unasked(self) -> tuple[str, ...]:
+        """The folders in which git has to be asked before it can be told whether it only reads."""
+        return tuple(self.call.unasked)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the result of the call should say beside its output."""
+        read = (ruling.fact for ruling in self.rulings if ruling.reads)
+        hidden = any(isinstance(fact, Command) and hides_changes(fact.argv) for fact in read)
+        hidden = hidden and any(each.has_submodules for each in self.call.git.values())
+        return (_HIDDEN_CHANGES,) if hidden else ()
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 that identifies the call, without the files that its commands name.
+
+        It covers what the tool states, the text that runs, where the paths lead on this disk, and
+        the folder and the programs as they are there.
+        """
+        files = {fact.file for fact in self.call.facts if isinstance(fact, Command) and fact.file}
+        there = [_identify(path) for path in (self.call.place.folder, *sorted(files))]
+        stated = f"{self.call.digest} {self.runs_as} {there}"
+        return hashlib.sha256(stated.encode("utf-8", "backslashreplace")).hexdigest()
+
+    @property
+    def _chief(self) -> Ruling:
+        return next(each for each in self.rulings if each.decision is self.decision)
+
+    @property
+    def reason(self) -> str:
+        """The reason, in words for people and models."""
+        chief = self._chief
+        is_named = len(self.rulings) == 1 or str(chief.fact) in chief.reason
+        return chief.reason if is_named else f"{chief.fact}: {chief.reason}"
+
+    @property
+    def rule(self) -> PermissionRule | None:
+        """The rule that decided, or None."""
+        return self._chief.rule
+
+    @property
+    def parts(self) -> tuple[PermissionPart, ...]:
+        """The ruling on each part of the call."""
+        return tuple(ruling.part for ruling in self.rulings)
+
+    @property
+    def message(self) -> str:
+        """What the model reads if the call is denied."""
+        return self._chief.message
+
+
+def judge_failure(
+    tool: str,
+    input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
+    context: AgentContext,
+    error: Exception,
+) -> Judgement:
+    """Ask about a call that could not be judged because of an error."""
+    fact = Unknown(reason=f"the call could not be judged: {clip(describe_error(error), 300)}")
+    place = Place(str(context.workspace.root), str(context.workspace.cwd))
+    call = Call(tool, "", input, (), (fact,), place)
+    return Judgement(call, RuleDecision.ASK, (Ruling(fact, RuleDecision.ASK, fact.reason),))
+
+
+def _identify(path: str) -> tuple[int, ...]:
+    """Return what changes if another file takes the place of this one."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    is_folder = os.path.isdir(path)
+    return (found.st_dev, found.st_ino, *(() if is_folder else (found.st_size, found.st_mtime_ns)))
+
+
+def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str:
+    """Write a plain command with its programs pinned."""
+    reads = {id(ruling.fact) for ruling in rulings if ruling.reads}
+    commands: dict[int, list[Command]] = {}
+    for fact in call.facts:
+        if isinstance(fact, Command) and fact.number >= 0:
+            commands.setdefault(fact.number, []).append(fact)
+    pins: dict[str, str] = {}
+    numbers = count()
+
+    def pin(command: SimpleCommand) -> SimpleCommand:
+        facts = commands.get(next(numbers), [])
+        pins.update(_list_pins(facts))
+        return _pin_inner(command, facts, reads)
+
+    pinned = tuple(
+        replace(pipeline, commands=tuple(map(pin, pipeline.commands))) for pipeline in script
+    )
+    return render(pinned, pins)
+
+
+def _is_run_by_shell(fact: Command) -> bool:
+    return fact.outer is None or (
+        fact.outer.argv[0] in _SHELL_WRAPPERS and _is_run_by_shell(fact.outer)
+    )
+
+
+def _list_pins(facts: Sequence[Command]) -> Iterator[tuple[str, str]]:
+    """List the files of the programs that the shell itself runs."""
+    for fact in facts:
+        if fact.file and _is_run_by_shell(fact):
+            yield fact.argv[0], fact.file
+
+
+def _pin_inner(command: SimpleCommand, facts: Sequence[Command], reads: set[int]) -> SimpleCommand:
+    """Name the files of programs that other programs run, and keep git from running what it reads.
+
+    Other programs look those programs up again.
+    """
+    words, settings = list(command.words), command.settings
+    for fact in facts:
+        if id(fact) in reads and fact.argv[0] == "git":
+            words[fact.offset :] = add_overrides(fact.argv)
+            settings = (*settings, *GIT_SETTINGS)
+        if fact.file and not _is_run_by_shell(fact):
+            words[fact.offset] = fact.file
+    return replace(command, words=tuple(words), settings=settings)

@@ -1,0 +1,184 @@
+"""The screen of a search: which of the files that it finds the rules keep from it.
+
+A search is judged by the folder that it reads, before anybody knows what is in there. So each file
+that it finds is judged once more, as if the call had named just that file: the first rule that is
+about the file decides, for the agent and for those above it (`greenroom.permissions.evaluator`).
+What a rule denies is left out, and so is what a rule asks about, since nobody was asked about that
+file. A question about the call itself is another matter: it was answered before the call ran.
+
+Few of many files have a name that such a rule may be about, so all others are let through at a
+glance, as are the files in a folder that is denied as a whole kept back.
+"""
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from itertools import takewhile
+from typing import NamedTuple
+
+from greenroom.core import AgentContext, RuleDecision
+from greenroom.permissions.call import Call
+from greenroom.permissions.evaluator import Ruling, evaluate
+from greenroom.permissions.patterns import END, PathPattern
+from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.scopes import RuleIndex
+from greenroom.shell import PathUse, Unknown, fold_path
+
+_MAX_FOLDERS = 1024  # whose verdicts are kept
+
+
+class Layer(NamedTuple):
+    """The rules of one manager that bind a call.
+
+    Attributes:
+        rules: the rules.
+        apply: applies them to a call, with the manager's mode.
+        only_denials: whether only what they deny counts.
+    """
+
+    rules: RuleIndex
+    apply: Callable[[Call, RuleIndex], tuple[Ruling, ...]]
+    only_denials: bool = False
+
+
+def screen_files(
+    call: Call, layers: Iterable[Layer], context: AgentContext, folder: str
+) -> Callable[[str], str] | None:
+    """Return what says of a file below a folder whether a rule "denies" it or "asks about" it.
+
+    The files are named by their paths from the folder, without links in between. The text is empty
+    for a file that may be read. None stands for a screen that lets everything through.
+    """
+    binding = [each for layer in layers if (each := _Binding.of(layer, call)).marks]
+    return _Screen(call, binding, _name_folder(call, context, folder)) if binding else None
+
+
+class _Binding(NamedTuple):
+    """A layer as far as it may keep files back.
+
+    Attributes:
+        layer: the layer, without questions that were answered and only tighten.
+        answered: rules that asked about the call itself.
+        marks: texts of which a path must have one, so that a rule may keep the file back.
+        deep: patterns of what is denied with all that is below.
+    """
+
+    layer: Layer
+    answered: tuple[PermissionRule, ...]
+    marks: frozenset[str]
+    deep: tuple[PathPattern, ...]
+
+    @classmethod
+    def of(cls, layer: Layer, call: Call) -> "_Binding":
+        """Look for the rules of a layer that may keep files back."""
+        rulings = evaluate(call, layer.rules)
+        asked = (each.rule for each in rulings if each.decision is RuleDecision.ASK)
+        answered = tuple(rule for rule in asked if rule is not None)
+        if any(rule.tightens for rule in answered):  # it hides the questions after it
+            left = [each for each in layer.rules.all if not (each.tightens and each in answered)]
+            layer = layer._replace(rules=RuleIndex(left))
+        objections = [
+            rule
+            for rule in layer.rules.all
+            if rule.decision is not RuleDecision.ALLOW and rule not in answered
+        ]
+        return cls(
+            layer,
+            answered,
+            frozenset(mark for rule in objections for mark in _list_marks(rule)),
+            tuple(_list_deep_patterns(layer.rules.all)),
+        )
+
+
+def _list_marks(rule: PermissionRule) -> Iterator[str]:
+    if rule.matcher.about_calls:
+        yield ""
+    for pattern in rule.matcher.paths:
+        yield from pattern.marks
+
+
+def _list_deep_patterns(rules: Iterable[PermissionRule]) -> Iterator[PathPattern]:
+    """List the patterns that deny all that is below a folder, whatever the other rules say."""
+    for rule in takewhile(lambda each: each.decision is RuleDecision.DENY, rules):
+        if rule.matcher.predicate is None and rule.expires is None:
+            yield from (
+                pattern
+                for pattern in rule.matcher.paths
+                if all(names[-1:] == ("**",) for names in pattern.alternatives)
+            )
+
+
+def _name_folder(call: Call, context: AgentContext, folder: str) -> PathUse:
+    """Return the names of a folder: as it was named, from the workspace, and with links followed.
+
+    Raises:
+        ValueError: no disk can hold it.
+    """
+    named = call.place.use("read", folder, guard=True)
+    if isinstance(named, Unknown):
+        raise ValueError(named.reason)  # noqa: TRY004 - it is the text that is not usable
+    real = os.path.realpath(context.workspace.absolute(folder))
+    root = os.path.realpath(call.place.root)
+    below = os.path.relpath(real, root)
+    inside = () if below.startswith("..") else (os.path.normpath(f"{call.place.root}/{below}"),)
+    return dataclasses.replace(
+        named,
+        lexical=tuple(dict.fromkeys((*named.lexical, *inside))),
+        real=tuple(dict.fromkeys((*named.real, real))),
+    )
+
+
+class _Screen:
+    def __init__(self, call: Call, bindings: list[_Binding], folder: PathUse) -> None:
+        self._call = call
+        self._bindings = bindings
+        self._folder = folder
+        self._marks = frozenset[str]().union(*(each.marks for each in bindings))
+        self._deep = [pattern for each in bindings for pattern in each.deep]
+        names = dict.fromkeys((*folder.lexical, *folder.real))
+        self._starts = tuple(fold_path(each).rstrip("/") for each in names)
+        self._is_denied_whole = lru_cache(_MAX_FOLDERS)(self._look_at_folder)
+
+    def __call__(self, path: str) -> str:
+        """Say what a rule does about a file; see `screen_files`."""
+        folded = f"/{fold_path(path)}{END}"
+        texts = [f"{start}{folded}" for start in self._starts]
+        if not any(mark in text for text in texts for mark in self._marks):
+            return ""
+        if self._deep and self._is_denied_whole(path.rpartition("/")[0]):
+            return "denies"
+        use = self._name_file(path)
+        call = dataclasses.replace(self._call, facts=(use,))
+        found = {each for binding in self._bindings for each in _find_objections(binding, call)}
+        if RuleDecision.DENY in found:
+            return "denies"
+        return "asks about" if found else ""
+
+    def _look_at_folder(self, path: str) -> bool:
+        use = self._name_file(path)
+        return any(
+            pattern.touches(each, anchors)
+            for pattern in self._deep
+            for each in {*use.lexical, *use.real}
+            for anchors in self._call.anchors
+        )
+
+    def _name_file(self, path: str) -> PathUse:
+        folder = self._folder
+        return dataclasses.replace(
+            folder,
+            text=path,
+            lexical=tuple(f"{each.rstrip('/')}/{path}" for each in folder.lexical),
+            real=tuple(f"{each.rstrip('/')}/{path}" for each in folder.real),
+        )
+
+
+def _find_objections(binding: _Binding, call: Call) -> Iterator[RuleDecision]:
+    """Find what a layer's rules say against a file; the call's answered questions don't count."""
+    layer = binding.layer
+    counting = {RuleDecision.DENY} if layer.only_denials else {RuleDecision.DENY, RuleDecision.ASK}
+    for ruling in layer.apply(call, layer.rules):
+        is_open = ruling.rule is not None and ruling.rule not in binding.answered
+        if ruling.decision in counting and is_open:
+            yield ruling.decision

@@ -1,0 +1,215 @@
+"""The pieces of a text that is not plain: what it seems to run, for rules that deny.
+
+A text that is not plain is never allowed by a rule about commands, but a denial has to be about it
+all the same. So it is split wherever the shell may begin a command: at its operators, keywords and
+substitutions, outside of quotes and in those that expand. This is no parser: where the text is odd,
+a piece may be more or less than bash would run, and the whole text is asked about anyway.
+"""
+
+import re
+from bisect import bisect_left
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+MAX_PIECES = 20_000  # that differ
+MAX_LEVEL = 8  # of here-documents in here-documents
+
+_TOKENS = {
+    "blank": r"[ \t\r\f\v]+",
+    "comment": r"(?<![^\s;&|()])#[^\n]*",
+    "single": r"'(?P<_1>[^']*)'?|\$'(?P<_2>(?:[^'\\]|\\.?)*)'?",
+    "nested": r"\\`",
+    "escape": r"\\.?",
+    "variable": r"\$(?:(?:HOME|PWD)\b|\{(?:HOME|PWD)\})",
+    "substitution": r"\$\(|`",
+    "quote": '"',
+    "document": r"<<(?P<tabs>-?)[ \t]*(?P<literal>['\"\\]?)(?P<end>[^\s'\"<>;&|()]+)['\"]?",
+    "redirection": (
+        r"(?:(?<![^\s;&|()<>])(?:[0-9]+|\{\w+\}))?"
+        r"&?[<>]{1,3}(?:&(?P<copy>[0-9]+|-)|[&|])?(?!\()"
+    ),
+    "sign": r"[;&|(]+|[\n)<>]",
+    "text": r"[0-9]+(?![0-9<>])|[^\s;&|()<>'\"\\$`{0-9]+|.",
+}
+_EXPANDED = ("nested", "escape", "variable", "substitution")
+
+
+def _join(*names: str, **others: str) -> re.Pattern[str]:
+    tokens = {**{name: _TOKENS[name] for name in names}, **others}
+    return re.compile("|".join(f"(?P<{k}>{v})" for k, v in tokens.items()), re.DOTALL)
+
+
+_CODE = _join(*_TOKENS)
+# In quotes and in here-documents, by what ends them.
+_INSIDE = {
+    '"': _join(*_EXPANDED, quote='"', text=r'[^"\\$`]+|.'),
+    "<<": _join(*_EXPANDED, text=r"[^\\$`]+|."),
+}
+_KEYWORD = re.compile(r"if|then|else|elif|while|until|do|coproc|!|\{|\$.*", re.DOTALL)
+_SETTING = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
+
+_QUOTES = re.compile(r"[\"'\\]")
+_ATTACHED = re.compile(r"(?<!\S)-c([\w./]+)")  # as in `su -c'rm x'`
+_BETWEEN = re.compile(r"[\s;&|()<>`$={},!]+")
+
+
+def extract_words(text: str) -> tuple[str, ...]:
+    """Split a text that may be run into words, whatever separates them.
+
+    Example:
+        >>> extract_words("ls;$(r'm' -rf x)")
+        ('ls', 'rm', '-rf', 'x')
+    """
+    text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
+    return tuple(word for word in _BETWEEN.split(text) if word)
+
+
+class Piece(NamedTuple):
+    """Part of a text that may run as a command.
+
+    Attributes:
+        settings: the names and values of variables that are set.
+        words: its words.
+        reads: the files that are redirected to its input.
+        writes: the files that its output is redirected to.
+    """
+
+    settings: tuple[tuple[str, str], ...]
+    words: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class _Open:
+    """A piece that is still read; `target` is where the next word goes after a redirection."""
+
+    words: list[str] = field(default_factory=list)
+    reads: list[str] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+    target: list[str] | None = None
+    word: list[str] | None = None
+
+    def add(self, text: str) -> None:
+        if self.word is None:
+            self.word = []
+        self.word.append(text)
+
+    def end_word(self) -> None:
+        if self.word is not None:
+            (self.words if self.target is None else self.target).append("".join(self.word))
+            self.word = self.target = None
+
+    def finish(self, found: dict[Piece, None]) -> None:
+        """Add it to those that are found, without the keywords and variables before it."""
+        self.end_word()
+        start, settings = 2 * (self.words[:1] == ["function"]), list[tuple[str, str]]()
+        for word in self.words[start:]:
+            if setting := _SETTING.fullmatch(word):
+                settings.append((setting[1], setting[2]))
+            elif not _KEYWORD.fullmatch(word):
+                break
+            start += 1
+        parts = self.words[start:], self.reads, self.writes
+        if settings or any(parts):
+            found[Piece(tuple(settings), *map(tuple, parts))] = None
+
+
+def split_pieces(text: str, *, home: str = "", folder: str = "") -> list[Piece]:
+    """Split a text into pieces that may run as commands; each is there once.
+
+    Args:
+        text: the text.
+        home: the value of `$HOME`.
+        folder: the value of `$PWD`.
+
+    Example:
+        >>> [each.words for each in split_pieces('if true; then echo "$(rm -rf x)"; fi')]
+        [('true',), ('rm', '-rf', 'x'), ('echo', '$()'), ('fi',)]
+    """
+    found: dict[Piece, None] = {}
+    values, texts = {"HOME": home, "PWD": folder}, [text]
+    for level in range(MAX_LEVEL):
+        texts = [body for each in texts for body in _split(each, values, found, quoted=level > 0)]
+    return list(found)[:MAX_PIECES]
+
+
+def _split(
+    text: str, values: Mapping[str, str], found: dict[Piece, None], *, quoted: bool
+) -> list[str]:
+    """Add the pieces of a text, and return the here-documents in it that are expanded.
+
+    Of one that is quoted as a whole, only the substitutions are pieces.
+    """
+    pieces, ends, at = [_Open()], ["<<"] * quoted, 0  # what is open, from the outside in
+    documents, bodies = list[re.Match[str]](), list[str]()
+    lines = _list_lines(text) if "<<" in text else {}
+    while token := _INSIDE.get(ends[-1] if ends else "", _CODE).match(text, at):
+        piece, kind, sign, at = pieces[-1], token.lastgroup, token[0], token.end()
+        if kind == "quote":
+            piece.add("")
+            ends.pop() if ends[-1:] == [sign] else ends.append(sign)
+        elif kind == "substitution" or (kind == "nested" and "`" in ends) or kind == "sign":
+            if kind == "sign" and ends[-1:] != [sign]:
+                pieces.pop().finish(found)
+                pieces.append(_Open())
+            elif ends[-1:] == [sign]:
+                ends.pop()
+                pieces.pop().finish(found)
+                pieces[-1].add("$()")
+            else:
+                ends.append(")" if sign == "$(" else sign)
+                pieces.append(_Open())
+            for each in documents if sign == "\n" else ():
+                body, at = _take_document(text, at, each, lines)
+                bodies.append(body)
+            documents = [] if sign == "\n" else documents
+        elif kind in ("blank", "document", "redirection"):
+            piece.end_word()
+            documents += [token] if kind == "document" else []
+            if kind == "redirection":
+                into = piece.writes if ">" in sign else piece.reads
+                piece.target = None if token["copy"] else into
+        elif kind != "comment":
+            piece.add(_read(token, values, first=piece.word is None))
+    for piece in reversed(pieces[quoted:]):
+        piece.finish(found)
+    return bodies
+
+
+def _read(token: re.Match[str], values: Mapping[str, str], *, first: bool) -> str:
+    """Return what a token adds to a word."""
+    kind, text = token.lastgroup, token[0]
+    if kind == "single":
+        return token["_1"] or token["_2"] or ""
+    if kind in ("escape", "nested"):  # a line that is continued goes on as if there were no end
+        return text[1:].removesuffix("\n")
+    if kind == "variable":
+        return values[text.strip("${}")]
+    return values["HOME"] + text[1:] if first and re.match(r"~(?:/|\Z)", text) else text
+
+
+def _list_lines(text: str) -> dict[str, list[int]]:
+    """List where each line begins, by its text with at most one of the tabs before it."""
+    lines: dict[str, list[int]] = {}
+    at = 0
+    for line in text.split("\n"):
+        key = re.sub(r"\A\t+", "\t", line)
+        lines.setdefault(key, []).append(at)
+        at += len(line) + 1
+    return lines
+
+
+def _take_document(
+    text: str, at: int, document: re.Match[str], lines: Mapping[str, list[int]]
+) -> tuple[str, int]:
+    """Find what of a here-document is expanded, and where it ends; without an end it is none."""
+    keys = [document["end"], f"\t{document['end']}"][: 1 + bool(document["tabs"])]
+    begins = [lines.get(key, []) for key in keys]
+    places = [bisect_left(each, at) for each in begins]
+    found = [each[place] for each, place in zip(begins, places, strict=True) if place < len(each)]
+    if not found:
+        return "", at
+    behind = text.find("\n", min(found)) % (len(text) + 1) + 1
+    return "" if document["literal"] else text[at : min(found)], behind
