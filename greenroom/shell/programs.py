@@ -15,15 +15,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from greenroom.shell.script import basename
+
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )
 
-_ENTRY = re.compile(r"([!~*$]*)([-.][^=@?>&]*)(==|=@|&&|[=@?>&]?)")
+_ENTRY = re.compile(r"([!~%*$]*)([-.]@?[^=@?>&]*)(==|=@|&&|[=@?>&]?)")
 _CONTINUED = re.compile(r"(?:\s*(?:#[^\n]*)?\n)+[ \t]+")
 _TYPES = {"==": "2=", "=@": "2@"}
 _VALUED = re.compile("[=@>&]")  # these may take the next word
-_FORBIDDEN = re.compile("[!~a>&]")
+_FORBIDDEN = re.compile("[!~%a>&]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
@@ -122,11 +124,6 @@ WRAPPERS = frozenset(name for name, each in PROGRAMS.items() if each.kinds & {"w
 
 RUNNERS = frozenset(name for name, each in PROGRAMS.items() if "runs" in each.kinds)
 """Programs that run their words elsewhere or later, so that they need a rule of their own."""
-
-
-def basename(program: str) -> str:
-    """Name a program without its folder."""
-    return program.rpartition("/")[2]
 
 
 class Part(NamedTuple):

@@ -14,6 +14,7 @@ from greenroom.shell.programs import PROGRAMS, Invocation, Part
 from greenroom.shell.risks import find_risks
 
 _OPERANDS = ("files", "text", "any", "pattern", "none")
+_OWN_READERS = frozenset({"words", "detached", "strict"})  # they do not use getopt
 _MOST = {"none": 0, "one": 1, "two": 2}
 _ABOUT_ITSELF = ("--version", "--help")
 _CHECKS: dict[str, Callable[[Sequence[str]], bool]] = {
@@ -93,20 +94,21 @@ def find_reading(invocation: Invocation) -> Reading | None:
 
 
 def _is_allowed(part: Part, invocation: Invocation) -> bool:
-    has_whole_words = "words" in invocation.program.kinds
-    if not part.is_listed or (
-        has_whole_words and part.value is not None and part.value_at == part.at
-    ):
+    """Return whether an option is in the row and has its value where the row says."""
+    is_attached = part.value is not None and part.value_at == part.at
+    if not part.is_listed or (is_attached and "words" in invocation.program.kinds):
         return False
     # For some programs `-f=file` is `-f file`.
     return "@" not in part.marks or (part.value or "")[:1] not in ("", "=")
 
 
 def _is_unordered(invocation: Invocation) -> bool:
-    """Return whether options stand behind operands, where only GNU takes them for options."""
+    """Return whether options stand behind operands, where not all take them for options."""
     last = max((part.at for part in invocation.parts if part.option), default=0)
     is_late = any(part.at < last for part in invocation.operands)
-    return is_late and sys.platform != "linux" and "words" not in invocation.program.kinds
+    program = invocation.program
+    looks_itself = " " in program.name or not program.kinds.isdisjoint(_OWN_READERS)
+    return is_late and sys.platform != "linux" and not looks_itself
 
 
 def _find_operands(invocation: Invocation, options: Sequence[Part]) -> Reading | None:

@@ -15,7 +15,8 @@ from greenroom.shell.languages import (
     printf_sets_variable,
     sed_only_prints,
 )
-from greenroom.shell.programs import Invocation, Part, basename
+from greenroom.shell.programs import Invocation, Part
+from greenroom.shell.script import basename
 
 _DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
 _INFLUENCE = re.compile(
@@ -91,7 +92,7 @@ _EXPRESSIONS = {
         r"@|-(?:agentpath|agentlib|javaagent|Xrun|J)|-XX:(?:On|Flags|VMOptionsFile)|-Xplugin"
     ),
     "sqlite3": (
-        r"\s*\.(?!(?:tables|schema|indexes|mode|headers?|width)\b[^|]*\Z)"
+        r"\s*\.(?!(?:tables|schema|indexes|mode|headers?|width)\b[^|\n]*\Z)"
         r"|(?i:.*\b(?:load_extension|writefile|edit)\b)"
     ),
     "psql": r".*\\(?!(?:d\w*|l|z)\+?(?:\s[\w.* ]*)?\Z)|(?i:.*\bprogram\b)",
@@ -169,7 +170,7 @@ def _list_risks(invocation: Invocation, name: str) -> _Risks:
     if name in _VALUES:
         options, pattern = _VALUES[name]
         for part in invocation.parts:
-            if part.option in options and pattern.match(part.value or ""):
+            if _is_one(part.option, options) and pattern.match(part.value or ""):
                 yield part.at, ""
     if name in _TEXTS:
         ended = {part.at for part in invocation.parts if part.ended}
@@ -177,6 +178,12 @@ def _list_risks(invocation: Invocation, name: str) -> _Risks:
             if _TEXTS[name].match(word) and not (at in ended and word.startswith("+")):
                 yield at, ""
     yield from _check_script(invocation, name)
+
+
+def _is_one(option: str, options: Sequence[str]) -> bool:
+    """Return whether an option is one of these, or abbreviates one."""
+    is_long = len(option) > 2 and option.startswith("--")
+    return option in options or (is_long and any(each.startswith(option) for each in options))
 
 
 def _is_risky(part: Part) -> bool:
@@ -187,19 +194,13 @@ def _is_risky(part: Part) -> bool:
     return "!" in marks or "&" in marks or writes or is_unclear
 
 
-def _is_one_of(option: str, options: Sequence[str]) -> bool:
-    """Return whether an option is one of these, or abbreviates one."""
-    is_short = len(option) < 3
-    return option in options or (not is_short and any(e.startswith(option) for e in options))
-
-
 def _check_script(invocation: Invocation, name: str) -> _Risks:
     """Find the script of a small language that does more than print."""
     check, argv = _SCRIPTS.get(name), invocation.argv
     if check is None:
         return
     options = _SCRIPT_OPTIONS if check is sed_only_prints else ()
-    given = [part for part in invocation.parts if _is_one_of(part.option, options)]
+    given = [part for part in invocation.parts if _is_one(part.option, options)]
     # Where operands end the options, an `-e` behind one is a file.
     scripts = [
         (p.at, argv[p.at]) for p in invocation.operands[:1] if not given or p.at < given[0].at

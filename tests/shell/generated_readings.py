@@ -160,7 +160,7 @@ def generate(program, helped, draw):
     count = draw.choice((0, 1, 1, 1, 2, 2, 3, 5)) if names else 0
     chosen = [draw.choice(names) for _ in range(count)]
     options = [word for name in chosen for word in _spell(name, program, helped, draw)]
-    operands = [_choose_file(draw) for _ in range(draw.choice((0, 1, 1, 1, 2, 2, 3)))]
+    operands = [_choose_file(draw) for _ in range(draw.choice((0, 0, 1, 1, 1, 2, 2, 3)))]
     name = PROGRAMS[program].name
     if name in ("ps", "test", "[", "printf"):
         words = SCRIPTS[name if name != "[" else "test"]
@@ -192,7 +192,7 @@ def _spell(option, program, helped, draw):
     """Write an option in one of the ways that there are: alone, with a value, in a cluster."""
     marks = PROGRAMS[program].options.get(option, "")
     takes = "=" in helped.get(option, ()) or re.search("[=@>&]", marks) is not None
-    value = draw.choice(VALUES)
+    value = draw.choice(VALUES if draw.random() < 0.5 else OUTSIDE)
     if option.startswith("--"):
         if len(option) > 3 and draw.random() < 0.05:
             option = option[: draw.randrange(3, len(option) + 1)]
@@ -200,7 +200,7 @@ def _spell(option, program, helped, draw):
             return [f"{option}={value}"] if draw.random() < 0.15 else [option]
         return [f"{option}={value}"] if draw.random() < 0.5 else [option, value]
     flags = [o[1] for o, m in PROGRAMS[program].options.items() if len(o) == 2 and m in (".", ".g")]
-    if len(option) == 2 and flags and draw.random() < 0.3:
+    if len(option) == 2 and flags and draw.random() < 0.4:
         option = f"-{draw.choice(flags)}{option[1]}"
     if takes or draw.random() < 0.1:
         return [f"{option}{value}"] if draw.random() < 0.4 else [option, value]

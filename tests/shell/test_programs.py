@@ -117,6 +117,8 @@ sed -n --exp=1e p | 2
 sed s/a/b/w f | 1
 sed w -e p f | 1
 sed -f s f | 1
+sed -n --exp=w f | 2
+sed -n --expression=p f |
 sed p f |
 awk {print} f |
 awk {print>"x"} f | 1
@@ -134,6 +136,7 @@ tar --to-c x -xf a | 1
 tar -xf a -I x | 3
 tar cIf x a | 1
 tar -xf host:a | 1
+tar -x --fi=host:a | 2
 tar -cf a.tar --checkpoint=1 --checkpoint-action=exec=x . | 4
 tar -xzf a.tar.gz |
 make SHELL=x | 1
