@@ -147,6 +147,7 @@ async def _show_explanation(
 
 _IGNORED = "it allows, and the project's file is not trusted"
 _EXPIRED = "it has expired"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 async def list_rules(options: PermissionsOptions) -> int:
@@ -168,7 +169,9 @@ async def list_rules(options: PermissionsOptions) -> int:
         await page.table(_COLUMNS, [(*_rule_row(rule), why) for rule, why in left_out])
     if rules.manager.read_only:
         await page.text(f"\n{_READ_ONLY}")
-        await page.text("\n".join(wrap(", ".join(read_only_commands()), 96)))
+        whole = (name.replace(" ", _NO_BREAK) for name in read_only_commands())
+        lines = wrap(", ".join(whole), 96, break_on_hyphens=False)
+        await page.text("\n".join(lines).replace(_NO_BREAK, " "))
     await page.text(f"\n{_MODES[rules.manager.mode]}")
     return 0
 
