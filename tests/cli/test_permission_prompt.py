@@ -275,6 +275,14 @@ def test_tab_switches_nothing_without_a_prefix_and_in_a_reason():
     assert not queue.takes_prefix
 
 
+def test_how_a_command_was_read_is_shown_if_it_is_plain_and_answers_nothing():
+    asked = request(runs_as="'ls' 'a\u202eb'")
+    assert shown(asked).endswith("  [r] how it was read\n")
+    assert queue_of(asked).read(line("R")) == "read as: 'ls' 'a\\u{202e}b'"
+    assert queue_of(request()).read(line("r")).startswith("“r” is not a choice")
+    assert "how it was read" not in shown(request())
+
+
 def test_what_is_no_choice_is_refused_with_the_choices():
     told = queue_of(request(remembers=())).read(line("yes\u202e please"))
     assert told.startswith("“yes\\u{202e} please” is not a choice, and was not sent: [y] once")
