@@ -17,13 +17,6 @@ ALLOWED: dict[str, str] = {
         )
         for kind in ("files", "database")
     },
-    # These two are known gaps.
-    "tests.permissions.test_traced::test_nothing_that_is_allowed_does_what_the_rules_forbid": (
-        "a denied path is not found in the folder or the history that an allowed program reads"
-    ),
-    "tests.permissions.test_everyday::test_no_prefix_allows_a_risky_option": (
-        "not every risky option is in the table of programs yet"
-    ),
     **{
         f"tests.export.test_in_browser::{name}": (
             "a browser takes minutes to install; the page is taken apart by a parser as well"

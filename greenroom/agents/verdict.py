@@ -65,7 +65,7 @@ class Verdict:
         tool: the tool that was judged, or None if no tool has the name.
         digest: binds the approval to what would run.
         command: the command that runs in place of the input's, as it was judged; empty if a person
-            approved the input, or if it is no plain command.
+            approved the input, or if it is not a plain command.
         notes: what the result has to say beside the output.
         paths: real paths outside the workspace that this call, and no other, may touch.
         is_edited: whether a person changed the input.
@@ -322,9 +322,9 @@ async def _apply_rules(
 ) -> Judgement:
     judge = partial(permissions.judge, tool, input, context, sandbox=sandbox)
     found = await _in_time(judge, input)
-    if not found.unasked:
+    if not found.missing_answers:
         return found
-    answers = await trio.to_thread.run_sync(_ask_git, found.unasked, abandon_on_cancel=True)
+    answers = await trio.to_thread.run_sync(_ask_git, found.missing_answers, abandon_on_cancel=True)
     return await _in_time(partial(judge, git=answers), input)
 
 

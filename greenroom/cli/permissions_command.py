@@ -78,8 +78,8 @@ def _explain(
 ) -> Explanation:
     """Explain a call, after git was asked about the repositories that it reads."""
     git = GitAnswers()
-    unasked = manager.judge(tool, arguments, context).unasked
-    answers = {folder: git.ask(folder) for folder in unasked}
+    missing = manager.judge(tool, arguments, context).missing_answers
+    answers = {folder: git.ask(folder) for folder in missing}
     return manager.explain(tool, arguments, context, git=answers)
 
 

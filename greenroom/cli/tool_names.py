@@ -1,6 +1,6 @@
 """The names of tools and categories in rules, compared with those that exist.
 
-Rules match names exactly, so a rule about `bash` would be about no call, and nobody would notice.
+Rules match names exactly, so a rule about `bash` would match no call, and nobody would notice.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

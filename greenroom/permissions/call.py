@@ -15,10 +15,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from operator import itemgetter
-from typing import NamedTuple, Protocol, TypeAlias
-from urllib.parse import unquote
+from typing import Protocol, TypeAlias
 
 from greenroom.core import (
     AgentContext,
@@ -36,9 +35,20 @@ from greenroom.core import (
     usual_effects,
     visible,
 )
-from greenroom.permissions.patterns import Anchors, Host, Segments, list_alternatives, segments
+from greenroom.permissions.operands import (
+    HostUse,
+    list_files,
+    list_operands,
+)
+from greenroom.permissions.patterns import (
+    Anchors,
+    Care,
+    Host,
+    Segments,
+    list_alternatives,
+    segments,
+)
 from greenroom.shell import (
-    Change,
     Command,
     GitAnswer,
     PathUse,
@@ -47,7 +57,6 @@ from greenroom.shell import (
     ShellEffect,
     Unknown,
     analyse,
-    basename,
     extract_words,
     find_lookalikes,
     list_program_effects,
@@ -69,18 +78,6 @@ _USUAL = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostUse:
-    """A host that is contacted."""
-
-    url: str
-    host: Host
-    guard: bool = False
-
-    def __str__(self) -> str:
-        return f"contact {visible(self.url)}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Whole:
     """The call as a whole, for a tool that states no effects."""
 
@@ -93,20 +90,6 @@ class Whole:
 
 Fact: TypeAlias = ShellEffect | HostUse | Whole
 """Any fact: one thing that a call would do, small enough for a rule to judge."""
-
-
-class Care(NamedTuple):
-    """What the rules that deny or ask are about, and so what to look for in the words of commands.
-
-    Attributes:
-        paths: some rule is about paths.
-        folders: some rule is about paths in certain folders, not just names at any depth.
-        hosts: some rule is about hosts.
-    """
-
-    paths: bool = False
-    folders: bool = False
-    hosts: bool = False
 
 
 class JudgedTool(Protocol):
@@ -146,7 +129,7 @@ class Call:
         sandbox: the report of the sandbox that would hold it, or None.
         script: the plain command that it runs, if it runs one.
         git: what git said of the repositories around folders.
-        unasked: a cache of the folders in which git was not asked.
+        missing_answers: a cache of the folders in which git was not asked.
         operand_files: a cache of the files that the words of its commands name.
         protected_words: a cache of the protected names that its commands would write.
     """
@@ -161,7 +144,7 @@ class Call:
     sandbox: SandboxReport | None = None
     script: Script | None = None
     git: Mapping[str, GitAnswer] = field(default_factory=dict, compare=False, repr=False)
-    unasked: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
+    missing_answers: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
     operand_files: dict[tuple[str, Place | None], tuple[PathUse, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -196,7 +179,7 @@ class Call:
     def ask_git(self, folder: str, argv: Sequence[str]) -> str:
         """Return why a git command may do more than read in a folder; empty if it only reads."""
         if folder not in self.git:
-            self.unasked[folder] = None
+            self.missing_answers[folder] = None
             return "git was not asked what this repository makes it run"
         return self.git[folder].find_obstacle(argv)
 
@@ -366,117 +349,20 @@ def _list_other_facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return ()
 
 
-# The files and hosts that the words of a command name. A rule that denies a file denies `cat` of it
-# as well as `Read`, and an unknown word may be any name.
-
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
-_LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
-_OLD_LIST = re.compile(r"[A-Za-z]*T")  # letters of tar without a dash
-_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!$)")  # of grep and rg
-_WILD = re.compile(r"[*?\[]")
-_BEHIND = re.compile(r"[=@<,]|:(?!//)")
-_ENDS = re.compile(r"[:;,\"]")
-_PATH_BEGINS = re.compile(r"[./~]")
-MAX_LENGTH = 4096
-MAX_PARTS = 8  # of a word, each behind a sign
-
-
 def find_operands(call: Call, care: Care) -> Iterator[Fact]:
     """Find the files and hosts that the words of commands name, if any rule is about some."""
-    if not (care.paths or care.hosts):
-        return
-    named = set[tuple[str, Place]]()
-    is_lost = False
-    for fact in call.facts:
-        place = (isinstance(fact, Command) and fact.place) or call.place
-        if care.paths and isinstance(fact, Command):
-            yield from _find_searches(fact, place)
-        for word in _list_words(fact):
-            if (word, place) in named:
-                continue
-            named.add((word, place))
-            is_lost = is_lost or (place.is_lost and word[:1] not in "-/")
-            if care.hosts:
-                yield from find_hosts(word)
-            if care.paths:
-                yield from find_files(word, place, call)
-    if is_lost and care.paths and care.folders:
-        yield Unknown(reason="names files in an unknown folder")
-
-
-def _list_words(fact: Fact) -> Sequence[str]:
-    """Collect the words of a fact that may name something."""
-    if isinstance(fact, Change) and fact.setting:
-        return (fact.setting,)
-    if not isinstance(fact, Command) or fact.extent == "prints":
-        return ()
-    words = fact.argv if "/" in fact.argv[0] else fact.argv[1:]
-    # A loose program may run what its words say.
-    return (*words, *extract_words(fact.text)) if fact.loose else words
-
-
-def _find_searches(fact: Command, place: Place) -> Iterator[Fact]:
-    """Look at the files that a program finds on its own: from a list, or by its own patterns."""
-    argv, name = fact.argv, basename(fact.argv[0])
-    is_list = name == "tar" and len(argv) > 1 and _OLD_LIST.match(argv[1])
-    if is_list or any("~" in part.marks for part in fact.parts):
-        yield Unknown(reason=f"{argv[0]} reads files that are named elsewhere")
-    for word in argv[1:]:
-        if name == "git" and (_WILD.search(word) or word.startswith(":")):
-            yield Unknown(reason=f"{word[:80]} may name what a rule is about")
-        elif option := _LOOKS_FOR.match(word):
-            pattern = f"**/{word[option.end() :]}"
-            use = place.use("read", pattern, guard=True, searches=True)
-            if isinstance(use, PathUse):
-                yield use
-
-
-def find_hosts(text: str) -> Iterator[HostUse]:
-    """Find the hosts of the URLs in a text."""
-    for url in _URL.findall(text) if "://" in text else ():
-        yield HostUse(url=url, host=Host.of(url), guard=True)
+    if care.paths or care.hosts:
+        shown = (fact for fact in call.facts if not isinstance(fact, HostUse | Whole))
+        found = (list_operands(fact, call.place, care) for fact in shown)
+        yield from dict.fromkeys(chain.from_iterable(found))
 
 
 def find_files(word: str, place: Place | None, call: Call) -> tuple[PathUse, ...]:
-    """Find the files that a word may name, either as a whole or after an option.
-
-    Each word of a call is looked at only once.
-    """
+    """Find the files that a word may name; each word of a call is looked at only once."""
     key = (word, place)
     if key not in call.operand_files:
-        call.operand_files[key] = tuple(_list_uses(word, place or call.place))
+        call.operand_files[key] = tuple(list_files(word, place or call.place))
     return call.operand_files[key]
-
-
-def _list_uses(word: str, place: Place) -> Iterator[PathUse]:
-    for name in dict.fromkeys(_split_names(word)):
-        if name and len(name) <= MAX_LENGTH:
-            use = place.use("read", name, guard=True)
-            if isinstance(use, PathUse):
-                yield use
-
-
-def _split_names(text: str) -> Iterator[str]:
-    """Split a word wherever a name may begin.
-
-    Example:
-        >>> list(_split_names("--out=a:b")), list(_split_names("-o./a"))
-        (['a:b', 'a', 'b', 'b'], ['./a', './a'])
-    """
-    is_option = text.startswith("-")
-    if is_option and _LEFT_OUT.match(text):
-        return
-    if not is_option:
-        yield text
-        yield text.partition(":")[0]
-    elif not text.startswith("--") and text[2:] != "/":  # a separator, as in `cut -d/`
-        begins = _PATH_BEGINS.search(text)
-        yield from (text[2:], text[begins.start() :]) if begins else (text[2:],)
-    for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
-        yield text[mark.end() :]
-        yield _ENDS.split(text[mark.end() :].lstrip('"'), maxsplit=1)[0]
-    if "file:" in text:
-        yield unquote(re.sub("/*", "/", text.partition("file:")[2], count=1))
 
 
 # The protected files that a call would write.

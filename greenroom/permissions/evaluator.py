@@ -49,8 +49,9 @@ from greenroom.core import (
     protected_names,
     visible,
 )
-from greenroom.permissions.call import Call, Fact, HostUse, find_operands, find_protected
+from greenroom.permissions.call import Call, Fact, find_operands, find_protected
 from greenroom.permissions.matcher import RuleMatcher
+from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_flag, program_name
 from greenroom.shell import RUNNERS, Change, Command, PathUse, Unknown, extract_words

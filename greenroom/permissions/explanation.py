@@ -22,8 +22,10 @@ from greenroom.core import (
     visible,
 )
 from greenroom.fs import read_beginning
-from greenroom.permissions.call import Call, HostUse, find_files, find_hosts
+from greenroom.permissions.call import Call, find_files
 from greenroom.permissions.judgement import Judgement
+from greenroom.permissions.operand_table import find_default_files
+from greenroom.permissions.operands import HostUse, find_hosts
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.shell import Change, Command, PathUse, basename
@@ -140,7 +142,7 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
 
 
 def fingerprint(call: Call) -> tuple[str, str]:
-    """Digest the files that the commands of a call name, and the programs that they run.
+    """Digest the files that the commands of a call name or read by default, and their programs.
 
     A file counts with its inode, size, time and first 1 MiB, a folder or link with its inode and
     time, and the workspace itself with the names in it. Only regular files are ever opened.
@@ -196,6 +198,8 @@ def _list_paths(call: Call) -> Iterator[str]:
         uses += (use for word in each.argv for use in find_files(word, each.place, call))
     for use in uses:
         yield from (*use.lexical, *use.real)
+    for each in commands:
+        yield from find_default_files(each.argv, (each.place or call.place).folder) or ()
 
 
 def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:

@@ -58,14 +58,14 @@ class Judgement:
 
     @cached_property
     def runs_as(self) -> str:
-        """The text that runs if rules allow the call; empty if it is no plain command."""
+        """The text that runs if rules allow the call; empty if it is not a plain command."""
         script = self.call.script
         return "" if script is None else _write_command(script, self.call, self.rulings)
 
     @property
-    def unasked(self) -> tuple[str, ...]:
+    def missing_answers(self) -> tuple[str, ...]:
         """The folders in which git has to be asked before it can be told whether it only reads."""
-        return tuple(self.call.unasked)
+        return tuple(self.call.missing_answers)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -244,8 +244,8 @@ class PermissionManager:
             input: as for `check`.
             context: as for `check`.
             sandbox: as for `check`.
-            git: as for `check`. `Judgement.unasked` names the folders that it lacks: ask there by
-                `GitAnswers.ask`, and judge the call again.
+            git: as for `check`. `Judgement.missing_answers` names the folders that it lacks:
+                ask there by `GitAnswers.ask`, and judge the call again.
         """
         try:
             call = read_call(tool, input, context, sandbox, git)
@@ -472,7 +472,6 @@ class PermissionManager:
             self.mode,
             sandboxed=self.sandboxed,
             read_only=self.read_only,
-            careful=rules.care.paths,
         )
 
     def _list_layers(self, call: Call, audience: Audience) -> Iterator[Layer]:

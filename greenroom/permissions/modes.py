@@ -74,7 +74,6 @@ def apply_mode(
     *,
     sandboxed: Sandboxed = "ask",
     read_only: bool = True,
-    careful: bool = False,
 ) -> tuple[Ruling, ...]:
     """Settle what the rules left open.
 
@@ -84,7 +83,6 @@ def apply_mode(
         mode: how the rest is settled.
         sandboxed: whether commands that a sandbox holds are allowed.
         read_only: whether commands that only read inside the workspace are allowed.
-        careful: whether a rule denies or asks about files.
     """
     confined = sandboxed == "allow" and _is_confined(call)
     inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
@@ -94,7 +92,7 @@ def apply_mode(
         fact, is_open = ruling.fact, ruling.decision is RuleDecision.ASK and ruling.rule is None
         obstacle: str | None = None
         if is_open and not ruling.doubt and read_only and isinstance(fact, Command):
-            obstacle = find_obstacle(fact, call, careful=careful)
+            obstacle = find_obstacle(fact, call)
         if obstacle:
             ruling = replace(ruling, why=f"no rule allows this, and {obstacle}")
         new = _settle(ruling, call, mode, is_open=is_open, reads=obstacle == "", confined=confined)
@@ -149,12 +147,11 @@ def _is_confined(call: Call) -> bool:
 # `greenroom.shell` say which programs those are, and with which options.
 
 
-def find_obstacle(fact: Command, call: Call, *, careful: bool = False) -> str | None:
+def find_obstacle(fact: Command, call: Call) -> str | None:
     """Say why a command needs a rule although its program only reads.
 
     Every file that its words name must lie in the workspace, both as written and with links
-    followed. If some rule is about files (`careful`), it must not read the files that it finds in
-    folders.
+    followed. Files that it finds in folders are operands (`greenroom.permissions.operands`).
 
     Returns:
         The reason in words; empty if it needs no rule; None if the program may do more than read.
@@ -168,8 +165,6 @@ def find_obstacle(fact: Command, call: Call, *, careful: bool = False) -> str | 
         return "it holds characters that can't be seen"
     if _is_shadowed(fact.file or "", place):
         return f"{fact.file} is not the system's own {fact.argv[0]}"
-    if careful and reading.deep:
-        return "it reads all files that it finds, while a rule is about files"
     if reading.folder:
         if why := _describe_file(reading.folder, place, call, may_be_folder=True):
             return why

@@ -11,7 +11,7 @@ import ipaddress
 import re
 import socket
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -131,6 +131,26 @@ class PathPattern:
             for each in self.alternatives
         )
 
+    def may_lie_below(self, folder: str, anchors: Anchors) -> bool:
+        """Return whether a file that this pattern touches may lie below an absolute folder."""
+        start, names = self._find_generous_start(anchors), segments(fold_path(folder))
+        if names[: len(start)] != start[: len(names)]:
+            return False
+        return any(_may_go_on(_fold_names(each), names[len(start) :]) for each in self.alternatives)
+
+    def may_meet(self, path: str, anchors: Anchors) -> bool:
+        """Return whether a path may match this and an absolute pattern whose `*` is any text."""
+        start, given = self._find_generous_start(anchors), read_pattern(fold_path(path))
+        return any(
+            given.meets(read_pattern("/".join(("", *start, *_fold_names(each)))))
+            for each in self.alternatives
+        )
+
+    @property
+    def is_hidden(self) -> bool:
+        """Whether each file that it touches is hidden, or in a hidden folder."""
+        return all(any(name.startswith(".") for name in each) for each in self.alternatives)
+
     def names(self, wanted: Segments) -> bool:
         """Return whether the pattern spells out these case-folded names, one after the other."""
         return any(
@@ -165,6 +185,14 @@ def _match_from(
         match_names(read_names(each), rest, NamePattern.fits, folder=folder)
         for each in alternatives
     )
+
+
+def _may_go_on(wanted: Segments, names: Segments) -> bool:
+    """Return whether names may be the beginning of a longer path that a pattern matches."""
+    for part, name in zip(wanted, names, strict=False):
+        if part == "**" or not read_pattern(part).fits(name):
+            return part == "**"
+    return len(names) < len(wanted)
 
 
 def _seek(wanted: NamePattern, name: str) -> bool:
@@ -217,6 +245,12 @@ _PLAIN_URL = re.compile(
     rf"https?://({_NAME.pattern})(?::([0-9]{{1,5}}))?(?:[/?#][!-\[\]-~]*)?",
     re.IGNORECASE | re.ASCII,
 )
+_FULL_STOP = "\N{IDEOGRAPHIC FULL STOP}"
+_HOST_TOKEN = re.compile("[\\w.\u0300-\u036f-]+")
+_ADDRESS = re.compile("[0-9a-f:.]+")
+_OPTION = re.compile("-[a-z0-9][\\w-]{1,64}")
+_QUOTES = re.compile("[\"'`\\\\\0-\x1f\x7f]")
+MAX_COLONS = 9  # of an address
 MAX_HOST = 1024
 _HOST_EXAMPLE = "write docs.python.org, or *.readthedocs.io for its subdomains"
 
@@ -248,6 +282,16 @@ class Host:
         exact = _shorten(plain[1].lower()) if plain and usable else ""
         return cls(exact, frozenset().union(*map(_list_names, _read_crudely(url))))
 
+    @classmethod
+    def among(cls, text: str) -> "Host":
+        """Collect all names in a text that some program could take for a host; it never raises.
+
+        Example:
+            >>> {"evil.test", "127.0.0.1"} <= Host.among("-xme@EVIL.test.:80,0x7f.1").names
+            True
+        """
+        return cls("", frozenset().union(*map(_list_plain_names, _read_anywhere(text))))
+
 
 @dataclass(frozen=True, slots=True)
 class HostPattern:
@@ -276,6 +320,10 @@ class HostPattern:
         """Match any name that some client could read."""
         return any(self._is_about(name) for name in host.names)
 
+    def may_be(self, glob: str) -> bool:
+        """Return whether a text with stars may stand for such a host."""
+        return read_pattern(glob).meets(read_pattern(self.text))
+
     def _is_about(self, name: str) -> bool:
         if self.text.startswith("*."):
             return name.endswith(self.text[1:])
@@ -295,13 +343,41 @@ def _read_crudely(url: str) -> set[str]:
     return found
 
 
+def _read_anywhere(text: str) -> Iterator[str]:
+    """List what may be a name in a text: after decoding it, and with or without its quotes."""
+    plain = simplify_host(unquote(text))
+    for spelled in {plain, _QUOTES.sub("", plain)}:
+        yield from {token.strip(".-") for token in _HOST_TOKEN.findall(spelled)}
+        yield from {run for run in _ADDRESS.findall(spelled) if 1 < run.count(":") < MAX_COLONS}
+        if option := _OPTION.match(spelled):  # its value may begin behind any letter
+            token = _HOST_TOKEN.match(spelled)
+            whole = token[0].rstrip(".-") if token else ""
+            yield from {whole[at:] for at in range(2, option.end())}
+
+
+def simplify_host(text: str) -> str:
+    """Write a text as clients read a host: in small letters, and without what can't be seen."""
+    return text.lower() if text.isascii() else "".join(map(_simplify_character, text))
+
+
+@lru_cache(maxsize=1024)
+def _simplify_character(char: str) -> str:
+    shown = "" if unicodedata.category(char) == "Cf" else char
+    return unicodedata.normalize("NFKC", shown).casefold().replace(_FULL_STOP, ".")
+
+
+def _list_plain_names(name: str) -> set[str]:
+    """List the spellings of a name that is in small letters, most of which have only one."""
+    return {name} if name.isascii() and name[:1].isalpha() else _list_names(name)
+
+
 def _list_names(host: str) -> set[str]:
     """List the spellings that may mean a host: normalized, encoded, and as an address."""
     if len(host) > MAX_HOST:  # no resolver takes it, and to normalize it may take quadratic time
         return {host.casefold()}
     folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
     visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
-    name = visible.replace("\N{IDEOGRAPHIC FULL STOP}", ".").rstrip(".").strip("[]")
+    name = visible.replace(_FULL_STOP, ".").rstrip(".").strip("[]")
     names = {name}
     with suppress(UnicodeError):
         names.add(name.encode("idna").decode("ascii"))
@@ -318,6 +394,52 @@ def _shorten(name: str) -> str:
     with suppress(ValueError):
         return f"[{ipaddress.IPv6Address(name.strip('[]'))}]"
     return name
+
+
+@dataclass(frozen=True)
+class Care:
+    """What the rules that deny or ask are about, and so what to look for in the words of commands.
+
+    Attributes:
+        paths: the patterns of files.
+        hosts: the patterns of hosts.
+    """
+
+    paths: tuple[PathPattern, ...] = ()
+    hosts: tuple[HostPattern, ...] = ()
+
+    @cached_property
+    def folders(self) -> bool:
+        """Whether some rule is about files in certain folders, not just names at any depth."""
+        return not all(each.text.startswith("**/") for each in self.paths)
+
+    @cached_property
+    def shown(self) -> "Care":
+        """The same, without the patterns that only touch hidden files."""
+        return Care(tuple(each for each in self.paths if not each.is_hidden))
+
+    @cached_property
+    def marks(self) -> tuple[str, ...]:
+        """Texts of which one is in each path that a rule is about; see `PathPattern.marks`."""
+        return tuple({mark for pattern in self.paths for mark in pattern.marks})
+
+    @cached_property
+    def mark(self) -> re.Pattern[str]:
+        """Matches in each path that a rule is about, and in few others."""
+        return re.compile("|".join(map(re.escape, self.marks)))
+
+    @cached_property
+    def _domains(self) -> tuple[str, ...]:
+        return tuple(each.text[1:] for each in self.hosts if each.text.startswith("*."))
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(each.text for each in self.hosts)
+
+    def touches(self, host: Host) -> bool:
+        """Return whether some rule is about a host."""
+        is_named = not self._names.isdisjoint(host.names)
+        return is_named or any(name.endswith(self._domains) for name in host.names)
 
 
 # Regular expressions in rules, matched by Python's `re` in a bounded time.

@@ -17,9 +17,10 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 from greenroom.core import AgentContext, RuleDecision
-from greenroom.permissions.call import Care, Fact, HostUse
+from greenroom.permissions.call import Fact
 from greenroom.permissions.matcher import RuleMatcher
-from greenroom.permissions.patterns import END
+from greenroom.permissions.operands import HostUse
+from greenroom.permissions.patterns import END, Care
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.shell import (
     Change,
@@ -101,11 +102,9 @@ class RuleIndex:
             self._add(number, rule.matcher)
         self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
         careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
-        paths = [path for matcher in careful for path in matcher.path]
         self.care = Care(
-            paths=bool(paths),
-            folders=not all(path.startswith("**/") for path in paths),
-            hosts=any(matcher.domain for matcher in careful),
+            paths=tuple(path for matcher in careful for path in matcher.paths),
+            hosts=tuple(host for matcher in careful for host in matcher.hosts),
         )
 
     @property

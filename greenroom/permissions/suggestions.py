@@ -21,7 +21,6 @@ from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions.call import (
     Call,
     Fact,
-    HostUse,
     Whole,
     find_files,
     find_protected,
@@ -31,6 +30,7 @@ from greenroom.permissions.call import (
 from greenroom.permissions.evaluator import Ruling, covers
 from greenroom.permissions.grants import make_answer
 from greenroom.permissions.matcher import RuleMatcher, quote_words
+from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
 from greenroom.shell import (
     RUNNERS,

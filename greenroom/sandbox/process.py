@@ -326,13 +326,16 @@ async def run_contained(
         cwd: the folder that it starts in.
         environment: its whole environment.
         on_output: is called with each chunk, and must not block.
-        timeout: seconds, by trio's clock.
+        timeout: seconds, by trio's clock; with 0, nothing is started.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does; by default the
             clean-up is shielded for at most three seconds.
 
     Raises:
         ToolError: the process could not be started.
     """
+    if timeout <= 0:  # a launcher that is quick would start it before it is stopped
+        await trio.lowlevel.checkpoint()
+        return Exit(None, timed_out=True)
     process = await ContainedProcess.start(command, cwd=cwd, environment=environment)
     limit = trio.move_on_after(timeout)
     try:

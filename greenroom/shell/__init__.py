@@ -30,6 +30,7 @@ from greenroom.shell.effects import (
     ShellEffect as ShellEffect,
     Unknown as Unknown,
 )
+from greenroom.shell.file_lookup import PROCESS_LINK as PROCESS_LINK
 from greenroom.shell.git import (
     GIT_SETTINGS as GIT_SETTINGS,
     add_overrides as add_overrides,
@@ -48,6 +49,7 @@ from greenroom.shell.name_patterns import (
 )
 from greenroom.shell.pieces import extract_words as extract_words
 from greenroom.shell.programs import (
+    PROGRAMS as PROGRAMS,
     RUNNERS as RUNNERS,
     SHELLS as SHELLS,
     WRAPPERS as WRAPPERS,

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from greenroom.core import visible
-from greenroom.shell.file_lookup import MAX_LENGTH, FileLookup
+from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
 from greenroom.shell.pieces import extract_words
 from greenroom.shell.programs import Part
 from greenroom.shell.reading import Reading
@@ -174,9 +174,6 @@ MAX_LINKS = 8
 # A path with names that are empty, `.` or `..`.
 _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
 _OF_PROCESS = re.compile("/(?:proc|dev)/")
-_LINK_NAMES = re.compile("cwd|root")
-# The links of a process to its folder and its root.
-_PROCESS_LINK = re.compile(r"/+(?:proc|dev)(?:/+[^/]+)*?/+(cwd|root)(?=/|\Z)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -281,33 +278,30 @@ class Place:
             OSError, ValueError: no disk can hold it.
         """
         os.fsencode(name)  # it raises for a name that no disk can hold
-        meant = self._list_meanings(name)
-        lexical = [_normalize(each) for each in meant]
+        is_absolute = name.startswith("/")
+        meant = [(name if is_absolute else f"{each}/{name}", each) for each in self.folders]
+        lexical = [_normalize(path) for path, _ in meant]
         # A program follows links before it goes up; a tool may go up first. Judge both.
-        spelled = meant if meant == lexical else (*meant, *lexical)
-        return lexical, [self.lookup.resolve(each) for each in spelled]
+        spelled = dict.fromkeys((*meant, *zip(lexical, self.folders, strict=True)))
+        real = [each for path, folder in spelled for each in self._follow(path, folder)]
+        return lexical, real
 
-    def _list_meanings(self, name: str) -> list[str]:
-        """List the paths that a name may mean from each folder, and by the links of a process.
+    def _follow(self, path: str, folder: str) -> Iterator[str]:
+        """Follow the links in a path, also those by which /proc leads to a process's own folder.
 
         Any process counts as the command's own, which is enough to find denied files.
         """
-        joined = [name] if name.startswith("/") else [f"{each}/{name}" for each in self.folders]
-        if any(map(_LINK_NAMES.search, joined)):
-            spelled = sorted({*joined, *map(_normalize, joined)})
-            joined += [_follow_process_links(p, folder) for p in spelled for folder in self.folders]
-        return joined
+        for _ in range(MAX_LINKS):
+            path = self.lookup.resolve(path)
+            yield path
+            link = PROCESS_LINK.match(path)
+            if link is None or link["name"] not in ("cwd", "root"):
+                break
+            path = f"{folder if link['name'] == 'cwd' else ''}{path[link.end() :]}" or "/"
 
 
 def _normalize(path: str) -> str:
     return f"/{posixpath.normpath(path).lstrip('/')}" if _UNUSUAL.search(path) else path
-
-
-def _follow_process_links(path: str, folder: str) -> str:
-    for _ in range(MAX_LINKS):
-        if link := _PROCESS_LINK.match(path):
-            path = f"{folder if link[1] == 'cwd' else ''}{path[link.end() :]}" or "/"
-    return path
 
 
 _SOCKET = re.compile(r"/dev/(?:tcp|udp)/")

@@ -1,6 +1,7 @@
 """Lookups on disk: where links lead and where programs are, each looked up once."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from itertools import islice
 from stat import S_ISREG
@@ -9,6 +10,10 @@ from greenroom.shell.script import NotPlainError
 
 MAX_LOOKUPS = 50_000  # times that a name is looked up
 MAX_LENGTH = 4096  # characters of a path that the system can look up
+PROCESS_LINK = re.compile(
+    r"/proc/(?P<process>[^/]+)(?:/task/[^/]+)?/(?P<name>cwd|root|(?:fd|map_files)/[^/]+)(?=/|\Z)"
+)
+"""Matches a link that leads elsewhere for each process: to its folder, root or open files."""
 
 
 @dataclass(eq=False)
@@ -21,9 +26,11 @@ class FileLookup:
     Attributes:
         is_exhausted: whether the limit of lookups was reached, so that only a denial may rely on
             where paths lead.
+        searched: how many names were looked at in searches of whole folders.
     """
 
     is_exhausted: bool = False
+    searched: int = 0
     _lookups: int = 0
     _targets: dict[str, str] = field(default_factory=dict)
     _missing: set[str] = field(default_factory=set)  # paths that don't exist
@@ -33,6 +40,9 @@ class FileLookup:
 
     def resolve(self, path: str) -> str:
         """Follow every link in an absolute path, as `os.path.realpath` does.
+
+        Links in /proc are left as they are, since they lead elsewhere for each process; so is what
+        comes behind `PROCESS_LINK`.
 
         Raises:
             ValueError: no disk can hold the path.
@@ -45,7 +55,9 @@ class FileLookup:
     def _walk(self, at: str, path: str) -> str:
         """Follow a path, name by name; the root folder is the empty string."""
         for name in path.split("/"):
-            if name == "..":
+            if at.startswith("/proc/") and PROCESS_LINK.match(at):
+                at = f"{at}/{name}"
+            elif name == "..":
                 at = at.rpartition("/")[0]
             elif name not in ("", "."):
                 at = f"{at}/{name}" if at in self._missing else self._follow(f"{at}/{name}")
@@ -55,6 +67,8 @@ class FileLookup:
         """Follow the last name of a path without other links."""
         if path in self._targets:
             return self._targets[path]
+        if path.startswith("/proc/"):
+            return path
         self._lookups += 1
         if self._lookups > MAX_LOOKUPS or len(path) > MAX_LENGTH:
             self.is_exhausted = True

@@ -222,7 +222,7 @@ def _list_parts(argv: Sequence[str], program: Program, at: int) -> Iterator[Part
     operands, ended, first = 0, False, at
     while at < len(argv):
         word = argv[at]
-        is_old = "old" in program.kinds and at == first and word[:1] != "-"
+        is_old = "old" in program.kinds and at == first and word[:1] not in ("", "-")
         if not is_old and (ended or len(word) < 2 or word[0] != "-"):
             operands += 1
             yield Part(at, ended=ended, marks="" if ended else program.options.get(f".{word}", ""))

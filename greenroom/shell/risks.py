@@ -18,7 +18,9 @@ from greenroom.shell.languages import (
 from greenroom.shell.programs import Invocation, Part
 from greenroom.shell.script import basename
 
-_DISPLAY = re.compile(r"NO_COLOR|TERM|LANG|LC_[A-Z]+|COLUMNS")
+_DISPLAY = re.compile(
+    r"NO_COLOR|TERM|COLUMNS|LANG|LC_(?:ALL|COLLATE|CTYPE|MESSAGES|MONETARY|NUMERIC|TIME)"
+)
 _INFLUENCE = re.compile(
     r"IFS|ENV|HOME|SHELL|PS[0-4]|CDPATH|GLOBIGNORE|TMPDIR|EDITOR|VISUAL|MAKEFLAGS|BROWSER|PERL5DB"
     r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"

@@ -199,7 +199,7 @@ def test_git_is_not_known_to_only_read_before_it_was_asked(work, context):
     assert "git was not asked" in judged.reason
 
     def answers():
-        return {folder: GitAnswers().ask(folder) for folder in judged.unasked}
+        return {folder: GitAnswers().ask(folder) for folder in judged.missing_answers}
 
     found = manager.explain("Bash", arguments, context, git=answers())
     assert found.decision is ALLOW

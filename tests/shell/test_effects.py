@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from greenroom.shell import (
+    PROCESS_LINK,
     PathUse,
     Place,
     Unknown,
@@ -97,6 +98,31 @@ def test_words_that_no_shell_reads_are_taken_as_they_are():
 def test_a_program_with_a_space_in_its_name_is_not_a_program_and_its_verb():
     assert find_reading(read_invocation(("git", "status"))) is not None
     assert find_reading(read_invocation(("git status",))) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("/proc/self/cwd/b/c", "/proc/1/task/2/cwd/b/c", "/proc/self/root{}/b/c"),
+        *("own/cwd/b/c", "own/cwd/b/../b/c", "own/cwd/../a/b/c", "here/b/c", "fds/../cwd/b/c"),
+        *("/dev/fd/../cwd/b/c", "/proc/self/root/proc/thread-self/cwd/b/c"),
+    ],
+)
+def test_a_link_of_a_process_leads_where_it_leads_for_the_command(name, tmp_path):
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for link, target in (("own", "/proc/self"), ("here", "/proc/self/cwd"), ("fds", "/dev/fd")):
+        (folder / link).symlink_to(target)
+    use = Place(str(tmp_path), str(folder)).use("read", name.format(folder))
+    assert isinstance(use, PathUse)
+    assert str(folder / "b/c") in use.real
+
+
+def test_a_link_of_a_process_to_an_open_file_is_not_followed():
+    for name in ("/proc/self/fd/1", "/dev/fd/1", "/proc/1/fd/../fd/1/x", "/proc/self/map_files/1"):
+        use = PLACE.use("read", name)
+        assert isinstance(use, PathUse)
+        assert all(PROCESS_LINK.match(path) for path in use.real)
 
 
 def test_it_loads_nothing_but_the_core():

@@ -5,6 +5,7 @@ import sys
 import pytest
 
 from greenroom.shell.programs import (
+    PROGRAMS,
     find_actions,
     find_inner_texts,
     is_known,
@@ -72,6 +73,12 @@ def test_words_are_read_as_the_program_reads_them(line, read):
     if line.startswith("tree -Iolist"):
         read = "-I=a.txt -o=W2 -l -i -s -t"
     assert parts(line) == read
+
+
+@pytest.mark.parametrize("words", [("",), ("", "-x"), ("-", ""), ("--", "", ""), ("-x", "")])
+def test_empty_words_are_read(words):
+    for name in PROGRAMS:
+        assert read_invocation((*name.split(), *words)).argv[-len(words) :] == words
 
 
 def test_a_verb_has_options_of_its_own_and_the_programs_stand_before_it():

@@ -166,9 +166,9 @@ def judge(cases: Iterable[Case], places: dict[str, Path]) -> tuple[list[Run], li
 def _judge(manager, command, context, git):
     """Judge a command as the runtime does: after git was asked what repositories make it do."""
     found = manager.judge("Bash", {"command": command}, context)
-    if not found.unasked:
+    if not found.missing_answers:
         return found
-    answers = {folder: git.ask(folder) for folder in found.unasked}
+    answers = {folder: git.ask(folder) for folder in found.missing_answers}
     return manager.judge("Bash", {"command": command}, context, git=answers)
 
 

@@ -1,0 +1,351 @@
+"""Operands: the files and hosts that the words of commands name, for rules that deny or ask.
+
+How it works
+============
+
+No one can know which words a program takes for names. So each part of a word that may be a name
+counts as one, and an operand never allows anything. There are three answers:
+
+- A word names a file or a host, as far as can be told: a `PathUse` or a `HostUse`, which a rule may
+  deny. Most of them no rule is about.
+- A rule may be about what a word means, or about what the program finds in a list, in a folder or
+  in a repository: an `Unknown`, so that a person is asked.
+- The word is only text, as those of `echo` are, and the message of `git commit`: nothing.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, pairwise
+from typing import TypeAlias
+from urllib.parse import unquote
+
+from greenroom.core import visible
+from greenroom.permissions.git_names import GitCommand, list_tracked
+from greenroom.permissions.operand_table import TABLE
+from greenroom.permissions.patterns import Care, Host, simplify_host
+from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
+from greenroom.shell import (
+    PROCESS_LINK,
+    Change,
+    Command,
+    PathUse,
+    Place,
+    ShellEffect,
+    Unknown,
+    basename,
+    expand_braces,
+    extract_words,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostUse:
+    """A host that is contacted."""
+
+    url: str
+    host: Host
+    guard: bool = False
+
+    def __str__(self) -> str:
+        return f"contact {visible(self.url)}"
+
+
+Operand: TypeAlias = PathUse | HostUse | Unknown
+"""What a word names, or may name."""
+
+_SETTING = re.compile(r"[A-Za-z_]\w*=")
+_SCRIPT = re.compile(r"[\s\"'(){}]")
+_URL_PATTERN = re.compile(r"file:[^\[]*\[", re.IGNORECASE)  # of curl
+
+
+def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Operand]:
+    """Find the files and hosts that a fact names, if some rule is about files or hosts.
+
+    Args:
+        fact: a command, a setting of one, or a redirection.
+        place: where the names begin, unless the command says so.
+        care: what the rules are about.
+
+    Example:
+        >>> from greenroom.permissions.patterns import HostPattern
+        >>> from greenroom.shell import analyse
+        >>> place, care = Place("/w", "/w"), Care(hosts=(HostPattern.parse("evil.test"),))
+        >>> (curl,) = analyse("curl -sx evil.test:80 good.test", place).effects
+        >>> [str(each) for each in list_operands(curl, place, care)]
+        ['contact evil.test:80']
+    """
+    if isinstance(fact, Command):
+        if care.hosts and fact.extent != "prints":
+            yield from _find_command_hosts(fact, care)
+        if care.paths and fact.extent != "prints":
+            yield from _find_command_files(fact, fact.place or place, care)
+    elif isinstance(fact, Change) and fact.setting:
+        place = (fact.command and fact.command.place) or place
+        yield from _find_hosts(fact.setting, care, contacts=True) if care.hosts else ()
+        yield from list_files(fact.setting, place, tilde=True) if care.paths else ()
+    elif isinstance(fact, PathUse) and care.paths:
+        yield from _find_others_files(fact)
+
+
+def _show(text: str) -> str:
+    return visible(text[:MAX_SHOWN])
+
+
+def _uses_option(command: Command, options: Iterable[str]) -> bool:
+    """Return whether a command has one of these options; of an unknown program, any letter is."""
+    words = command.argv[1:]
+    given = {part.option for part in command.parts} or {
+        f"-{letter}" for word in words if re.match("-[^-]", word) for letter in word
+    }
+    long = {word.partition("=")[0] for word in words if re.match("--[a-z0-9]{3}", word)}
+    return any(
+        each in given or any(map(each.startswith, long - {"--file", "--from"})) for each in options
+    )
+
+
+# Hosts
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
+_HEAD = re.compile(r"\s*(?:[^\s/?#]|//+|/(?=/))*")  # up to a path, a query or a space
+_RANGE = re.compile(r"\[[^\[\]:]*-[^\[\]]*\]|%[a-z%]|\*")  # of curl and ssh
+_STARRED = re.compile(r"[\w.*-]+")
+MAX_SPELLINGS = 64  # of a word with braces
+MAX_SHOWN = 80  # characters of a word
+
+
+def find_hosts(text: str) -> Iterator[HostUse]:
+    """Find the hosts of the URLs in a text."""
+    for url in _URL.findall(text) if "://" in text else ():
+        yield HostUse(url=url, host=Host.of(url), guard=True)
+
+
+def _find_command_hosts(command: Command, care: Care) -> Iterator[Operand]:
+    argv, end = command.argv, len(command.argv)
+    if command.inner is not None:  # what it runs is judged on its own
+        inner = range(command.inner, end)
+        end = next((at for at in inner if not _SETTING.match(argv[at])), end)
+    name = basename(argv[0]).lower()
+    contacts = name in TABLE["contacts"]
+    if name == "git":
+        git, contacts = GitCommand.of(command, Place("/", "/")), True
+        if git.verb not in TABLE["git contacts"] and not command.loose:
+            end = git.at
+    for word in argv[1:end]:
+        yield from _find_hosts(word, care, contacts=contacts, asks=command.extent != "reads")
+    if _uses_option(command, TABLE[f"hosts in {name}"]):
+        yield Unknown(reason=f"{argv[0]} reads a file that may name a host")
+    if contacts and command.takes_input:
+        yield Unknown(reason=f"{argv[0]} takes words from its input that may name a host")
+
+
+def _find_hosts(word: str, care: Care, *, contacts: bool, asks: bool = True) -> Iterator[Operand]:
+    """Find the hosts in a word that some rule is about.
+
+    Args:
+        word: the word.
+        care: what the rules are about.
+        contacts: whether a bare name is a host.
+        asks: whether a name that may be a host is asked about.
+    """
+    texts, urls = list[str](), list[str]()
+    if not re.search(r"\s", word):
+        is_url = contacts and not {"/", "\\"}.isdisjoint(word)
+        urls = [word] if is_url else _URL.findall(word)
+    if contacts and (head := _HEAD.match(word)):
+        try:
+            texts = expand_braces(head[0], most=MAX_SPELLINGS)
+        except ValueError:
+            yield Unknown(reason=f"{_show(word)} may name a host that a rule is about")
+    names = frozenset().union(
+        *(Host.of(url).names for url in urls), *(Host.among(t).names for t in texts)
+    )
+    host = Host("", names)
+    if care.touches(host):
+        yield HostUse(url=word, host=host, guard=True)
+        return
+    starred = [_RANGE.sub("*", simplify_host(unquote(each))) for each in texts]
+    tokens = [each for text in starred if "*" in text for each in _STARRED.findall(text)]
+    may_be = any(each.may_be(t) for t in tokens if "*" in t and "." in t for each in care.hosts)
+    if may_be or (asks and care.touches(Host.among(word))):
+        yield Unknown(reason=f"{_show(word)} may name a host that a rule is about")
+
+
+# Files
+
+_LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
+_LOOKING = frozenset({"--include", "--glob", "--iglob", "-g"})  # of grep and rg
+_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!\Z)")
+_BEHIND = re.compile(r"[=@<,]|:(?!//)")
+_ENDS = re.compile(r"[:;,\"]")
+_SIGNS = re.compile(r'[=@<,:;"]')
+_PATH_BEGINS = re.compile(r"[./~]")
+_FILE_URL = re.compile("file:", re.IGNORECASE)
+_STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
+MAX_LENGTH = 4096
+MAX_PARTS = 8  # of a word, each behind a sign
+MAX_LETTERS = 16  # of options in one word
+
+
+def list_files(word: str, place: Place, *, tilde: bool = False) -> Iterator[PathUse]:
+    """Find the files that a word may name, as a whole or in part; a program may expand a tilde."""
+    for name in dict.fromkeys(_split_names(word)):
+        for expands in (False, True)[: 1 + (tilde and name.startswith("~"))]:
+            if 0 < len(name) <= MAX_LENGTH and "\0" not in name:
+                use = place.use("read", name, guard=True, tilde=expands)
+                if isinstance(use, PathUse):
+                    yield use
+
+
+def _split_names(text: str) -> Iterator[str]:
+    """Split a word wherever a name may begin.
+
+    Example:
+        >>> list(_split_names("--out=a:b")), list(_split_names("-vo./a"))
+        (['a:b', 'a', 'b', 'b'], ['o./a', './a', './a'])
+    """
+    is_option = text.startswith("-")
+    if is_option and _LEFT_OUT.match(text):
+        return
+    if not is_option:
+        yield text
+        yield text.partition(":")[0]
+    elif not text.startswith("--") and text[2:] != "/":  # a separator, as in `cut -d/`
+        letters = re.match("-[A-Za-z0-9]*", text)
+        end = min(letters.end() if letters else 1, MAX_LETTERS)
+        yield from (text[at:] for at in range(2, end + 1))
+        if begins := _PATH_BEGINS.search(text):
+            yield text[begins.start() :]
+    for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
+        yield text[mark.end() :]
+        yield _ENDS.split(text[mark.end() :].lstrip('"'), maxsplit=1)[0]
+    yield from _SIGNS.split(text)[MAX_PARTS + 1 :]
+    if found := _FILE_URL.search(text):
+        rest = unquote(re.split("[?#]", text[found.end() :], maxsplit=1)[0])
+        local = rest.lstrip("/")
+        yield from (rest, f"/{local}", f"/{local.partition('/')[2]}")
+
+
+def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[Operand]:
+    words = command.argv["/" not in command.argv[0] :]
+    git = GitCommand.of(command, place) if basename(command.argv[0]) == "git" else None
+    if git:
+        yield from chain.from_iterable(list_files(word, place) for word in words[: git.at])
+        words, place = tuple(git.words), git.place
+    search = Search.of(place, care)
+    # A loose program may run what its words say.
+    for word in dict.fromkeys((*words, *(extract_words(command.text) if command.loose else ()))):
+        for use in list_files(word, place, tilde=command.extent == "any"):
+            yield use
+            yield from _find_others_files(use)
+    yield from _find_patterns(words, place)
+    if command.extent == "any" and not (git or command.loose):
+        yield from _find_inner_files(command, words, place, search)
+    found = [use for word in list_searched(command, place) for use in list_files(word, place)]
+    is_unclear = found or (care.folders and any(word[:1] not in "-/" for word in words))
+    if place.is_lost and is_unclear:
+        yield Unknown(reason="names files in an unknown folder")
+    yield from _find_lists(command, place)
+    if git:
+        yield from _find_git_files(command, git, search)
+        return
+    yield from found
+    yield from _ask_about(command, find_unnamed(command, found, search), place)
+
+
+def _find_patterns(words: Sequence[str], place: Place) -> Iterator[PathUse]:
+    """Find the patterns of files that a program such as `rg` looks for."""
+    for before, word in pairwise(("", *words)):
+        option = _LOOKS_FOR.match(word)
+        if option or before in _LOOKING:
+            pattern = f"**/{word[option.end() :] if option else word}"
+            use = place.use("read", pattern, guard=True, searches=True)
+            yield from [use] if isinstance(use, PathUse) else []
+
+
+def _find_inner_files(
+    command: Command, words: Sequence[str], place: Place, search: Search
+) -> Iterator[Unknown]:
+    """Ask about the files that are named inside words, as in a script."""
+    inner = (each for word in words if _SCRIPT.search(word) for each in extract_words(word))
+    for name in dict.fromkeys(inner):
+        if any(search.touches(*use.lexical, *use.real) for use in list_files(name, place)):
+            yield Unknown(reason=f"{command.argv[0]} may use {_show(name)}")
+    for word in filter(_URL_PATTERN.search, words):
+        yield Unknown(reason=f"{_show(word)} may stand for a file that a rule is about")
+
+
+def _find_others_files(use: PathUse) -> Iterator[Unknown]:
+    """Find the files that are reached by links which only another process can follow."""
+    for path in use.real:
+        link = PROCESS_LINK.match(path)
+        is_own = link and (
+            (link["process"] in ("self", "thread-self") and link["name"] in ("cwd", "root"))
+            or _STANDARD_FILE.fullmatch(path)
+        )
+        if link and not is_own:
+            yield Unknown(reason=f"{_show(use.text)} leads to an open file, or another process's")
+
+
+def _find_lists(command: Command, place: Place) -> Iterator[Unknown]:
+    name = basename(command.argv[0])
+    options = TABLE["files in *"] | TABLE[f"files in {name}"]
+    lists = [word[1:] for word in command.argv[1:] if word.startswith("@")]
+    is_list = (
+        command.extent == "any"
+        and name not in TABLE["at"]
+        and any(exists(each, place) for each in lists if each)
+    )
+    if name in TABLE["input"] or is_list or _uses_option(command, options):
+        yield Unknown(reason=f"{command.argv[0]} reads a list that may name files")
+
+
+def _find_git_files(command: Command, git: GitCommand, search: Search) -> Iterator[Operand]:
+    if git.is_elsewhere or git.place.is_lost:
+        yield Unknown(reason="it is unclear where git looks for files")
+    for word in git.list_located():
+        name, places = git.locate(word)
+        yield from chain.from_iterable(list_files(name, each) for each in places)
+    folders = dict.fromkeys((*git.place.folders, *git.top.folders))
+    for pattern in git.list_patterns():
+        if any(search.may_meet(f"{folder}/{pattern}") for folder in folders):
+            yield Unknown(reason=f"{_show(pattern)} may stand for a file that a rule is about")
+    printed = git.list_printed()
+    if printed is None:
+        return
+    tops, default = git.top.folders, git.place if git.verb in ("archive", "grep") else git.top
+    scope = list(_list_paths(git, printed)) or default.folders
+    left_out = list(_list_paths(git, filter(git.excludes, git.words)))
+    if any(word.startswith(("--no-index", "--untracked")) for word in git.words):
+        uses = [use for path in scope for use in list_files(path, git.top)]
+        yield from _ask_about(command, find_unnamed(command, uses, search), git.top)
+    files = chain.from_iterable(list_tracked(each, search.care.marks) for each in tops)
+    if git.reads_history:  # what is here may have been tracked before
+        here = chain.from_iterable(map(search.list_below, tops))
+        files = chain(files, filter(None, here))
+    found = (
+        path
+        for path in files
+        if not path or (search.touches(path) and _is_in(path, scope) and not _is_in(path, left_out))
+    )
+    yield from _ask_about(command, found, git.top)
+
+
+def _list_paths(git: GitCommand, words: Iterable[str]) -> Iterator[str]:
+    for word in words:
+        name, places = git.locate(word)
+        for use in (place.use("read", name, guard=True) for place in places):
+            yield from (*use.lexical, *use.real) if isinstance(use, PathUse) else ()
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{each.rstrip('/')}/") for each in folders)
+
+
+def _ask_about(command: Command, found: Iterator[str], place: Place) -> Iterator[Unknown]:
+    """Ask about a command that may read a file without naming it, if one was found."""
+    path = next(found, None)
+    if path is not None:
+        name = path.removeprefix(f"{place.root}/") or "a file that a rule is about"
+        why = f"{command.argv[0]} reads all it finds, and {_show(name)} may be among it"
+        yield Unknown(reason=f"{why}: name files, or leave it out")
