@@ -183,7 +183,7 @@ class HashEmbedder:
     words mean the same, so that a test can tell meaning from words.
 
     Args:
-        size: how many numbers a vector has.
+        size: how many numbers a vector has, at least two.
         synonyms: words of which all but the first count as the first, such as `[("dog", "hound")]`.
 
     Example:
@@ -209,10 +209,11 @@ class HashEmbedder:
 
     def _vector(self, text: str) -> list[float]:
         vector = [0.0] * self.size
-        vector[0] = 0.01  # so that a text without words has a direction, too
+        vector[0] = 0.01  # the direction of a text without words, or whose words cancel out
         for word in re.findall(r"\w+", text.casefold()):
             digest = blake2b(self._canonical_words.get(word, word).encode(), digest_size=5).digest()
-            vector[int.from_bytes(digest[:4], "big") % self.size] += 1.0 if digest[4] & 1 else -1.0
+            place = 1 + int.from_bytes(digest[:4], "big") % (self.size - 1)
+            vector[place] += 1.0 if digest[4] & 1 else -1.0
         return vector
 
 
