@@ -1,72 +1,31 @@
 """What the words of commands name: a denied file or host is found in any spelling of it."""
 
-import os
 import shutil
 import subprocess
 
 import pytest
-from hypothesis import assume, given, strategies as st
 
 from greenroom.core import AgentContext, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, searches
 from greenroom.permissions.operand_table import TABLE, find_default_files
-from greenroom.permissions.operands import HostUse, list_operands
-from greenroom.permissions.patterns import Care, HostPattern, PathPattern
-from greenroom.permissions.searches import Search
+from greenroom.permissions.patterns import Care, PathPattern
 from greenroom.shell import (
     PROGRAMS,
-    Command,
-    PathUse,
     Place,
-    Unknown,
-    analyse,
     list_program_effects,
 )
 from tests.permissions.everyday import COMMANDS, build
+from tests.permissions.secret_project import (
+    PATHS,
+    SECRET,
+    alarms,
+    answer,
+    build_project,
+    hosts,
+    judge,
+    run_git,
+)
 from tests.programs import explain_absence
-
-PATHS = tuple(map(PathPattern.parse, ("**/.env", "secrets/**")))
-SECRET = "5ecre7"
-
-
-def hosts(*texts):
-    return Care(hosts=tuple(map(HostPattern.parse, texts)))
-
-
-USUAL = Care(PATHS, hosts("evil.test").hosts)
-
-
-def judge(facts, place, care):
-    """List what a rule that denies would say: "denied" or "asked", and about what."""
-    search = Search.of(place, care)
-    for fact in facts:
-        for operand in list_operands(fact, place, care):
-            match operand:
-                case Unknown():
-                    yield f"asked: {operand}"
-                case HostUse():
-                    yield f"denied: {operand}"
-                case PathUse() if search.touches(*operand.lexical, *operand.real):
-                    yield f"denied: {operand}"
-                case PathUse() if operand.searches and any(
-                    pattern.may_be_found_by(path, anchors)
-                    for pattern in care.paths
-                    for path in operand.lexical
-                    for anchors in search.anchors
-                ):
-                    yield f"denied: {operand}"
-
-
-def alarms(command, folder="/w", root=None, care=USUAL):
-    place = Place(str(root or folder), str(folder))
-    return list(dict.fromkeys(judge(analyse(command, place).effects, place, care)))
-
-
-def answer(command, folder="/w", root=None, care=USUAL):
-    """The strictest of what is said about a command."""
-    found = [each.partition(":")[0] for each in alarms(command, folder, root, care)]
-    return "denied" if "denied" in found else "asked" if found else ""
-
 
 # Hosts
 
@@ -199,94 +158,12 @@ def test_subdomains_are_denied_by_their_pattern_alone():
     assert answer("curl -x evil.test x", care=hosts("*.evil.test")) == ""
 
 
-def spell_host(draw):
-    """Write evil.test as some client reads it."""
-    host = "".join(
-        draw(st.sampled_from((ch, ch.upper(), f"%{ord(ch):02x}", chr(ord(ch) + 0xFEE0))))
-        for ch in "evil.test"
-    )
-    before = draw(st.sampled_from(("", "http://", "HTTP:", "//", "ftp://u:p@", "u@", "x=", "a,")))
-    after = draw(st.sampled_from(("", ".", ":80", ":a/b", "/x?y#z", ",b", "::m")))
-    return f"{before}{host}{after}"
-
-
-@given(st.data())
-def test_no_spelling_of_a_host_passes(data):
-    word = spell_host(data.draw)
-    form = data.draw(
-        st.sampled_from(
-            (
-                "{}",
-                "-x {}",
-                "-x{}",
-                "-sx{}",
-                "--proxy={}",
-                "--proxy {}",
-                "-o ProxyJump={}",
-                "a {} b",
-            )
-        )
-    )
-    programs = (
-        "curl",
-        "wget",
-        "git fetch",
-        "git -c a.b=c clone",
-        "ssh",
-        "scp",
-        "rsync",
-        "npm",
-        "x",
-    )
-    program = data.draw(st.sampled_from(programs))
-    words = f"{program} {form.format(word)}".split()
-    place = Place("/w", "/w")
-    facts = list_program_effects(words, (), place)
-    assert list(judge(facts, place, hosts("evil.test"))), words
-
-
 # Files
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
-    """A repository with a tracked secret, one that is not tracked, and odd links."""
-    root = tmp_path_factory.mktemp("project")
-    for name in (
-        "secrets/key",
-        ".env",
-        "sub/deep/.env",
-        "src/a.py",
-        "sub/b.py",
-        "keyfile",
-        "src/v.py",
-    ):
-        path = root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{SECRET}\n" if "key" in path.name or ".env" in name else "plain\n")
-    for name, target in (("process", "/proc/self"), ("here", "."), ("linked", "secrets")):
-        (root / name).symlink_to(target)
-    (root / ".gitignore").write_text(".env\nprocess\n")
-    run_git(root, "init", "-q", "-b", "main")
-    run_git(root, "add", "-A")
-    run_git(root, "commit", "-qm", "Start")
-    (root / "secrets/key").write_text(f"{SECRET} changed\n")
-    run_git(root, "stash", "-q")
-    (root / "secrets/key").write_text(f"{SECRET} again\n")
-    return root
-
-
-def run_git(root, *words):
-    names = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1", "GIT_PAGER": "cat"}
-    user = ("-c", "user.name=A", "-c", "user.email=a@example.org")
-    return subprocess.run(
-        ["git", *user, *words],
-        cwd=root,
-        env={**os.environ, **names},
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
+    return build_project(tmp_path_factory.mktemp("project"))
 
 
 DENIED_FILES = r"""
@@ -441,41 +318,6 @@ def test_a_search_of_a_folder_below_is_not_about_the_files_above(project):
         assert answer(command, sub, project) == "", command
     for command in ("git diff", "git diff -- :/", "git log -p"):
         assert answer(command, sub, project) == "asked", command
-
-
-def spell_path(draw, root):
-    """Write secrets/key as a program in the folder `root` may read it."""
-    start = draw(
-        st.sampled_from(
-            (
-                "",
-                "./",
-                f"{root}/",
-                "/proc/self/cwd/",
-                "here/",
-                "here/here/",
-                "sub/../",
-                "process/cwd/",
-            )
-        )
-    )
-    name = "".join(draw(st.sampled_from((ch, ch.upper()))) for ch in "secrets/key")
-    between = draw(st.sampled_from(("/", "//", "/./", "/x/../")))
-    name = draw(st.sampled_from((name.replace("/", between), "linked/key", "here/linked/KEY")))
-    return f"{start}{name}"
-
-
-@given(data=st.data())
-def test_no_spelling_of_a_file_passes(data, project):
-    path = spell_path(data.draw, project)
-    forms = ("{}", "-x{}", "-abx{}", "--x={}", "x={}", "@{}", "a,{}", "{}:1", "<{}", "x:{}:y")
-    form = data.draw(st.sampled_from(forms))
-    assume(not (form == "x:{}:y" and ":" in path))
-    program = data.draw(st.sampled_from(("cat", "frob", "git add", "curl -d", "sort", "tar cf x")))
-    words = [*program.split(), form.format(path)]
-    place = Place(str(project), str(project))
-    facts = list_program_effects(words, (), place)
-    assert any(each.startswith("denied") for each in judge(facts, place, USUAL)), words
 
 
 GIT_VERBS = (
@@ -647,17 +489,6 @@ def test_ordinary_commands_give_no_alarm(tmp_path):
     (root / ".env").write_text("KEY=1\n")
     found = {text: alarms(text, root) for _, text in COMMANDS}
     assert {text: said for text, said in found.items() if said} == {}
-
-
-WORDS = st.text(st.characters(codec="utf-8") | st.sampled_from("-=:@/,.[]{}*?%\\~!(){}'\"\0\ud800"))
-
-
-@given(st.sampled_from(("git", "git show", "curl", "rg", "tar", "cat", "frob")), st.lists(WORDS))
-def test_no_words_raise(program, words):
-    place = Place("/w", "/w")
-    command = Command(argv=(*program.split(), *words), place=place)
-    for fact in (command, *list_program_effects([*program.split(), *words], (), place)):
-        list(list_operands(fact, place, USUAL))
 
 
 def test_nothing_is_looked_for_that_no_rule_is_about(project):
