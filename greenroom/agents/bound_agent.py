@@ -24,6 +24,7 @@ from greenroom.core import (
     ConversationInput,
     GuardError,
     Message,
+    ModelBadRequestError,
     ModelOutputError,
     ResourceMap,
     TextBlock,
@@ -37,12 +38,12 @@ from greenroom.llm import (
     ModelRequest,
     ModelStream,
     NamedTool,
+    OutputModes,
     OutputSchema,
     OutputType,
     ToolChoice,
     make_correction,
     open_model,
-    output_modes,
 )
 from greenroom.memory import Compactor, remind
 from greenroom.runtime import AgentInternals
@@ -103,6 +104,10 @@ class TextAnswer:
 
     schema = tool = None
 
+    def give_up(self, error: ModelBadRequestError) -> bool:
+        """Return False: there is no other way to ask for a text."""
+        return False
+
     def choose_tools(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
         """Return which tools the model may call: none at the last step."""
         return "none" if is_last and has_tools else "auto"
@@ -127,29 +132,38 @@ class TypedAnswer(Generic[T]):
     else to call.
     """
 
-    def __init__(self, output: OutputType[T], llm: LLMProvider, retries: int) -> None:
-        """Choose the way that this provider supports."""
+    def __init__(self, output: OutputType[T], modes: OutputModes, retries: int) -> None:
+        """Ask in the first mode that the model supports."""
         self._output = output
-        self._by_schema = output_modes(llm, ModelRequest(messages=()), output)[0] == "schema"
+        self._modes = modes
         self._retries = retries
         self._is_asked_again = False
 
     @property
+    def _is_by_schema(self) -> bool:
+        return self._modes.current == "schema"
+
+    @property
     def schema(self) -> OutputSchema | None:
         """The schema for the provider's replies, if it supports one."""
-        return self._output.schema if self._by_schema else None
+        return self._output.schema if self._is_by_schema else None
 
     @property
     def tool(self) -> ToolDefinition | None:
         """The tool that takes the value, for other providers."""
-        return None if self._by_schema else self._output.tool
+        return None if self._is_by_schema else self._output.tool
 
     def choose_tools(self, *, has_tools: bool, is_last: bool) -> ToolChoice:
         """Return which tools the model may, must or must not call at this step."""
-        if self._by_schema:
+        if self._is_by_schema:
             return "none" if is_last and has_tools else "auto"
         must = is_last or self._is_asked_again or not has_tools
-        return NamedTool(ANSWER_TOOL) if must else "auto"
+        is_forced = must and self._modes.current == "forced tool"
+        return NamedTool(ANSWER_TOOL) if is_forced else "auto"
+
+    def give_up(self, error: ModelBadRequestError) -> bool:
+        """Ask in another mode, if the server refused this one and there is another."""
+        return self._modes.give_up(error)
 
     def is_in(self, reply: Message) -> bool:
         """Whether a reply is meant as the answer."""
@@ -209,6 +223,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self._llm = find_model(agent.llm, internals.context.resources)
         self._compactor = Compactor(self._llm, memory=agent.memory)
         self._guards = Guards(agent.guards, context)
+        self._modes = self._find_modes()
         self._last_tools: tuple[object, ...] | None = None
         own = () if callable(agent.tools) else agent.tools
         self._use(Toolbox.of((*own, *handoffs)) if handoffs else agent.toolbox)
@@ -216,9 +231,15 @@ class BoundAgent(Generic[DepsT, OutputT]):
 
     def begin(self) -> None:
         """Forget the last answer: at the start of a turn, or when it gets the conversation."""
-        output = self.agent.output
-        retries = self.agent.output_retries
-        self.answer = TypedAnswer(output, self._llm, retries) if output else TextAnswer()
+        output, retries = self.agent.output, self.agent.output_retries
+        if output is None or self._modes is None:
+            self.answer: TextAnswer | TypedAnswer[OutputT] = TextAnswer()
+        else:
+            self.answer = TypedAnswer(output, self._modes, retries)
+
+    def _find_modes(self) -> OutputModes | None:
+        output, request = self.agent.output, ModelRequest(messages=())
+        return None if output is None else OutputModes(self._llm, request, output)
 
     @property
     def checks_inputs(self) -> bool:
@@ -288,17 +309,25 @@ class BoundAgent(Generic[DepsT, OutputT]):
     async def reply(self, system: str, *, is_last: bool) -> Message:
         """Ask the model for its next reply; at the last step it can call no more tools."""
         with self._pass_permissions():
-            return await stream_reply(
-                self._internals,
-                self._llm,
-                self.toolbox.registry if self.has_tools else None,
-                system=system,
-                tool_choice=self.answer.choose_tools(has_tools=self.has_tools, is_last=is_last),
-                output=self.answer.schema,
-                answer_tool=self.answer.tool,
-                watch=self._watch(is_last=is_last),
-                compactor=self._compactor,
-            )
+            while True:
+                try:
+                    return await self._ask(system, is_last=is_last)
+                except ModelBadRequestError as error:
+                    if not self.answer.give_up(error):
+                        raise
+
+    async def _ask(self, system: str, *, is_last: bool) -> Message:
+        return await stream_reply(
+            self._internals,
+            self._llm,
+            self.toolbox.registry if self.has_tools else None,
+            system=system,
+            tool_choice=self.answer.choose_tools(has_tools=self.has_tools, is_last=is_last),
+            output=self.answer.schema,
+            answer_tool=self.answer.tool,
+            watch=self._watch(is_last=is_last),
+            compactor=self._compactor,
+        )
 
     def _watch(self, *, is_last: bool) -> Callable[[ModelStream], ModelStream] | None:
         if not self.agent.guards:

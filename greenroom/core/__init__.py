@@ -192,6 +192,7 @@ from greenroom.core.serde import (
 )
 from greenroom.core.tooling import (
     Checkpoint as Checkpoint,
+    Effort as Effort,
     FileChange as FileChange,
     FileState as FileState,
     ModelRequest as ModelRequest,
@@ -200,6 +201,7 @@ from greenroom.core.tooling import (
     SandboxPart as SandboxPart,
     SandboxReport as SandboxReport,
     SandboxTier as SandboxTier,
+    Thinking as Thinking,
     ToolChoice as ToolChoice,
     ToolDefinition as ToolDefinition,
     ToolInfo as ToolInfo,

@@ -240,7 +240,7 @@ class StopReason(StrEnum):
 class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     """One message of a conversation: a role and its blocks, in order.
 
-    Messages compare without their ids and times.
+    Messages compare without their ids, times and prefixes.
 
     Attributes:
         role: "user" (also for tool results) or "assistant".
@@ -257,6 +257,8 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
         id: names the message; the input's id if it came as an input. Empty in sessions written
             before messages had ids.
         created_at: when it was made, aware and in UTC, to the second; None in such sessions.
+        prefix: of a reply, a digest of what its request had before it, if the model binds its
+            thinking to that.
         sender: the program or agent that sent a user's message, `RUNTIME` for the runtime itself;
             empty for a person. The model sees a line `[from NAME]` before the text.
 
@@ -280,6 +282,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     id: str = ""
     created_at: datetime | None = None
     sender: str = ""
+    prefix: str = ""
 
     def __post_init__(self) -> None:
         if self.sender:
@@ -309,7 +312,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
         return cls("assistant", as_blocks(content)).stamp()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is a message with the same fields, ids and times excepted."""
+        """Whether the other is a message with the same fields, ids, times and prefixes excepted."""
         if not isinstance(other, Message):
             return NotImplemented
         return all(getattr(self, field) == getattr(other, field) for field in _COMPARED)
@@ -342,7 +345,8 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
         return tuple(block for block in self.content if isinstance(block, ToolResultBlock))
 
 
-_COMPARED = tuple(field for field in Message.__struct_fields__ if field not in {"id", "created_at"})
+_NOT_COMPARED = {"id", "created_at", "prefix"}
+_COMPARED = tuple(field for field in Message.__struct_fields__ if field not in _NOT_COMPARED)
 
 
 def _in_utc(moment: datetime) -> datetime:

@@ -147,6 +147,13 @@ ToolChoice: TypeAlias = Literal["auto", "any", "none"] | NamedTool
 """Whether the model may, must or must not call a tool, or which one it must call."""
 
 
+Effort: TypeAlias = Literal["none", "low", "medium", "high", "xhigh", "max"]
+"""How hard a model thinks, the least first; "none" turns thinking off."""
+
+Thinking: TypeAlias = int | Literal["adaptive", "between_tools"]
+"""How a model thinks: for so many tokens, as it sees fit, or only between the calls of tools."""
+
+
 @dataclass(frozen=True)
 class OutputSchema:
     """The form that a reply's text must have: one JSON object that fits a JSON Schema.
@@ -174,7 +181,12 @@ class ModelRequest:
         temperature: the sampling temperature; None for the model's default.
         top_p: the nucleus to sample from; None for the model's default.
         stop_sequences: texts at which the reply stops.
-        thinking: how many tokens the model may think for; 0 turns thinking off, None says nothing.
+        effort: how hard the model thinks; each provider takes the nearest effort that its model
+            has. None leaves it to the model.
+        thinking: how many tokens the model may think for, of which a model without budgets makes an
+            effort; 0 turns thinking off. With an `effort`, that counts. None says nothing.
+        seed: makes the sampling repeatable, as far as the provider can.
+        parallel_tools: whether a reply may call several tools; None for the provider's default.
         options: fields of the provider's own request body; they win over all others.
         cache: whether the provider may mark what its cache should keep, unless the request has
             marks of its own.
@@ -197,7 +209,10 @@ class ModelRequest:
     temperature: float | None = None
     top_p: float | None = None
     stop_sequences: Sequence[str] = ()
-    thinking: int | None = None
+    effort: Effort | None = None
+    thinking: Thinking | None = None
+    seed: int | None = None
+    parallel_tools: bool | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     cache: bool = True
     output: OutputSchema | None = None

@@ -10,16 +10,19 @@
   `failure` and `retry_after` read its errors.
 - Requests: `merged_messages` (the messages that a provider accepts), `portable_calls` (tool calls
   with ids and names that a vendor accepts), `request_encoder` (requests as bytes, each message
-  encoded once), `tokens` (how many a request takes), `recorded_request` (recorded requests read
-  back), `json_fields` (reading JSON from others).
+  encoded once), `request_rules` (what each model accepts, and requests made to fit it),
+  `bound_thinking` (thinking that fits only where it was thought), `tokens` (how many a request
+  takes), `recorded_request` (recorded requests read back), `json_fields` (reading JSON of others).
 
 The HTTP client is imported with the first provider that needs it.
 """
 
 from greenroom.core import (
+    Effort as Effort,
     ModelRequest as ModelRequest,
     NamedTool as NamedTool,
     OutputSchema as OutputSchema,
+    Thinking as Thinking,
     ToolChoice as ToolChoice,
 )
 from greenroom.llm.anthropic import (
@@ -73,11 +76,11 @@ from greenroom.llm.openai import (
 from greenroom.llm.output_type import (
     ANSWER_TOOL as ANSWER_TOOL,
     OutputMode as OutputMode,
+    OutputModes as OutputModes,
     OutputType as OutputType,
     generate_structured as generate_structured,
     is_correction as is_correction,
     make_correction as make_correction,
-    output_modes as output_modes,
     with_output as with_output,
 )
 from greenroom.llm.portable_calls import tool_use as tool_use
@@ -93,6 +96,8 @@ from greenroom.llm.recorded import (
     replay as replay,
 )
 from greenroom.llm.recorded_request import same_request as same_request
+from greenroom.llm.request_encoder import EncodedRequest as EncodedRequest
+from greenroom.llm.request_rules import RequestRules as RequestRules
 from greenroom.llm.resilient import resilient as resilient
 from greenroom.llm.sse import SSEDecoder as SSEDecoder, SSEEvent as SSEEvent
 from greenroom.llm.stream import (

@@ -12,6 +12,7 @@ from datetime import date
 from difflib import get_close_matches
 
 from greenroom.llm.provider import LLMProvider
+from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, RequestRules
 
 ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching")
 """The abilities in the order in which they are shown; each is a member of `ModelProfile`."""
@@ -31,6 +32,7 @@ class ModelProfile:
         json_schema: whether the provider enforces a JSON Schema.
         tools: whether it calls tools.
         caching: whether the provider caches the prefix of a request for the next one.
+        rules: what it accepts in a request, over the API that is used here.
         sources: the pages that state the facts.
         looked_up: the date of the sources, or None without any.
     """
@@ -44,6 +46,7 @@ class ModelProfile:
     json_schema: bool | None = None
     tools: bool | None = None
     caching: bool | None = None
+    rules: RequestRules = UNKNOWN_RULES
     sources: tuple[str, ...] = ()
     looked_up: date | None = None
 
@@ -56,7 +59,8 @@ class ModelProfile:
 def model_profile(model: str | LLMProvider) -> ModelProfile:
     """Return the facts about a model, given its name or its provider; nothing is looked up online.
 
-    A snapshot, whose name ends in a date, has the facts of its model.
+    A snapshot, whose name ends in a date, has the facts of its model. Of a model that is not listed
+    only the rules are known, if its name tells the family.
 
     Example:
         >>> model_profile("anthropic:claude-haiku-4-5-20251001").context_window
@@ -65,8 +69,16 @@ def model_profile(model: str | LLMProvider) -> ModelProfile:
         True
     """
     name = model if isinstance(model, str) else f"{model.name}:{model.model}"
-    found = MODELS.get(name) or MODELS.get(without_date(name)) or ModelProfile(name=name)
-    return replace(found, name=name)
+    found = MODELS.get(name) or MODELS.get(without_date(name))
+    return replace(found, name=name) if found else ModelProfile(name=name, rules=_find_rules(name))
+
+
+def _find_rules(name: str) -> RequestRules:
+    """Return what a model accepts that is not listed, by the family in its name."""
+    bare = without_date(name.replace("azure:", "openai:", 1))
+    if bare in MODELS:
+        return MODELS[bare].rules
+    return next((rules for family, rules in _FAMILIES if family.match(bare)), UNKNOWN_RULES)
 
 
 def without_date(name: str) -> str:
@@ -96,30 +108,92 @@ _SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 _ALL: dict[str, bool | None] = dict.fromkeys(ABILITIES, True)
 _TEXT = _ALL | {"images": False, "documents": False}
-_SILENT = _ALL | {"thinking": False}
 _MISTRAL_LARGE = {"images": True, "json_schema": True, "tools": True}
 _DEEPSEEK_V4 = _ALL | {"images": False, "documents": None, "json_schema": False}
 _GROK = _ALL | {"documents": None}
 
-_DAY = date(2026, 11, 22)
+_DAY = date(2026, 11, 28)
 _TABLE = "https://pypi.org/project/litellm/1.109.1/"  # its table of models
-_CLAUDE = "https://platform.claude.com/docs"
-_NEWEST_CLAUDE = f"{_CLAUDE}/about-claude/models/overview"
-_CLAUDE_MODELS = f"{_CLAUDE}/en/models"
-_OPUS_5 = f"{_CLAUDE}/es/models/opus-5/overview.md"
-_GPT_6_1_SOL = "https://www.w3cschool.cn/openai_api/openai-api-docs-gpt-6-1-sol.html"
-_GPT_5_MINI = "https://openrouter.ai/openai/gpt-5-mini"
+_CLAUDE = "https://platform.claude.com/docs/en"
+_CLAUDE_MODELS = f"{_CLAUDE}/models/overview"
+_OPUS_5_5 = f"{_CLAUDE}/models/opus-5-5/migration-guide"
+_SONNET_5_5 = f"{_CLAUDE}/models/sonnet-5-5/migration-guide"
+_HAIKU_5_5 = f"{_CLAUDE}/models/haiku-5-5/migration-guide"
+_PREFIX_CHECKS = f"{_CLAUDE}/build-with-claude/preserved-thinking/prefix-checks"
+_GPT_6 = "https://developers.openai.com/api/docs/guides/latest-model"
 _OXEN = "https://docs.oxen.ai/inference-api/reference/models"
 _GROQ = "https://console.groq.com/docs/models"
 _EVOLINK = "https://docs.evolink.ai/en/api-manual/language-series/deepseek-v4/deepseek-v4-chat.md"
 _RUNWARE = "https://runware.ai/docs/models/xai-grok-4-7"
 
+# Claude: up to 4.5 with a budget, since then with an effort.
+_WITH_BUDGET = RequestRules(
+    efforts=(),
+    default_effort="none",
+    has_budget=True,
+    sampling="without thinking",
+    forced_tools="without thinking",
+)
+_CLAUDE_4_6 = RequestRules(
+    efforts=("low", "medium", "high", "max"),
+    default_effort="none",
+    is_adaptive=True,
+    off=0,
+    sampling="without thinking",
+    takes_last_reply=False,
+)
+_CLAUDE_4_7 = replace(_CLAUDE_4_6, efforts=EFFORTS[1:], sampling="never")
+_CLAUDE_5 = replace(_CLAUDE_4_7, default_effort="high")
+_CLAUDE_HAIKU_5_5 = replace(_CLAUDE_5, default_effort="medium", binds_thinking=True)
+_CLAUDE_SONNET_5_5 = replace(
+    _CLAUDE_5, off="between_tools", forced_tools="never", binds_thinking=True
+)
+_CLAUDE_FABLE_5 = replace(_CLAUDE_5, off=None)
+_CLAUDE_FABLE_5_1 = replace(_CLAUDE_FABLE_5, forced_tools="never", binds_thinking=True)
+_CLAUDE_OPUS_5_5 = replace(_CLAUDE_FABLE_5_1, default_effort="medium")
+_CLAUDE_UNKNOWN = RequestRules(efforts=EFFORTS[1:], is_adaptive=True, binds_thinking=True)
+
+# OpenAI, over Chat Completions: newer models call tools only without thinking, the newest not.
+_GPT_4 = RequestRules(efforts=(), default_effort="none")
+_GPT_5 = RequestRules(efforts=("low", "medium", "high"), default_effort="medium", sampling="never")
+_GPT_5_1 = RequestRules(efforts=EFFORTS[:5], default_effort="none", sampling="without thinking")
+_GPT_5_2 = replace(_GPT_5_1, tools="without thinking")
+_GPT_5_5 = replace(_GPT_5_2, default_effort="medium")
+_GPT_6_1_SOL = RequestRules(
+    efforts=EFFORTS[1:5], default_effort="medium", sampling="never", tools="never"
+)
+
+_GPT_OSS = RequestRules(efforts=("low", "medium", "high"), default_effort="medium")
+_WITHOUT_EFFORT = RequestRules(efforts=())
+
+_FAMILIES = (
+    (re.compile(r"anthropic:claude-(?:[23]\b|\w+-4-[015]\b|\w+-4$)"), _WITH_BUDGET),
+    (re.compile(r"anthropic:claude-\w+-4-6\b"), _CLAUDE_4_6),
+    (re.compile(r"anthropic:claude-\w+-4-"), _CLAUDE_4_7),
+    (re.compile(r"anthropic:claude-(?:fable|mythos)-5$"), _CLAUDE_FABLE_5),
+    (re.compile(r"anthropic:claude-(?:fable|mythos)-5-"), _CLAUDE_FABLE_5_1),
+    (re.compile(r"anthropic:claude-"), _CLAUDE_UNKNOWN),
+    (re.compile(r"openai:(?:gpt-[34]|chatgpt-4)"), _GPT_4),
+    (re.compile(r"openai:gpt-5(?:-|$)|openai:o\d"), _GPT_5),
+    (re.compile(r"openai:gpt-5\.1"), _GPT_5_1),
+    (re.compile(r"openai:gpt-5\.[234]"), _GPT_5_2),
+    (re.compile(r"openai:gpt-(?:5\.|6-(?:sol|luna)|6\.1-terra)"), _GPT_5_5),
+    (re.compile(r"openai:gpt-"), _GPT_6_1_SOL),
+)
+"""What models accept that the catalogue does not list, by name; the first that matches."""
+
 
 def _model(
-    name: str, window: int, output: int | None, abilities: Mapping[str, bool | None], *sources: str
+    name: str,
+    window: int,
+    output: int | None,
+    abilities: Mapping[str, bool | None],
+    rules: RequestRules,
+    *sources: str,
 ) -> ModelProfile:
     return ModelProfile(
         name=name,
+        rules=rules,
         context_window=window,
         max_output_tokens=output,
         sources=sources,
@@ -128,28 +202,53 @@ def _model(
     )
 
 
+def _claude(
+    name: str, rules: RequestRules, *sources: str, window: int = 1_000_000, output: int = 128_000
+) -> ModelProfile:
+    return _model(f"anthropic:claude-{name}", window, output, _ALL, rules, *sources, _TABLE)
+
+
+def _gpt(
+    name: str, window: int, rules: RequestRules, *sources: str, output: int = 128_000
+) -> ModelProfile:
+    abilities = _ALL | {"thinking": rules is not _GPT_4, "tools": rules.tools != "never"}
+    return _model(f"openai:{name}", window, output, abilities, rules, *sources, _TABLE)
+
+
 _PROFILES = (
-    _model("anthropic:claude-fable-5-1", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
-    _model("anthropic:claude-opus-5-5", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
-    _model("anthropic:claude-sonnet-5-5", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
-    _model("anthropic:claude-haiku-5-5", 1_000_000, 128_000, _ALL, _NEWEST_CLAUDE, _TABLE),
-    _model("anthropic:claude-opus-5", 1_000_000, 128_000, _ALL, _OPUS_5, _TABLE),
-    _model("anthropic:claude-sonnet-5", 1_000_000, 128_000, _ALL, _CLAUDE_MODELS, _TABLE),
-    _model("anthropic:claude-haiku-4-5", 200_000, 64_000, _ALL, _CLAUDE_MODELS, _TABLE),
-    # It calls tools over the Responses API only.
-    _model("openai:gpt-6.1-sol", 1_050_000, 128_000, _ALL | {"tools": False}, _GPT_6_1_SOL, _TABLE),
-    _model("openai:gpt-5.5", 1_050_000, 128_000, _ALL, _TABLE),
-    _model("openai:gpt-5.4", 1_050_000, 128_000, _ALL, f"{_OXEN}/gpt-5-4-2026-03-05.md", _TABLE),
-    _model("openai:gpt-5.4-mini", 400_000, 128_000, _ALL, f"{_OXEN}/gpt-5-4-mini.md", _TABLE),
-    _model("openai:gpt-5-mini", 400_000, 128_000, _ALL, _GPT_5_MINI, _TABLE),
-    _model("openai:gpt-4.1", 1_047_576, 32_768, _SILENT, _TABLE),
-    _model("openai:gpt-4o", 128_000, 16_384, _SILENT, _TABLE),
-    _model("groq:openai/gpt-oss-120b", 131_072, 65_536, _TEXT, _GROQ, _TABLE),
-    _model("groq:openai/gpt-oss-20b", 131_072, 65_536, _TEXT, _GROQ, _TABLE),
+    _claude("fable-5-2", _CLAUDE_FABLE_5_1, _CLAUDE_MODELS, _PREFIX_CHECKS),
+    _claude("fable-5-1", _CLAUDE_FABLE_5_1, _CLAUDE_MODELS, _PREFIX_CHECKS),
+    _claude("opus-5-5", _CLAUDE_OPUS_5_5, _CLAUDE_MODELS, _OPUS_5_5, _PREFIX_CHECKS),
+    _claude("sonnet-5-5", _CLAUDE_SONNET_5_5, _CLAUDE_MODELS, _SONNET_5_5, _PREFIX_CHECKS),
+    _claude("haiku-5-5", _CLAUDE_HAIKU_5_5, _CLAUDE_MODELS, _HAIKU_5_5, _PREFIX_CHECKS),
+    _claude("opus-5", _CLAUDE_5, _OPUS_5_5),
+    _claude("sonnet-5", _CLAUDE_5, _SONNET_5_5),
+    _claude("fable-5", _CLAUDE_FABLE_5),
+    _claude("opus-4-8", _CLAUDE_4_7),
+    _claude("opus-4-7", _CLAUDE_4_7),
+    _claude("opus-4-6", _CLAUDE_4_6),
+    _claude("sonnet-4-6", _CLAUDE_4_6, _SONNET_5_5),
+    _claude("opus-4-5", _WITH_BUDGET, window=200_000, output=64_000),
+    _claude("sonnet-4-5", _WITH_BUDGET, _SONNET_5_5, window=200_000, output=64_000),
+    _claude("haiku-4-5", _WITH_BUDGET, _HAIKU_5_5, window=200_000, output=64_000),
+    _gpt("gpt-6-astra", 1_050_000, _GPT_6_1_SOL, _GPT_6, f"{_OXEN}/gpt-6-astra"),
+    _gpt("gpt-6.1-sol", 1_050_000, _GPT_6_1_SOL, _GPT_6),
+    _gpt("gpt-6.1-terra", 1_050_000, _GPT_5_5, _GPT_6),
+    _gpt("gpt-6-luna", 1_050_000, _GPT_5_5, _GPT_6),
+    _gpt("gpt-6-sol", 1_050_000, _GPT_5_5),
+    _gpt("gpt-5.5", 1_050_000, _GPT_5_5),
+    _gpt("gpt-5.4", 1_050_000, _GPT_5_2, f"{_OXEN}/gpt-5-4-2026-03-05.md"),
+    _gpt("gpt-5.4-mini", 400_000, _GPT_5_2, f"{_OXEN}/gpt-5-4-mini.md"),
+    _gpt("gpt-5.1", 400_000, _GPT_5_1),
+    _gpt("gpt-5-mini", 400_000, _GPT_5, "https://openrouter.ai/openai/gpt-5-mini"),
+    _gpt("gpt-4.1", 1_047_576, _GPT_4, output=32_768),
+    _gpt("gpt-4o", 128_000, _GPT_4, output=16_384),
+    _model("groq:openai/gpt-oss-120b", 131_072, 65_536, _TEXT, _GPT_OSS, _GROQ, _TABLE),
+    _model("groq:openai/gpt-oss-20b", 131_072, 65_536, _TEXT, _GPT_OSS, _GROQ, _TABLE),
     # The table repeats the window as the limit of the output, so the limit is not known.
-    _model("mistral:mistral-large-2512", 262_144, None, _MISTRAL_LARGE, _TABLE),
-    _model("deepseek:deepseek-v4-pro", 1_000_000, 384_000, _DEEPSEEK_V4, _EVOLINK, _TABLE),
-    _model("xai:grok-4.7", 500_000, None, _GROK, _RUNWARE, _TABLE),
+    _model("mistral:mistral-large-2512", 262_144, None, _MISTRAL_LARGE, _WITHOUT_EFFORT, _TABLE),
+    _model("deepseek:deepseek-v4-pro", 1_000_000, 384_000, _DEEPSEEK_V4, UNKNOWN_RULES, _EVOLINK),
+    _model("xai:grok-4.7", 500_000, None, _GROK, UNKNOWN_RULES, _RUNWARE, _TABLE),
 )
 
 MODELS: Mapping[str, ModelProfile] = {profile.name: profile for profile in _PROFILES}

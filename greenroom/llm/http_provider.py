@@ -13,11 +13,13 @@ from greenroom.core import (
     ModelRequest,
     Price,
 )
+from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import ReplyDecoder, open_stream
 from greenroom.llm.merged_messages import DropNotices
 from greenroom.llm.portable_calls import dotted_names
-from greenroom.llm.request_encoder import assemble
+from greenroom.llm.request_encoder import EncodedRequest, assemble
+from greenroom.llm.request_rules import FittedRequest, fit_request, may_force
 from greenroom.llm.stream import ModelStream, collect
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ class HttpProvider(ABC):
         self.model = model
         self.price = price
         self._endpoint = endpoint
+        self.profile = model_profile(f"{self.name}:{model}")
+        """What is known about the model."""
         self._notices = DropNotices(endpoint.provider)
         self._timeouts = timeouts or ModelTimeouts()
         self._client = client or open_client(connections)
@@ -63,6 +67,19 @@ class HttpProvider(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
+
+    def fit(self, request: ModelRequest) -> FittedRequest:
+        """Return the request as this model accepts it; see `RequestRules`.
+
+        Raises:
+            ModelBadRequestError: the model would refuse it.
+        """
+        most = self.profile.max_output_tokens
+        return fit_request(request, self.profile.rules, name=self.profile.name, max_output=most)
+
+    def accepts_forced_tool(self, request: ModelRequest) -> bool:
+        """Whether the model lets this request force a call."""
+        return may_force(request, self.profile.rules)
 
     @abstractmethod
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
@@ -72,14 +89,14 @@ class HttpProvider(ABC):
     def decoder(self) -> ReplyDecoder:
         """Return a decoder for one reply."""
 
-    async def content(self, request: ModelRequest) -> bytes:
-        """Return the body of a streaming request as bytes.
+    async def prepare(self, request: ModelRequest) -> EncodedRequest:
+        """Encode a streaming request that fits the model.
 
         Raises:
             ModelBadRequestError: the request contains something that can't be sent.
             InvalidJSONError: it contains something that JSON can't express.
         """
-        return assemble(self.encode(request))
+        return EncodedRequest(assemble(self.encode(request)))
 
     @asynccontextmanager
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
@@ -89,14 +106,25 @@ class HttpProvider(ABC):
             ModelError: the request failed; raised on entering the block, or between two events.
         """
         names = dotted_names(request.tools)
+        fitted = self.fit(request)
         try:
-            content = await self.content(request)
+            encoded = await self.prepare(fitted.request)
         except InvalidJSONError as error:
             raise invalid_request(error, self.name) from error
+        changes = list(fitted.changes)
+        if encoded.left_out:
+            changes.append(f"not sent to {self.name}: thinking of {self.model} before a change")
         async with open_stream(
-            self._client, self._endpoint, content, self.decoder(), self._timeouts, self.price, names
+            self._client,
+            self._endpoint,
+            encoded.content,
+            self.decoder(),
+            self._timeouts,
+            self.price,
+            names,
         ) as stream:
-            if notice := self._notices.notice(request):
+            stream.bind(encoded.prefix)
+            if notice := self._notices.notice(request, changes):
                 stream.announce(notice)
             yield stream
 

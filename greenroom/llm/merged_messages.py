@@ -28,8 +28,8 @@ from greenroom.core import (
 )
 from greenroom.llm.stream import Announcement
 
-Accept: TypeAlias = Callable[[Sequence[ContentBlock], str], Sequence[ContentBlock]]
-"""Returns the blocks of a message from this provider without those that would be refused."""
+Accept: TypeAlias = Callable[[Sequence[ContentBlock], Message], Sequence[ContentBlock]]
+"""Returns the blocks of a message without those that the provider would refuse."""
 
 Block = TypeVar("Block", bound=ContentBlock)
 
@@ -85,7 +85,7 @@ class MessageMerger:
     def __init__(
         self,
         provider: str,
-        accept: Accept = lambda blocks, _provider: blocks,
+        accept: Accept = lambda blocks, _message: blocks,
         echoed_fields: frozenset[str] = frozenset(),
     ) -> None:
         """Begin a conversation."""
@@ -100,7 +100,7 @@ class MessageMerger:
         """Add the next message; if that completes a merged message, return it."""
         fields = self._wire_fields(message)
         allowed = tuple(_allow(message, self._provider))
-        blocks = tuple(map(_escape_speakers, self._accept(allowed, message.provider)))
+        blocks = tuple(map(_escape_speakers, self._accept(allowed, message)))
         if message.sender and message.role == "user":
             blocks = _sign(blocks, message.sender)
         if message.role == self._role and not fields and not self._fields:
@@ -225,8 +225,16 @@ def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
 _MAX_CONVERSATIONS = 1024
 
 
+@dataclass
+class _Noticed:
+    """What was said in one conversation."""
+
+    searched: int | None = 0  # messages that were searched in vain; None after parts were found
+    changes: frozenset[str] = frozenset()
+
+
 class DropNotices:
-    """Announces, once for each conversation, which parts of other providers' messages are not sent.
+    """Announces, once for each conversation, what of it is not sent, or not as it was asked for.
 
     Example:
         >>> thought = Message("assistant", (ThinkingBlock("hm", "sig"),), provider="acme")
@@ -240,31 +248,40 @@ class DropNotices:
     def __init__(self, provider: str) -> None:
         """Begin with no conversation."""
         self._provider = provider
-        # How many messages were searched in vain; None after an announcement.
-        self._search_counts: dict[str, int | None] = {}
+        self._conversations: dict[str, _Noticed] = {}
 
-    def notice(self, request: ModelRequest) -> Announcement | None:
-        """Return the `model.dropped` announcement of a conversation, unless it was made before."""
+    def notice(self, request: ModelRequest, changes: Iterable[str] = ()) -> Announcement | None:
+        """Return a `model.dropped` announcement of what was not announced before, if any.
+
+        Args:
+            request: the request.
+            changes: what was changed in it, a sentence each.
+        """
         messages = request.messages
         key = request.conversation or (messages[0].id or str(id(messages[0])) if messages else "")
-        searched = self._search_counts.pop(key, 0)
+        noticed = self._conversations.pop(key, None) or _Noticed()
+        self._conversations[key] = noticed
+        if len(self._conversations) > _MAX_CONVERSATIONS:
+            del self._conversations[next(iter(self._conversations))]
         found: dict[str, Counter[str]] = {}
-        if searched is not None:
+        if (searched := noticed.searched) is not None:
             has_grown = len(messages) >= searched
             found = self._find_dropped(messages[searched:] if has_grown else messages)
-        self._search_counts[key] = None if found or searched is None else len(messages)
-        if len(self._search_counts) > _MAX_CONVERSATIONS:
-            del self._search_counts[next(iter(self._search_counts))]
-        if not found:
-            return None
+            noticed.searched = None if found else len(messages)
+        new = [each for each in dict.fromkeys(changes) if each not in noticed.changes]
+        noticed.changes |= frozenset(new)
+        return self._announce(found, new) if found or new else None
+
+    def _announce(self, found: Mapping[str, Counter[str]], changes: Sequence[str]) -> Announcement:
         words = [
             f"{n} {kind} of {name}" for name, kinds in found.items() for kind, n in kinds.items()
         ]
+        parts = [f"not sent to {self._provider}: {', '.join(words)}"] if words else []
         counts = {name: dict(kinds) for name, kinds in found.items()}
         data: dict[str, object] = {"provider": self._provider, "from": counts}
-        return Announcement(
-            "model.dropped", data, f"not sent to {self._provider}: {', '.join(words)}"
-        )
+        if changes:
+            data["changes"] = list(changes)
+        return Announcement("model.dropped", data, "; ".join((*parts, *changes)))
 
     def _find_dropped(self, messages: Sequence[Message]) -> dict[str, Counter[str]]:
         found: dict[str, Counter[str]] = {}

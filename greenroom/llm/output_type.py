@@ -30,7 +30,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.llm.json_fields import as_dict
-from greenroom.llm.provider import LLMProvider, accepts_output
+from greenroom.llm.provider import LLMProvider, accepts_forced_tool, accepts_output
 from greenroom.llm.strict_schema import drop_nulls, references
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ async def generate_structured(
     if retries < 0:
         raise ConfigurationError(f"retries is {retries}", hint="0 asks once")
     output = type_ if isinstance(type_, OutputType) else OutputType(type_)
-    modes = deque(output_modes(llm, request, output))
+    modes = OutputModes(llm, request, output)
     while True:
         reply = await _ask(llm, request, output, modes)
         try:
@@ -418,33 +418,55 @@ async def generate_structured(
 
 
 async def _ask(
-    llm: LLMProvider, request: ModelRequest, output: OutputType[T], modes: deque[OutputMode]
+    llm: LLMProvider, request: ModelRequest, output: OutputType[T], modes: "OutputModes"
 ) -> Message:
-    """Ask in the first mode that the server accepts; drop the modes that it refuses."""
+    """Ask in the first mode that the server accepts."""
     while True:
         try:
-            return await llm.generate(with_output(request, output, modes[0]))
+            return await llm.generate(with_output(request, output, modes.current))
         except ModelBadRequestError as error:
-            text = error.message.lower()
-            is_about_it = any(word in text for word in _REFUSALS[modes[0]])
-            if len(modes) == 1 or type(error) is not ModelBadRequestError or not is_about_it:
+            if not modes.give_up(error):
                 raise
-            modes.popleft()
 
 
-def output_modes(
-    llm: LLMProvider, request: ModelRequest, output: OutputType[T]
-) -> Sequence[OutputMode]:
-    """Return the modes in which this provider can be asked for the type, the best one first.
+class OutputModes:
+    """The modes in which a model can be asked for a type, the best one first.
 
-    A model that thinks can't be forced to call a tool, so the tool is only offered.
+    Where a model can't be made to call a tool, the tool is only offered.
+
+    Example:
+        >>> from greenroom.testing import ScriptedProvider
+        >>> modes = OutputModes(ScriptedProvider("{}"), ModelRequest(messages=[]), OutputType(int))
+        >>> modes.current
+        'forced tool'
+        >>> modes.give_up(ModelBadRequestError("tool_choice is not supported")), modes.current
+        (True, 'offered tool')
     """
-    modes: list[OutputMode] = ["offered tool"]
-    if not request.thinking:
-        modes.insert(0, "forced tool")
-    if accepts_output(llm, output.schema):
-        modes.insert(0, "schema")
-    return modes
+
+    def __init__(self, llm: LLMProvider, request: ModelRequest, output: OutputType[T]) -> None:
+        """Find the modes that the model supports, as far as that is known."""
+        is_enforced = accepts_output(llm, output.schema)
+        is_forced = accepts_forced_tool(llm, request)
+        modes: list[tuple[OutputMode, bool]] = [
+            ("schema", is_enforced),
+            ("forced tool", is_forced),
+            ("offered tool", True),
+        ]
+        self._modes = deque(mode for mode, is_possible in modes if is_possible)
+
+    @property
+    def current(self) -> OutputMode:
+        """The mode for the next request."""
+        return self._modes[0]
+
+    def give_up(self, error: ModelBadRequestError) -> bool:
+        """Leave the current mode if the server refused it; return whether to ask again."""
+        text = error.message.lower()
+        is_about_it = any(word in text for word in _REFUSALS[self.current])
+        if len(self._modes) == 1 or type(error) is not ModelBadRequestError or not is_about_it:
+            return False
+        self._modes.popleft()
+        return True
 
 
 def with_output(request: ModelRequest, output: OutputType[T], mode: OutputMode) -> ModelRequest:

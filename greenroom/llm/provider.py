@@ -19,7 +19,9 @@ class LLMProvider(Protocol):
     of each reply. Without it, a budget that limits the cost refuses the model's calls.
 
     A provider that can enforce a JSON Schema, `ModelRequest.output`, also has a method
-    `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool.
+    `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool. A
+    provider that may refuse to force a call, `ModelRequest.tool_choice`, has a method
+    `accepts_forced_tool(request: ModelRequest) -> bool`. Without it, a tool may be forced.
     """
 
     @property
@@ -54,6 +56,14 @@ class SupportsSchemas(Protocol):
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether a request may have this schema as its `output`."""
+
+
+@runtime_checkable
+class ChecksForcedTools(Protocol):
+    """A provider that may refuse to force a call."""
+
+    def accepts_forced_tool(self, request: ModelRequest) -> bool:
+        """Whether this request may force a call."""
 
 
 class ProviderWrapper(ABC):
@@ -96,6 +106,10 @@ class ProviderWrapper(ABC):
         """Whether the model's provider can enforce this schema."""
         return accepts_output(self.llm, output)
 
+    def accepts_forced_tool(self, request: ModelRequest) -> bool:
+        """Whether the model lets this request force a call."""
+        return accepts_forced_tool(self.llm, request)
+
     @abstractmethod
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
         """Send a request and stream the reply."""
@@ -112,6 +126,13 @@ class ProviderWrapper(ABC):
 def accepts_output(llm: LLMProvider, output: OutputSchema) -> bool:
     """Whether a provider can enforce this schema."""
     return isinstance(llm, SupportsSchemas) and llm.accepts_output(output)
+
+
+def accepts_forced_tool(llm: LLMProvider, request: ModelRequest) -> bool:
+    """Whether a model lets a request force a call; if that is not known, unless it thinks."""
+    if isinstance(llm, ChecksForcedTools):
+        return llm.accepts_forced_tool(request)
+    return not request.thinking and request.effort in (None, "none")
 
 
 def check_provider(llm: object) -> None:

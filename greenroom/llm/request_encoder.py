@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import is_
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import trio
 from msgspec import UNSET
@@ -32,6 +32,7 @@ from greenroom.core import (
     ToolResultBlock,
     serde,
 )
+from greenroom.llm.bound_thinking import BoundThinking, digest_beginning
 from greenroom.llm.json_fields import as_dict
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, MessageMerger
 from greenroom.llm.portable_calls import CallRules, PortableCalls
@@ -61,11 +62,13 @@ class EncodedConversation:
         latest: the last few messages, at least three of each side if there are so many; never
             empty.
         is_marked: whether a message has marks for the provider's cache.
+        thinking: what became of thinking that is bound to what came before it.
     """
 
     prefix: bytes | bytearray
     latest: Sequence[EncodedMessage]
     is_marked: bool
+    thinking: BoundThinking
 
     def pieces(self) -> list[bytes | bytearray]:
         """Return the conversation as pieces to be joined by commas; some may be empty."""
@@ -88,11 +91,15 @@ class Dialect(Protocol):
         """The fields of its own messages that the provider accepts back."""
 
     @property
+    def bound_to(self) -> str:
+        """The model, if its thinking is bound to what came before it; else an empty text."""
+
+    @property
     def limits(self) -> MediaLimits:
         """How large images, documents and requests may be."""
 
-    def accept(self, blocks: Sequence[ContentBlock], provider: str) -> Sequence[ContentBlock]:
-        """Return the blocks of a message from this provider without those that are refused."""
+    def accept(self, blocks: Sequence[ContentBlock], message: Message) -> Sequence[ContentBlock]:
+        """Return the blocks of a message without those that this provider refuses."""
 
     def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
         """Write a message, whose calls have their final names and ids, as JSON messages.
@@ -138,9 +145,13 @@ class ConversationEncoder:
     Two tasks must not use it at the same time, and after an error it must be discarded.
     """
 
-    def __init__(self, dialect: Dialect) -> None:
-        """Begin with nothing."""
+    def __init__(self, dialect: Dialect, beginning: bytes = b"") -> None:
+        """Begin with nothing but what comes before the first message, as a digest."""
         self._dialect = dialect
+        self.beginning = beginning
+        """The digest of what comes before the first message, if thinking is bound to that."""
+        self._thinking = BoundThinking(beginning)
+        self._complete_thinking = self._thinking.copy()  # before the last merged message
         self._calls = PortableCalls(dialect.calls)
         self._prefix = bytearray()
         self._latest: deque[EncodedMessage] = deque()
@@ -177,15 +188,19 @@ class ConversationEncoder:
         """
         if known < len(self._messages):
             self._restart_at(known)
+            self._thinking = self._complete_thinking.copy()
         for place, message in enumerate(islice(messages, known, None), known):
             self._dialect.limits.check_message(message, place, self._dialect.provider)
-            complete = self._merger.add(message)
+            before = self._thinking.copy() if self._dialect.bound_to else self._thinking
+            sent = self._thinking.add(message) if self._dialect.bound_to else message
+            complete = self._merger.add(sent)
             if complete:
                 self._append(complete)
-                self._complete_count = place
+                self._complete_count, self._complete_thinking = place, before
         self._messages = messages
         latest = (*self._latest, self._encode_last(self._merger.current))
-        return EncodedConversation(self._prefix, latest, self._is_marked or latest[-1].is_marked)
+        is_marked = self._is_marked or latest[-1].is_marked
+        return EncodedConversation(self._prefix, latest, is_marked, self._thinking)
 
     def _restart_at(self, place: int) -> None:
         """Forget the last merged message, if any; the next one begins at this place."""
@@ -227,6 +242,20 @@ def _is_same(old: Sequence[Message], messages: Sequence[Message], count: int) ->
     return all(map(is_, islice(old, count), messages))
 
 
+class EncodedRequest(NamedTuple):
+    """A request as it is sent.
+
+    Attributes:
+        content: its body.
+        prefix: the `Message.prefix` of its reply; empty if the model does not bind its thinking.
+        left_out: how many messages had thinking that no longer fits.
+    """
+
+    content: bytes
+    prefix: str = ""
+    left_out: int = 0
+
+
 MESSAGES = object()
 """The value of the field in which the messages of a request belong."""
 
@@ -258,7 +287,7 @@ class RequestEncoder:
         # One thread, since encoding holds the interpreter.
         self._limiter = trio.CapacityLimiter(1)
 
-    async def encode(self, request: ModelRequest) -> bytes:
+    async def encode(self, request: ModelRequest) -> EncodedRequest:
         """Make the body of a request, in a thread if much of it is new.
 
         Raises:
@@ -266,15 +295,16 @@ class RequestEncoder:
             InvalidJSONError: it contains something that JSON can't express.
         """
         messages = tuple(request.messages)
-        found, known = self._encoders.take(messages)
-        encoder = found or ConversationEncoder(self._dialect)
+        beginning = _find_beginning(self._dialect, request)
+        found, known = self._encoders.take(messages, beginning)
+        encoder = found or ConversationEncoder(self._dialect, beginning)
         work = partial(_encode, self._dialect, request, messages, encoder, known)
         if encoder.size > _COPIED or _is_much(messages[known:]):
-            content = await trio.to_thread.run_sync(work, limiter=self._limiter)
+            encoded = await trio.to_thread.run_sync(work, limiter=self._limiter)
         else:
-            content = work()
+            encoded = work()
         self._encoders.put(encoder, messages)
-        return content
+        return encoded
 
     def show(self, request: ModelRequest) -> dict[str, object]:
         """Return the body of a request as plain JSON, without keeping anything.
@@ -296,12 +326,14 @@ class _Cache:
         self._count = 0
         self._bytes = 0
 
-    def take(self, messages: tuple[Message, ...]) -> tuple[ConversationEncoder | None, int]:
+    def take(
+        self, messages: tuple[Message, ...], beginning: bytes
+    ) -> tuple[ConversationEncoder | None, int]:
         """Take out the encoder that knows most of these messages, and say how many it knows."""
         best, most = None, 0
         alike = self._by_first_message.get(id(messages[0]), []) if messages else []
         for each in alike:
-            known = each.count_known(messages)
+            known = each.count_known(messages) if each.beginning == beginning else 0
             if known > most:
                 best, most = each, known
         if best is not None:
@@ -337,7 +369,8 @@ def encode_request(dialect: Dialect, request: ModelRequest) -> bytes:
         ModelBadRequestError: it contains something that can't be written.
         InvalidJSONError: it contains something that JSON can't express.
     """
-    return _encode(dialect, request, tuple(request.messages), ConversationEncoder(dialect))
+    encoder = ConversationEncoder(dialect, _find_beginning(dialect, request))
+    return _encode(dialect, request, tuple(request.messages), encoder).content
 
 
 def assemble(fields: Mapping[str, object], messages: Iterable[bytes | bytearray] = ()) -> bytes:
@@ -370,11 +403,18 @@ def _encode(
     messages: tuple[Message, ...],
     encoder: ConversationEncoder,
     known: int = 0,
-) -> bytes:
-    fields, pieces = dialect.body(request, encoder.encode(messages, known))
+) -> EncodedRequest:
+    conversation = encoder.encode(messages, known)
+    fields, pieces = dialect.body(request, conversation)
     content = assemble(fields, pieces)
     dialect.limits.check_request(content, dialect.provider)
-    return content
+    if not dialect.bound_to:
+        return EncodedRequest(content)
+    return EncodedRequest(content, conversation.thinking.prefix, conversation.thinking.left_out)
+
+
+def _find_beginning(dialect: Dialect, request: ModelRequest) -> bytes:
+    return digest_beginning(request, dialect.bound_to) if dialect.bound_to else b""
 
 
 def _is_much(messages: tuple[Message, ...]) -> bool:

@@ -29,6 +29,7 @@ from greenroom.core import (
 from greenroom.llm.provider import (
     LLMProvider,
     ProviderWrapper,
+    accepts_forced_tool,
     accepts_output,
     check_provider,
     price_of,
@@ -273,6 +274,10 @@ class _ResilientProvider(ProviderWrapper):
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the providers of all models can enforce this schema."""
         return all(accepts_output(llm, output) for llm in self._llms)
+
+    def accepts_forced_tool(self, request: ModelRequest) -> bool:
+        """Whether all models let this request force a call."""
+        return all(accepts_forced_tool(llm, request) for llm in self._llms)
 
     def stream(self, request: ModelRequest) -> ModelStream:
         return _ResilientStream(self._targets, self._retry, self._after_output, request)

@@ -167,6 +167,8 @@ class Draft:
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
         """Begin an empty reply of this provider, which charges this price."""
+        self.prefix = ""
+        """The `Message.prefix` of the reply."""
         self._provider = provider
         self._price = price
         self._start = StreamStart()
@@ -202,14 +204,16 @@ class Draft:
                 self._texts.clear()
                 self._blocks.clear()
             case StreamEnd(message):
-                self._message = self._add_price(message).stamp()
+                self._message = self._complete(message).stamp()
             case _:
                 pass
 
     def _too_long(self) -> ModelStreamError:
         return too_large(f"the reply is longer than {TEXT_LIMIT} characters", self._provider)
 
-    def _add_price(self, message: Message) -> Message:
+    def _complete(self, message: Message) -> Message:
+        if self.prefix:
+            message = msgspec.structs.replace(message, prefix=self.prefix)
         if self._price is None or message.usage is None:
             return message
         return msgspec.structs.replace(message, usage=self._price.charge(message.usage))
@@ -247,6 +251,7 @@ class Draft:
             stop_reason=StopReason.INTERRUPTED,
             response_id=self._start.response_id,
             usage=self._usage,
+            prefix=self.prefix,
         )
 
     def so_far(self) -> Message | None:
@@ -338,6 +343,10 @@ class ModelStream(ABC):
             error.partial = error.partial or self._draft.so_far()  # an inner stream knows best
             raise
         return event
+
+    def bind(self, prefix: str) -> None:
+        """Give the reply this `Message.prefix`."""
+        self._draft.prefix = prefix
 
     def announce(self, announcement: Announcement) -> None:
         """Return this announcement as the next event."""

@@ -20,9 +20,9 @@ from greenroom import (
     Rewrite,
     tool,
 )
-from greenroom.core import GuardError, ModelOutputError
+from greenroom.core import GuardError, ModelBadRequestError, ModelOutputError
 from greenroom.llm import ANSWER_TOOL, NamedTool
-from greenroom.testing import ScriptedProvider, call
+from greenroom.testing import Reply, ScriptedProvider, call
 
 
 @dataclasses.dataclass
@@ -220,3 +220,21 @@ def test_a_type_that_no_schema_can_express_is_refused_when_the_agent_is_made():
         Agent("offline:", output_type=object())
     with pytest.raises(ConfigurationError, match="output_retries"):
         Agent("offline:", output_retries=-1)
+
+
+async def test_a_server_that_does_not_force_a_call_is_asked_in_another_way():
+    refusal = ModelBadRequestError("tool_choice is not supported with this model")
+    answer = call(ANSWER_TOOL, name="Lyon", people=522_000)
+    llm = ScriptedProvider(Reply(error=refusal), answer, answer)
+    agent = Agent(llm, output_type=City)
+    for _ in range(2):
+        assert (await agent.run("Which city?")).output == City(**LYON)
+    choices = [request.tool_choice for request in llm.requests]
+    assert choices[:2] == [NamedTool(ANSWER_TOOL), "auto"]
+
+
+async def test_it_is_not_asked_again_for_another_error():
+    llm = ScriptedProvider(Reply(error=ModelBadRequestError("messages: at least one is needed")))
+    result = await Agent(llm, output_type=City).run("Which city?")
+    assert "messages" in str(result.error)
+    assert len(llm.requests) == 1

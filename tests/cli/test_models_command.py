@@ -57,7 +57,7 @@ def test_a_price_shows_with_its_date_and_source(run, settings):
     assert "2 / 10.5 USD, 2026-11-01" in run("models", "openai", **variables).out
     shown = run("models", "gpt-5.4", **variables).out
     assert "price: 2 / 10.5 USD, 2026-11-01, https://example.com" in shown
-    assert "looked up 2026-11-22: https://" in shown
+    assert "looked up 2026-11-28: https://" in shown
     (model,) = run("models", "gpt-5.4", "--json", **variables).json["models"]
     assert model["price"]["date"] == "2026-11-01"
 

@@ -26,7 +26,7 @@ DIALECTS = [MessagesDialect("m", 9), ChatDialect("m")]
 
 async def check(encoder, dialect, messages):
     request = ModelRequest(messages=messages)
-    assert await encoder.encode(request) == encode_request(dialect, request)
+    assert (await encoder.encode(request)).content == encode_request(dialect, request)
 
 
 IDS = st.sampled_from(["c", "c:2", "c_2"])
@@ -125,7 +125,7 @@ def conversation(steps, said="Go."):
 async def count_written(encoder, dialect, messages):
     """Encode, compare with a fresh encoding, and return how many messages were written."""
     del dialect.written[:]
-    content = await encoder.encode(ModelRequest(messages=messages))
+    content = (await encoder.encode(ModelRequest(messages=messages))).content
     count = len(dialect.written)
     assert content == encode_request(MessagesDialect("m", 9), ModelRequest(messages=messages))
     return count

@@ -64,6 +64,12 @@ def text_block(index, *pieces):
     return [block_start(index, type="text", text=""), *deltas, block_stop(index)]
 
 
+def thinking_block(index, thought, signature):
+    start = block_start(index, type="thinking", thinking="", signature="")
+    deltas = [delta(index, "thinking_delta", thinking=thought)] if thought else []
+    return [start, *deltas, delta(index, "signature_delta", signature=signature), block_stop(index)]
+
+
 def tool_block(index, call_id, name, *pieces):
     start = block_start(index, type="tool_use", id=call_id, name=name, input={})
     deltas = [delta(index, "input_json_delta", partial_json=piece) for piece in pieces]

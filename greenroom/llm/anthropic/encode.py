@@ -13,6 +13,7 @@ from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
 from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation, EncodedMessage
+from greenroom.llm.request_rules import is_same_model
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 
 # The cache serves the longest prefix that an earlier request marked, in the order tools, system,
@@ -125,6 +126,8 @@ _Known: TypeAlias = (
     | core.DocumentBlock
 )
 
+_THINKING = (core.ThinkingBlock, core.RedactedThinkingBlock)
+
 _LIMITS = MediaLimits(image=5 * 1024 * 1024, request=32 * 1024 * 1024)
 _WITHOUT_SAMPLING = "2026-10-21"
 _SAMPLING = ("temperature", "top_p", "top_k")
@@ -145,6 +148,7 @@ class MessagesDialect:
         version: the version of the API; since 2026-10-21 it refuses sampling parameters, and
             citations in user messages.
         limits: how large images, documents and requests may be.
+        bound_to: the model, if its thinking is bound to what came before it; else empty.
     """
 
     model: str
@@ -152,15 +156,18 @@ class MessagesDialect:
     provider: str = "anthropic"
     version: str = "2023-06-01"
     limits: MediaLimits = _LIMITS
+    bound_to: str = ""
     calls = CallRules(forbidden=PLAIN, longest_name=128)
     echoed_fields = frozenset[str]()
 
     def accept(
-        self, blocks: Sequence[core.ContentBlock], provider: str
+        self, blocks: Sequence[core.ContentBlock], message: core.Message
     ) -> Sequence[core.ContentBlock]:
-        """Leave out thinking that would be refused."""
+        """Leave out thinking that would be refused, and that of other models."""
+        if not is_same_model(message.model, self.model):
+            return [b for b in blocks if not isinstance(b, _THINKING)]
         kept = [b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature]
-        while kept and isinstance(kept[-1], core.ThinkingBlock | core.RedactedThinkingBlock):
+        while kept and isinstance(kept[-1], _THINKING):
             kept.pop()
         return kept
 
@@ -186,13 +193,13 @@ class MessagesDialect:
         """Return the fields of a streaming request, and its messages, marked for the cache.
 
         Raises:
-            ModelBadRequestError: Anthropic can't enforce the schema of the output, or this version
-                of the API does not have a parameter of the request.
+            ModelBadRequestError: Anthropic can't enforce the schema of the output, or the API, or
+                this version of it, does not have a parameter of the request.
         """
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
             "model": self.model,
-            "max_tokens": request.max_tokens or self.max_tokens + (request.thinking or 0),
+            "max_tokens": request.max_tokens or self.max_tokens + _read_budget(request),
             "messages": MESSAGES,
             "stream": True,
             **_write_settings(request, has_tools=bool(tools.get("tools"))),
@@ -200,6 +207,10 @@ class MessagesDialect:
             **tools,
             **_write_output_config(request, self.provider),
         }
+        if request.seed is not None:
+            raise core.ModelBadRequestError(
+                "Anthropic's API has no seed", provider=self.provider, hint="leave it out"
+            )
         if self.version >= _WITHOUT_SAMPLING:
             self._check_sampling(fields)
         is_ours = fields["messages"] is MESSAGES and not conversation.is_marked
@@ -228,28 +239,32 @@ def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str,
     """Return the fields that the request sets."""
     fields = {
         "system": _write_system(request),
-        "tool_choice": _write_tool_choice(request.tool_choice) if has_tools else None,
+        "tool_choice": _write_tool_choice(request) if has_tools else None,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop_sequences": list(request.stop_sequences),
-        "thinking": _write_thinking(request.thinking),
+        "thinking": _write_thinking(request),
     }
     return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def _write_output_config(request: core.ModelRequest, provider: str) -> dict[str, object]:
-    """Ask for the format of the output, next to what the options put into the same field."""
-    if request.output is None:
-        return {}
-    schema = strict_schema(request.output.schema, ANTHROPIC)
+    """Ask for an effort and a format, next to what the options put into the same field."""
+    effort = {} if request.effort in (None, "none") else {"effort": request.effort}
+    form = {} if request.output is None else {"format": _write_format(request.output, provider)}
+    config = {**effort, **form, **as_dict(request.options.get("output_config"))}
+    return {"output_config": config} if effort or form else {}
+
+
+def _write_format(output: core.OutputSchema, provider: str) -> dict[str, object]:
+    schema = strict_schema(output.schema, ANTHROPIC)
     if schema is None:
         raise core.ModelBadRequestError(
-            f"{provider} can't enforce the schema {request.output.name}",
+            f"{provider} can't enforce the schema {output.name}",
             provider=provider,
             hint="use generate_structured, which turns such a schema into a tool",
         )
-    config: dict[str, object] = {"format": {"type": "json_schema", "schema": schema}}
-    return {"output_config": config | as_dict(request.options.get("output_config"))}
+    return {"type": "json_schema", "schema": schema}
 
 
 def _write_system(request: core.ModelRequest) -> str | list[object]:
@@ -268,16 +283,26 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     return extend(made, tool.extra)
 
 
-def _write_tool_choice(choice: core.ToolChoice) -> dict[str, object] | None:
+def _write_tool_choice(request: core.ModelRequest) -> dict[str, object] | None:
+    choice = request.tool_choice
+    apart = {} if request.parallel_tools is not False else {"disable_parallel_tool_use": True}
     if isinstance(choice, core.NamedTool):
-        return {"type": "tool", "name": core.portable_name(choice.name)}
-    return None if choice == "auto" else {"type": choice}
+        return {"type": "tool", "name": core.portable_name(choice.name), **apart}
+    if choice == "none" or (choice == "auto" and not apart):
+        return None if choice == "auto" else {"type": choice}
+    return {"type": choice, **apart}
 
 
-def _write_thinking(budget: int | None) -> dict[str, object] | None:
-    if budget is None:
-        return None
-    return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "disabled"}
+def _read_budget(request: core.ModelRequest) -> int:
+    return request.thinking if isinstance(request.thinking, int) else 0
+
+
+def _write_thinking(request: core.ModelRequest) -> dict[str, object] | None:
+    """Write how to think; an effort alone says nothing of it, but that it is none."""
+    how = 0 if request.thinking is None and request.effort == "none" else request.thinking
+    if how is None or isinstance(how, str):
+        return None if how is None else {"type": how}
+    return {"type": "enabled", "budget_tokens": how} if how else {"type": "disabled"}
 
 
 def write_block(block: core.ContentBlock) -> dict[str, object]:

@@ -31,7 +31,7 @@ from greenroom.llm.json_fields import as_int
 from greenroom.llm.keys import read_key
 from greenroom.llm.merged_messages import MediaLimits
 from greenroom.llm.portable_calls import dotted_names
-from greenroom.llm.request_encoder import RequestEncoder
+from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 
 if TYPE_CHECKING:
@@ -100,17 +100,18 @@ class AnthropicProvider(HttpProvider):
         all_headers = {"anthropic-version": version, **(headers or {})}
         endpoint = _endpoint(api_key, base_url, all_headers, env)
         super().__init__(model, endpoint, client, timeouts, price, connections)
-        dialect = MessagesDialect(model, max_tokens, version=version)
+        bound_to = model if self.profile.rules.binds_thinking else ""
+        dialect = MessagesDialect(model, max_tokens, version=version, bound_to=bound_to)
         if limits is not None:
             dialect = replace(dialect, limits=limits)
         self._requests = RequestEncoder(dialect)
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
         """Return the body of a streaming request as it would be sent."""
-        return self._requests.show(request)
+        return self._requests.show(self.fit(request).request)
 
-    async def content(self, request: ModelRequest) -> bytes:
-        """Return the body of a request as bytes; only the new part of a conversation is encoded."""
+    async def prepare(self, request: ModelRequest) -> EncodedRequest:
+        """Encode a request; of a conversation that has grown, only the new part."""
         return await self._requests.encode(request)
 
     async def count_tokens(self, request: ModelRequest) -> int:

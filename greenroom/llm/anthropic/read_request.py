@@ -28,10 +28,34 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
         temperature=as_number(body.get("temperature")),
         top_p=as_number(body.get("top_p")),
         stop_sequences=tuple(map(as_text, as_list(body.get("stop_sequences")))),
-        thinking=as_int(as_dict(body.get("thinking")).get("budget_tokens")),
+        effort=_read_effort(as_dict(body.get("output_config")).get("effort")),
+        thinking=_read_thinking(as_dict(body.get("thinking"))),
+        parallel_tools=_read_parallel(as_dict(body.get("tool_choice"))),
         cache=False,
     )
     return restore_request(dialect, request, body, _read_tool)
+
+
+def _read_effort(effort: object) -> core.Effort | None:
+    match effort:
+        case "low" | "medium" | "high" | "xhigh" | "max":
+            return effort
+        case _:
+            return None
+
+
+def _read_thinking(thinking: Mapping[str, object]) -> core.Thinking | None:
+    match thinking.get("type"):
+        case "adaptive" | "between_tools" as how:
+            return how
+        case "disabled":
+            return 0
+        case _:
+            return as_int(thinking.get("budget_tokens"))
+
+
+def _read_parallel(choice: Mapping[str, object]) -> bool | None:
+    return False if choice.get("disable_parallel_tool_use") is True else None
 
 
 def _read_messages(dialect: MessagesDialect, raws: object) -> list[core.Message]:

@@ -13,6 +13,7 @@ from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, reasoning_for_server
 from greenroom.llm.portable_calls import CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
+from greenroom.llm.request_rules import find_effort_of
 from greenroom.llm.strict_schema import OPENAI, strict_schema
 
 
@@ -158,8 +159,8 @@ def _file(block: core.DocumentBlock) -> dict[str, object]:
 class ChatDialect:
     """The format of requests to a server of Chat Completions; they ask for token counts too.
 
-    A thinking budget becomes the nearest `reasoning_effort`: none, low (to 2,048 tokens), medium
-    (to 8,192) or high.
+    A thinking budget becomes the nearest effort: none, low (to 2,048 tokens), medium (to 8,192) or
+    high.
 
     Attributes:
         model: the model's name.
@@ -170,6 +171,7 @@ class ChatDialect:
     model: str
     max_tokens: int | None = None
     host: HostProfile = HOSTS["openai"]
+    bound_to = ""
 
     @property
     def calls(self) -> CallRules:
@@ -198,10 +200,10 @@ class ChatDialect:
         return models is not None and models.search(self.model) is not None
 
     def accept(
-        self, blocks: Sequence[core.ContentBlock], provider: str
+        self, blocks: Sequence[core.ContentBlock], message: core.Message
     ) -> Sequence[core.ContentBlock]:
         """Leave out the reasoning of the server's own replies that it does not accept back."""
-        if provider != self.provider:
+        if message.provider != self.provider:
             return blocks
         accepted = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
         return [block for block in accepted if block is not None]
@@ -244,7 +246,9 @@ def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop": list(request.stop_sequences),
-        "reasoning_effort": _effort(request.thinking),
+        "reasoning_effort": _find_effort(request),
+        "seed": request.seed,
+        "parallel_tool_calls": request.parallel_tools if has_tools else None,
         "response_format": _write_response_format(request.output),
     }
     return {name: value for name, value in fields.items() if value not in (None, [])}
@@ -296,8 +300,7 @@ def _write_response_format(output: core.OutputSchema | None) -> dict[str, object
     return {"type": "json_schema", "json_schema": form}
 
 
-def _effort(budget: int | None) -> str | None:
-    if budget is None:
-        return None
-    efforts = (("none", 0), ("low", 2048), ("medium", 8192))
-    return next((effort for effort, most in efforts if budget <= most), "high")
+def _find_effort(request: core.ModelRequest) -> core.Effort | None:
+    if request.effort is None and request.thinking is not None:
+        return find_effort_of(request.thinking)
+    return request.effort

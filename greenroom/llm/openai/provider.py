@@ -11,7 +11,7 @@ from greenroom.llm.keys import read_key
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
-from greenroom.llm.request_encoder import RequestEncoder
+from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
@@ -73,10 +73,10 @@ class OpenAIProvider(HttpProvider):
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
         """Return the body of a streaming request as it would be sent."""
-        return self._requests.show(request)
+        return self._requests.show(self.fit(request).request)
 
-    async def content(self, request: ModelRequest) -> bytes:
-        """Return the body of a request as bytes; only the new part of a conversation is encoded."""
+    async def prepare(self, request: ModelRequest) -> EncodedRequest:
+        """Encode a request; of a conversation that has grown, only the new part."""
         return await self._requests.encode(request)
 
     def accepts_output(self, output: OutputSchema) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from greenroom import core
 from greenroom.core import serde
-from greenroom.llm.json_fields import as_dict, as_list, as_number, as_text
+from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
 from greenroom.llm.openai.decode import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
@@ -37,9 +37,24 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
         temperature=as_number(body.get("temperature")),
         top_p=as_number(body.get("top_p")),
         stop_sequences=tuple(map(as_text, as_list(body.get("stop")))),
+        effort=_read_effort(body.get("reasoning_effort")),
+        seed=as_int(body.get("seed")),
+        parallel_tools=_read_parallel(body.get("parallel_tool_calls")),
         cache=False,
     )
     return restore_request(dialect, request, body, _tool)
+
+
+def _read_effort(effort: object) -> core.Effort | None:
+    match effort:
+        case "none" | "low" | "medium" | "high" | "xhigh" | "max":
+            return effort
+        case _:
+            return None
+
+
+def _read_parallel(value: object) -> bool | None:
+    return value if isinstance(value, bool) else None
 
 
 def _read_system(first: Mapping[str, object]) -> str | list[core.TextBlock]:
