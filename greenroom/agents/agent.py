@@ -17,7 +17,7 @@ from greenroom.agents.run_context import RunContext, check_deps, takes_run_conte
 from greenroom.agents.runnable import Runnable
 from greenroom.agents.steps import Steps
 from greenroom.core import ConfigurationError, Message, TurnError, TurnStatus
-from greenroom.llm import LLMProvider, OutputType
+from greenroom.llm import LLMProvider, ModelSettings, OutputType
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
+
+
+_SETTINGS = ModelSettings()
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +67,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
             the input; text that no longer fits the model's window is added to the memory.
         budget: limits for each turn, and for all that the turn runs.
         max_steps: model calls per turn. The last one has no tools, so there is always an answer.
+        settings: how the model is asked: its sampling, how hard it thinks, how long a reply may be.
         guards: functions that check inputs, streaming text and outputs; see `Guard`.
         handoffs: agents to which it may pass the conversation, or names of agents that the one
             being run can reach. The model gets a tool for each, called `transfer_to_` and the name.
@@ -99,6 +103,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
     memory: Memory | None = None
     budget: Budget | None = None
     max_steps: int = 10
+    settings: ModelSettings = _SETTINGS
     guards: Sequence[Guard[DepsT]] = ()
     handoffs: "Sequence[Agent[DepsT, object] | str]" = ()
     capabilities: Sequence[str] = ()
@@ -120,6 +125,12 @@ class Agent(Runnable[DepsT, OutputT_co]):
     ) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with these tools. It still counts as the same agent in chains of calls."""
         copy = replace(self, tools=tools)
+        object.__setattr__(copy, "_original", self.identity)
+        return copy
+
+    def replace_settings(self, settings: ModelSettings) -> "Agent[DepsT, OutputT_co]":
+        """Return a copy with these settings where they are given, else its own."""
+        copy = replace(self, settings=self.settings.merge(settings))
         object.__setattr__(copy, "_original", self.identity)
         return copy
 
@@ -177,6 +188,7 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     for given, kind, what, hint in (
         (agent.llm, str | LLMProvider, "a model", models),
         (agent.memory, Memory | None, "a memory", "write memory=SQLiteMemory('memory.db')"),
+        (agent.settings, ModelSettings, "settings", "write settings=ModelSettings(temperature=0)"),
         (agent.budget, Budget | None, "a budget", "write budget=Budget(tokens=100_000)"),
         (agent.permissions, PermissionManager | None, "a PermissionManager", rules),
         *((each, Guard, "a guard", "write Guard(function)") for each in agent.guards),

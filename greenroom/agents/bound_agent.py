@@ -238,7 +238,8 @@ class BoundAgent(Generic[DepsT, OutputT]):
             self.answer = TypedAnswer(output, self._modes, retries)
 
     def _find_modes(self) -> OutputModes | None:
-        output, request = self.agent.output, ModelRequest(messages=())
+        output = self.agent.output
+        request = self.agent.settings.complete(ModelRequest(messages=()))
         return None if output is None else OutputModes(self._llm, request, output)
 
     @property
@@ -327,6 +328,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
             answer_tool=self.answer.tool,
             watch=self._watch(is_last=is_last),
             compactor=self._compactor,
+            settings=self.agent.settings,
         )
 
     def _watch(self, *, is_last: bool) -> Callable[[ModelStream], ModelStream] | None:

@@ -13,7 +13,7 @@ from greenroom.agents.resilient_tool import unwrap_tool
 from greenroom.agents.run_context import RunContext, check_deps
 from greenroom.agents.tool_calls import limit_to_caller
 from greenroom.core import AgentContext
-from greenroom.llm import LLMProvider, OutputType
+from greenroom.llm import LLMProvider, ModelSettings, OutputType
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
@@ -139,6 +139,10 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
     @property
     def permissions(self) -> PermissionManager | None:
         """The rules for its calls."""
+
+    @property
+    def settings(self) -> ModelSettings:
+        """How its model is asked."""
 
     @property
     def memory(self) -> Memory | None:

@@ -1,6 +1,6 @@
 """One model call of a turn: send the request, publish the chunks, append the reply."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from greenroom.core import (
@@ -26,6 +26,7 @@ from greenroom.llm import (
     BlockEnd,
     LLMProvider,
     ModelRequest,
+    ModelSettings,
     ModelStream,
     OutputSchema,
     StreamEvent,
@@ -46,12 +47,7 @@ async def stream_reply(
     messages: Sequence[Message] | None = None,
     system: str | Sequence[TextBlock] = "",
     tool_choice: ToolChoice = "auto",
-    max_tokens: int | None = None,
-    temperature: float | None = None,
-    top_p: float | None = None,
-    stop_sequences: Sequence[str] = (),
-    thinking: int | None = None,
-    options: Mapping[str, object] | None = None,
+    settings: ModelSettings | None = None,
     cache: bool = True,
     output: OutputSchema | None = None,
     answer_tool: ToolDefinition | None = None,
@@ -60,10 +56,9 @@ async def stream_reply(
 ) -> Message:
     """Ask the model for the next reply, stream it to the subscribers, append it to the history.
 
-    The request holds the agent's history and these arguments, and nothing else. Each argument
-    reaches the provider unchanged, or in the provider's own terms (OpenAI takes an effort instead
-    of a thinking budget). `options` are fields of the provider's own request body. The provider
-    marks what its cache should keep, unless the request brings marks or `cache` is false.
+    The request holds the agent's history and these arguments, and nothing else. The provider sends
+    them in its own terms, such as an effort in place of a thinking budget, and marks what its cache
+    should keep, unless the request brings marks or `cache` is false.
     `messages` replace the history in the request, such as a part of it that fits the model; input
     that joins the turn at this step follows them, and the reply joins the history all the same.
 
@@ -96,7 +91,8 @@ async def stream_reply(
 
     Example:
         ```python
-        reply = await stream_reply(agent, llm, tools, system="You are terse.", temperature=0)
+        terse = ModelSettings(effort="low", max_tokens=500)
+        reply = await stream_reply(agent, llm, tools, system="You are terse.", settings=terse)
         ```
     """
     # A copy: the caller may change the list while the step waits.
@@ -108,22 +104,18 @@ async def stream_reply(
         tools=_definitions(tools, answer_tool),
         output=output,
         tool_choice=tool_choice,
-        max_tokens=max_tokens,
-        temperature=temperature,
-        top_p=top_p,
-        stop_sequences=stop_sequences,
-        thinking=thinking,
-        options=options or {},
         cache=cache,
         conversation=agent.session.session_id,
     )
-    return await _stream(agent, llm, request, messages, watch, compactor)
+    settings = settings or ModelSettings()
+    return await _stream(agent, llm, request, settings, messages, watch, compactor)
 
 
 async def _stream(
     agent: AgentInternals,
     llm: LLMProvider,
     request: ModelRequest,
+    settings: ModelSettings,
     messages: Sequence[Message] | None,
     watch: Callable[[ModelStream], ModelStream] | None,
     compactor: Compactor | None,
@@ -140,10 +132,10 @@ async def _stream(
     await agent.session.save(flush=False)
 
     def complete() -> ModelRequest:
-        """Add the history as it is now: the compactor may have shortened it."""
+        """Add the settings, and the history as it is now: the compactor may have shortened it."""
         history = agent.session.history
         sent = history if messages is None else (*messages, *history[known:])
-        return replace(request, messages=sent)
+        return settings.complete(replace(request, messages=sent))
 
     try:
         return await _ask(agent, llm, complete(), watch)

@@ -26,6 +26,7 @@ from greenroom.core import (
     TurnStatus,
     serde,
 )
+from greenroom.llm import ModelSettings
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime, run_in_call
 from greenroom.session import AgentSession, SessionStore
@@ -176,6 +177,17 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         """The object that stands for it when a chain of waiting agents is searched for a cycle."""
         return self
 
+    def replace_settings(self, settings: ModelSettings) -> "Runnable[DepsT, OutputT_co]":
+        """Return a copy whose model is asked with these settings.
+
+        Raises:
+            ConfigurationError: it is not a single agent.
+        """
+        raise ConfigurationError(
+            f"{self.name} is not a single agent, so it has no settings",
+            hint="write Agent(…, settings=…) where its agents are made",
+        )
+
     @abstractmethod
     async def __call__(
         self,
@@ -196,6 +208,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         approve: Approve | None = None,
         answers: Answers | None = None,
         budget: Budget | None = None,
+        settings: ModelSettings | None = None,
     ) -> AgentResult[OutputT_co]:
         """Answer one input and return the result; a failed run has a result as well.
 
@@ -213,6 +226,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 waiting and `result.pending` has the question. By default such calls are denied.
             answers: answers to the questions that an earlier run left open in this session.
             budget: limits for the run, and for all that it runs.
+            settings: how the model is asked in this run, in place of the agent's own settings.
 
         Raises:
             ConfigurationError: the arguments contradict each other, the model can't be opened, or
@@ -230,6 +244,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             approve=approve,
             answers=answers,
             budget=budget,
+            settings=settings,
         ) as run:
             await run.finish()
         return run.result
@@ -244,6 +259,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         approve: Approve | None = None,
         answers: Answers | None = None,
         budget: Budget | None = None,
+        settings: ModelSettings | None = None,
     ) -> AgentResult[OutputT_co]:
         """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
 
@@ -261,6 +277,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 approve=approve,
                 answers=answers,
                 budget=budget,
+                settings=settings,
             ),
             "run_sync",
         )
@@ -276,6 +293,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         approve: Approve | None = None,
         answers: Answers | None = None,
         budget: Budget | None = None,
+        settings: ModelSettings | None = None,
     ) -> AbstractAsyncContextManager[AgentRun[OutputT_co]]:
         """Do what `run` does, and read its chunks in the block; leaving it early stops everything.
 
@@ -291,9 +309,10 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         """
         self._check_run(input, deps)
         report = RunReport()
+        function = self if settings is None else self.replace_settings(settings)
         return open_run(
             RunOptions(
-                function=partial(self, deps=deps, report=report),
+                function=partial(function, deps=deps, report=report),
                 report=report,
                 name=self.name,
                 input=input,

@@ -1,4 +1,4 @@
-"""Reads the user's settings file: the default model and what models cost, or an error."""
+"""Reads the user's settings file: the default model, how it is asked, and what models cost."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +10,7 @@ from greenroom.core import ConfigurationFileError, Price, error_at, serde
 from greenroom.llm import (
     LLMProvider,
     ModelChoice,
+    ModelSettings,
     choose_model,
     full_name,
     open_model,
@@ -48,10 +49,12 @@ class Settings:
     Attributes:
         model: the default model, as `provider:model`; or None.
         prices: what models cost, by `provider:model`.
+        model_settings: how the model is asked.
     """
 
     model: str | None = None
     prices: Mapping[str, ListedPrice] = field(default_factory=dict)
+    model_settings: ModelSettings | None = None
 
     @property
     def currency(self) -> str:
@@ -78,7 +81,8 @@ class Settings:
         """
         name = self.choose(env).name if name is None else full_name(name, env)
         listed = self.price_of(name)
-        return open_model(name, env, price=listed.price if listed else None)
+        price = listed.price if listed else None
+        return open_model(name, env, price=price, settings=self.model_settings)
 
 
 def user_settings_path() -> Path:
@@ -138,7 +142,13 @@ def _parse(text: str, path: str) -> Settings:
             what = f"two prices of {full}"
             raise error_at(kind, text, path, steps, what, "leave one of them out")
         prices[full] = ListedPrice(listed, each.currency, each.date, each.source)
-    return Settings(chosen, prices)
+    given = model.model_settings.model_dump(exclude_unset=True)
+    try:
+        settings = ModelSettings(**given) if given else None
+    except core.ConfigurationError as error:
+        place = ("model_settings",)
+        raise error_at(kind, text, path, place, error.message, error.hint) from error
+    return Settings(chosen, prices, settings)
 
 
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:

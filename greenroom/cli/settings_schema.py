@@ -5,6 +5,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
+from greenroom.llm import Effort
+
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -15,6 +17,7 @@ def _no_other_way_to_write_a_date(value: object) -> object:
 
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+Count = Annotated[int, Field(ge=0, strict=True)]
 Day = Annotated[datetime.date, BeforeValidator(_no_other_way_to_write_a_date)]
 
 
@@ -30,9 +33,24 @@ class PriceModel(BaseModel, extra="forbid"):
     source: Text = Field(description="Where it was looked up, such as an address.")
 
 
+class ModelSettingsModel(BaseModel, extra="forbid"):
+    """How the model is asked."""
+
+    temperature: Amount | None = Field(None, description="Of the sampling.")
+    top_p: Amount | None = Field(None, description="The nucleus to sample from.")
+    max_tokens: Count | None = Field(None, description="The limit of a reply.")
+    stop: list[Text] = Field([], description="Texts at which a reply stops.")
+    seed: Annotated[int, Field(strict=True)] | None = Field(None, description="For the sampling.")
+    effort: Effort | None = Field(None, description="How hard the model thinks.")
+    thinking: Count | None = Field(None, description="For how many tokens it may think.")
+    parallel_tools: bool | None = Field(None, description="Whether a reply may call several tools.")
+    extra: dict[str, object] = Field({}, description="Fields of the vendor's own request.")
+
+
 class SettingsModel(BaseModel, extra="forbid"):
     """A user's settings of Greenroom."""
 
     schema_: str | None = Field(None, alias="$schema", description="For editors.")
     model: Text | None = Field(None, description="The model to use where none is named.")
+    model_settings: ModelSettingsModel = Field(ModelSettingsModel(), description="For each call.")
     prices: dict[Text, PriceModel] = Field({}, description="By provider:model.")

@@ -64,6 +64,7 @@ from greenroom.llm.model_names import (
     full_name as full_name,
     open_model as open_model,
 )
+from greenroom.llm.model_settings import ModelSettings as ModelSettings
 from greenroom.llm.offline import OfflineProvider as OfflineProvider
 from greenroom.llm.openai import (
     HOSTS as HOSTS,

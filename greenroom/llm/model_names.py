@@ -13,6 +13,7 @@ from greenroom.llm.anthropic import AnthropicProvider
 from greenroom.llm.catalog import similar_models
 from greenroom.llm.endpoint import is_local, missing_key
 from greenroom.llm.keys import find_key_variable
+from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
@@ -70,6 +71,7 @@ def open_model(
     env: Mapping[str, str] = os.environ,
     *,
     price: Price | None = None,
+    settings: ModelSettings | None = None,
 ) -> LLMProvider:
     """Open the model of this name; nothing is sent yet.
 
@@ -80,6 +82,7 @@ def open_model(
         env: where to look for keys and base URLs.
         price: what the provider charges for this model, for the cost in `Usage` and in budgets;
             no prices are built in, since they change. The offline model is free.
+        settings: how to ask the model where a request does not say.
 
     Raises:
         ConfigurationError: the provider is unknown, its key is missing, or the name has no model
@@ -90,7 +93,8 @@ def open_model(
         (OfflineProvider(), OpenAIProvider('gpt-5.4'))
     """
     provider, _, model = full_name(name or default_model(env), env).partition(":")
-    return _vendor(provider, env).open(model, env, price)
+    llm = _vendor(provider, env).open(model, env, price)
+    return llm if settings is None else ConfiguredModel(llm, settings)
 
 
 def default_model(env: Mapping[str, str] = os.environ) -> str:

@@ -24,7 +24,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
-from greenroom.llm import StreamEnd, StreamStart, UsageUpdate
+from greenroom.llm import ModelSettings, StreamEnd, StreamStart, UsageUpdate
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider
@@ -105,12 +105,14 @@ async def test_every_option_reaches_the_provider_unchanged():
                     ToolRegistry([look]),
                     system="Exactly this. ",
                     tool_choice="any",
-                    max_tokens=7,
-                    temperature=0.5,
-                    top_p=0.9,
-                    stop_sequences=["STOP"],
-                    thinking=1024,
-                    options={"metadata": {"user_id": "u"}},
+                    settings=ModelSettings(
+                        max_tokens=7,
+                        temperature=0.5,
+                        top_p=0.9,
+                        stop=["STOP"],
+                        thinking=1024,
+                        extra={"metadata": {"user_id": "u"}},
+                    ),
                 )
 
     llm = ScriptedProvider("ok")
@@ -119,7 +121,7 @@ async def test_every_option_reaches_the_provider_unchanged():
     assert request.system == "Exactly this. "
     assert request.tool_choice == "any"
     assert (request.max_tokens, request.temperature, request.top_p) == (7, 0.5, 0.9)
-    assert (request.stop_sequences, request.thinking) == (["STOP"], 1024)
+    assert (request.stop_sequences, request.thinking) == (("STOP",), 1024)
     assert request.options == {"metadata": {"user_id": "u"}}
     assert [each.name for each in request.tools] == ["look"]
     assert request.messages == (Message.user("hi"),)

@@ -9,6 +9,7 @@ import pytest
 from greenroom.cli.settings import read_settings
 from greenroom.cli.settings_schema import SettingsModel
 from greenroom.core import ConfigurationFileError, Price, serde
+from greenroom.llm import ModelSettings
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "settings.schema.json"
 
@@ -44,6 +45,23 @@ def test_it_holds_a_model_and_prices_with_their_date_and_source(path):
     assert settings.model == "openai:gpt-5.4"
     assert (listed.price, listed.currency) == (Price(2, 10.5), "USD")
     assert (str(listed.date), listed.source) == ("2026-11-01", "https://example.com")
+
+
+def test_the_model_is_opened_with_its_settings(path):
+    path.write_text('{"model_settings": {"effort": "high", "max_tokens": 900, "stop": ["END"]}}')
+    llm = read_settings(path).open("gpt-5.4", {"OPENAI_API_KEY": "k"})
+    assert llm.settings == ModelSettings(effort="high", max_tokens=900, stop=["END"])
+
+
+@pytest.mark.parametrize(
+    ("given", "wrong"),
+    [('{"effort": "huge"}', "effort"), ('{"temprature": 1}', "temprature"),
+     ('{"max_tokens": 0}', "max_tokens"), ('{"top_p": "1"}', "top_p")],
+)  # fmt: skip
+def test_a_setting_of_the_model_that_makes_no_sense_is_an_error_with_its_place(path, given, wrong):
+    path.write_text(f'{{"model_settings": {given}}}')
+    with pytest.raises(ConfigurationFileError, match=wrong):
+        read_settings(path)
 
 
 def test_each_model_is_opened_with_its_own_price(path):

@@ -1,0 +1,131 @@
+"""Settings for the calls of a model: sampling, thinking, length, and how it may call tools."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field, fields, replace
+from typing import TypeVar, get_args
+
+from greenroom.core import (
+    ConfigurationError,
+    Effort,
+    ModelRequest,
+    NamedTool,
+    Thinking,
+    ToolChoice,
+)
+from greenroom.llm.provider import LLMProvider, ProviderWrapper
+from greenroom.llm.stream import ModelStream
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelSettings:
+    """How a model is asked; what is None, or empty, is left to the model.
+
+    A provider sends each setting in its own terms. A setting that its API or the model does not
+    have is a `ModelBadRequestError` before anything is sent; an effort is sent as the nearest one.
+
+    Attributes:
+        temperature: the sampling temperature.
+        top_p: the nucleus to sample from.
+        max_tokens: the limit of a reply.
+        stop: texts at which a reply stops.
+        seed: makes the sampling repeatable, as far as the provider can.
+        effort: how hard the model thinks; see `ModelRequest`.
+        thinking: how many tokens it may think for; see `ModelRequest`.
+        tool_choice: whether it may, must or must not call a tool. An `Agent` says so until a tool
+            was called in the turn, or the model could never answer.
+        parallel_tools: whether a reply may call several tools.
+        extra: fields of the provider's own request body; they win over all others.
+
+    Raises:
+        ConfigurationError: a value makes no sense.
+
+    Example:
+        >>> usual, careful = ModelSettings(temperature=0, seed=1), ModelSettings(effort="high")
+        >>> both = usual.merge(careful)
+        >>> both.seed, both.effort
+        (1, 'high')
+    """
+
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stop: Sequence[str] = ()
+    seed: int | None = None
+    effort: Effort | None = None
+    thinking: Thinking | None = None
+    tool_choice: ToolChoice | None = None
+    parallel_tools: bool | None = None
+    extra: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Check the values."""
+        for name, least in (("temperature", 0), ("top_p", 0), ("max_tokens", 1), ("thinking", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or (isinstance(value, int | float) and value < least):
+                raise ConfigurationError(
+                    f"{name} is {value!r}", hint=f"give a number, {least} or more"
+                )
+        if self.effort is not None and self.effort not in get_args(Effort):
+            efforts = ", ".join(get_args(Effort))
+            raise ConfigurationError(f"{self.effort!r} is not an effort", hint=f"one of {efforts}")
+        if isinstance(self.stop, str):
+            raise ConfigurationError(f"stop is {self.stop!r}", hint=f"write stop=[{self.stop!r}]")
+
+    def merge(self, over: "ModelSettings | None") -> "ModelSettings":
+        """Return these settings with those that are given in `over` in their place."""
+        given = {each.name: getattr(over, each.name) for each in fields(self)} if over else {}
+        changes = {name: value for name, value in given.items() if value not in (None, (), {}, [])}
+        if changes.keys() & {"effort", "thinking"}:  # they say the same in two ways
+            changes = {"effort": None, "thinking": None} | changes
+        if "extra" in changes:
+            changes["extra"] = {**self.extra, **changes["extra"]}
+        return replace(self, **changes)
+
+    def complete(self, request: ModelRequest) -> ModelRequest:
+        """Return a request with these settings where it says nothing itself."""
+        thinks = request.effort is not None or request.thinking is not None
+        return replace(
+            request,
+            temperature=_first(request.temperature, self.temperature),
+            top_p=_first(request.top_p, self.top_p),
+            max_tokens=_first(request.max_tokens, self.max_tokens),
+            stop_sequences=request.stop_sequences or tuple(self.stop),
+            seed=_first(request.seed, self.seed),
+            effort=request.effort if thinks else self.effort,
+            thinking=request.thinking if thinks else self.thinking,
+            tool_choice=self._choose(request),
+            parallel_tools=_first(request.parallel_tools, self.parallel_tools),
+            options={**self.extra, **request.options},
+        )
+
+    def _choose(self, request: ModelRequest) -> ToolChoice:
+        """Return the tool choice of a request, or that of the settings where it may call any."""
+        if request.tool_choice != "auto" or self.tool_choice is None or not request.tools:
+            return request.tool_choice
+        is_answering = bool(request.messages) and bool(request.messages[-1].tool_results)
+        is_forced = self.tool_choice == "any" or isinstance(self.tool_choice, NamedTool)
+        return "auto" if is_forced and is_answering else self.tool_choice
+
+
+def _first(one: "T | None", other: "T | None") -> "T | None":
+    return other if one is None else one
+
+
+class ConfiguredModel(ProviderWrapper):
+    """A model whose requests have these settings where they say nothing themselves."""
+
+    def __init__(self, llm: LLMProvider, settings: ModelSettings) -> None:
+        """Wrap a model."""
+        super().__init__(llm)
+        self.settings = settings
+
+    def accepts_forced_tool(self, request: ModelRequest) -> bool:
+        """Whether the model, with these settings, lets this request force a call."""
+        return super().accepts_forced_tool(self.settings.complete(request))
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+        """Send a request with the settings, and stream the reply."""
+        return self.llm.stream(self.settings.complete(request))
