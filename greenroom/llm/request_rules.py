@@ -188,6 +188,9 @@ def _fit_thinking(
     if wanted == "none" and rules.off is not None:
         return replace(request, effort=None, thinking=rules.off)
     found = rules.find_effort(wanted)
+    if wanted == "none" != found and request.max_tokens is not None:  # it thinks all the same
+        most = request.max_tokens + _BUDGETS[found]
+        request = replace(request, max_tokens=min(most, max_output or most))
     return replace(request, effort=found, thinking="adaptive" if rules.is_adaptive else None)
 
 

@@ -164,7 +164,13 @@ def ask_for_summary(
     if left_out := len(parts) - kept:
         parts[:left_out] = [f"({left_out} are left out.)"]
     text = "\n\n".join([head, *parts])
-    return ModelRequest(messages=[Message.user(text)], system=system, max_tokens=most, cache=False)
+    return ModelRequest(
+        messages=[Message.user(text)],
+        system=system,
+        max_tokens=most,
+        effort="none",  # thinking would take its tokens from the notes
+        cache=False,
+    )
 
 
 _MAX_TEXT = 2_000

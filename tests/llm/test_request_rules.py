@@ -122,3 +122,9 @@ def test_the_default_models_are_listed_and_take_tools():
         name = DEFAULT_MODELS[vendor]
         assert f"{vendor}:{name}" in MODELS
         assert name not in WITHOUT_TOOLS
+
+
+def test_a_model_that_always_thinks_gets_room_for_it_where_none_was_wanted():
+    request = ModelRequest(messages=HELLO, effort="none", max_tokens=500)
+    assert open_provider("claude-opus-5-5")[0].encode(request)["max_tokens"] == 500 + 2_048
+    assert open_provider("claude-opus-5")[0].encode(request)["max_tokens"] == 500

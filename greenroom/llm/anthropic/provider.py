@@ -62,7 +62,8 @@ class AnthropicProvider(HttpProvider):
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 by default; others wait in turn,
             without a time-out. A client that is passed has its own limit.
-        max_tokens: the most tokens of a reply if the request does not say.
+        max_tokens: the most tokens of a reply if the request does not say; by default a quarter of
+            what the model can write, or 16,000 if that is not known. Thinking counts as well.
         headers: more headers for every request, such as `anthropic-beta`.
         version: the version of the API, "2023-06-01" or "2026-10-21"; the later one refuses
             `temperature`, `top_p` and `top_k`.
@@ -88,7 +89,7 @@ class AnthropicProvider(HttpProvider):
         base_url: str | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,
-        max_tokens: int = 16_000,
+        max_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
         version: str = "2023-06-01",
         limits: MediaLimits | None = None,
@@ -101,7 +102,8 @@ class AnthropicProvider(HttpProvider):
         endpoint = _endpoint(api_key, base_url, all_headers, env)
         super().__init__(model, endpoint, client, timeouts, price, connections)
         bound_to = model if self.profile.rules.binds_thinking else ""
-        dialect = MessagesDialect(model, max_tokens, version=version, bound_to=bound_to)
+        limit = max_tokens or (self.profile.max_output_tokens or 64_000) // 4
+        dialect = MessagesDialect(model, limit, version=version, bound_to=bound_to)
         if limits is not None:
             dialect = replace(dialect, limits=limits)
         self._requests = RequestEncoder(dialect)
