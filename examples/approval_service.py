@@ -22,7 +22,7 @@ def deploy(version: str) -> str:
     return f"{version} is live"
 
 
-def model() -> ScriptedProvider:  # or "anthropic:claude-sonnet-5", for all requests
+def model() -> ScriptedProvider:  # or "anthropic:claude-sonnet-5-5", for all requests
     def reply(request: ModelRequest) -> Step:
         results = request.messages[-1].tool_results
         return f"Done: {results[0].text}." if results else call("deploy", version="1.2")

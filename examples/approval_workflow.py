@@ -32,7 +32,7 @@ async def publish(state: State) -> None:
     print("published:", state.draft)
 
 
-def model(request: ModelRequest) -> str:  # or "anthropic:claude-sonnet-5" for all requests
+def model(request: ModelRequest) -> str:  # or "anthropic:claude-sonnet-5-5" for all requests
     return "A lamp for life." if "too loud" in request.messages[0].text else "BUY OUR LAMP!"
 
 

@@ -38,7 +38,7 @@ def search(query: str) -> str:
     return "IPCC: the sea rises 3.7 mm a year, heat waves come 2.8 times as often."
 
 
-team = [  # your program would use models such as "anthropic:claude-sonnet-5"
+team = [  # your program would use models such as "anthropic:claude-sonnet-5-5"
     Agent(
         ScriptedProvider(
             call("search", query="climate change impacts"),

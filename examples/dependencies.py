@@ -32,7 +32,7 @@ def instructions(context: RunContext[Library]) -> str:
 
 
 script = call("find", title="Emma"), call("lend", title="Emma"), "It was on shelf 3. Enjoy it!"
-llm = ScriptedProvider(*script)  # or "anthropic:claude-sonnet-5"
+llm = ScriptedProvider(*script)  # or "anthropic:claude-sonnet-5-5"
 librarian = Agent(llm, instructions=instructions, tools=[find, lend], deps_type=Library)
 
 library = Library("Ann", {"Emma": 3})

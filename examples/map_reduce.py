@@ -19,7 +19,7 @@ class State(TypedDict, total=False):
     report: str
 
 
-def model(request: ModelRequest) -> str:  # or "anthropic:claude-sonnet-5" for all requests
+def model(request: ModelRequest) -> str:  # or "anthropic:claude-sonnet-5-5" for all requests
     text = request.messages[0].text.split("\n", 1)[-1]
     return f"{len(text.split())} words"
 

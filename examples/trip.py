@@ -27,7 +27,7 @@ first = [
 ]
 second = [step("hostel", "{flight.day}", "flight"), step("museum", "{hostel.day}", "hostel")]
 
-llm = ScriptedProvider(  # or "anthropic:claude-sonnet-5"
+llm = ScriptedProvider(  # or "anthropic:claude-sonnet-5-5"
     call("final_answer", subtasks=first),
     call("final_answer", subtasks=second),
     "You fly on Friday and sleep in a hostel: the hotel was full.",

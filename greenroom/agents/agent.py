@@ -53,7 +53,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
     ended with its turn, and denied all that is denied to it.
 
     Args:
-        llm: the name of a model, such as "anthropic:claude-sonnet-5", or a provider.
+        llm: the name of a model, such as "anthropic:claude-sonnet-5-5", or a provider.
         instructions: the system prompt, or a function of the `RunContext` that returns it for each
             model call.
         tools: functions and tools, or a function of the `RunContext` that returns them for each
@@ -182,7 +182,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
 
 def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     """Refuse invalid arguments, with a hint at what was probably meant."""
-    models = 'write "anthropic:claude-sonnet-5", or a provider'
+    models = 'write "anthropic:claude-sonnet-5-5", or a provider'
     rules = 'write permissions=PermissionManager([PermissionRule.allow_tool("deploy")])'
     handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (
@@ -260,7 +260,8 @@ async def run_turn(
     Example:
         ```python
         messages = [Message.user("What is the weather in Tokyo?")]
-        messages += await run_turn(open_model("anthropic:claude-sonnet-5"), messages, [get_weather])
+        llm = open_model("anthropic:claude-sonnet-5-5")
+        messages += await run_turn(llm, messages, [get_weather])
         print(messages[-1].text)
         ```
     """

@@ -20,8 +20,8 @@ from greenroom.permissions import user_rules_path
 
 _MAX_SIZE = 1 << 20
 _SHAPE = (
-    '{"model": "anthropic:claude-sonnet-5", "prices": {"anthropic:claude-sonnet-5": {"input": …, '
-    '"output": …, "date": "2026-11-01", "source": "https://…"}}}'
+    '{"model": "anthropic:claude-sonnet-5-5", "prices": {"anthropic:claude-sonnet-5-5": '
+    '{"input": …, "output": …, "date": "2026-11-01", "source": "https://…"}}}'
 )
 
 

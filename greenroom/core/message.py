@@ -247,6 +247,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
         content: the blocks, in order.
         model: the model that answered; empty in a user's message.
         provider: the provider of the reply; the `extra` of blocks goes back only there.
+        api: the API of the reply, if its provider has several; empty for the usual one.
         stop_reason: why the reply ended; None in a user's message.
         native_stop_reason: the provider's own word for that.
         response_id: the provider's id of the reply.
@@ -283,6 +284,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     created_at: datetime | None = None
     sender: str = ""
     prefix: str = ""
+    api: str = ""
 
     def __post_init__(self) -> None:
         if self.sender:

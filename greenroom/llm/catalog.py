@@ -32,7 +32,7 @@ class ModelProfile:
         json_schema: whether the provider enforces a JSON Schema.
         tools: whether it calls tools.
         caching: whether the provider caches the prefix of a request for the next one.
-        rules: what it accepts in a request, over the API that is used here.
+        rules: what it accepts in a request.
         sources: the pages that state the facts.
         looked_up: the date of the sources, or None without any.
     """
@@ -153,14 +153,14 @@ _CLAUDE_FABLE_5_1 = replace(_CLAUDE_FABLE_5, forced_tools="never", binds_thinkin
 _CLAUDE_OPUS_5_5 = replace(_CLAUDE_FABLE_5_1, default_effort="medium")
 _CLAUDE_UNKNOWN = RequestRules(efforts=EFFORTS[1:], is_adaptive=True, binds_thinking=True)
 
-# OpenAI, over Chat Completions: newer models call tools only without thinking, the newest not.
+# OpenAI: over Chat Completions, newer models call tools only without thinking, the newest not.
 _GPT_4 = RequestRules(efforts=(), default_effort="none")
 _GPT_5 = RequestRules(efforts=("low", "medium", "high"), default_effort="medium", sampling="never")
 _GPT_5_1 = RequestRules(efforts=EFFORTS[:5], default_effort="none", sampling="without thinking")
-_GPT_5_2 = replace(_GPT_5_1, tools="without thinking")
+_GPT_5_2 = replace(_GPT_5_1, chat_tools="without thinking")
 _GPT_5_5 = replace(_GPT_5_2, default_effort="medium")
 _GPT_6_1_SOL = RequestRules(
-    efforts=EFFORTS[1:5], default_effort="medium", sampling="never", tools="never"
+    efforts=EFFORTS[1:5], default_effort="medium", sampling="never", chat_tools="never"
 )
 
 _GPT_OSS = RequestRules(efforts=("low", "medium", "high"), default_effort="medium")
@@ -211,7 +211,7 @@ def _claude(
 def _gpt(
     name: str, window: int, rules: RequestRules, *sources: str, output: int = 128_000
 ) -> ModelProfile:
-    abilities = _ALL | {"thinking": rules is not _GPT_4, "tools": rules.tools != "never"}
+    abilities = _ALL | {"thinking": rules is not _GPT_4}
     return _model(f"openai:{name}", window, output, abilities, rules, *sources, _TABLE)
 
 

@@ -33,6 +33,9 @@ class HttpProvider(ABC):
     `ReplyDecoder`, which translates the reply, from `decoder`.
     """
 
+    api = ""
+    """The `Message.api` of its replies."""
+
     def __init__(
         self,
         model: str,
@@ -60,7 +63,7 @@ class HttpProvider(ABC):
         self._endpoint = endpoint
         self.profile = model_profile(f"{self.name}:{model}")
         """What is known about the model."""
-        self._notices = DropNotices(endpoint.provider)
+        self._notices = DropNotices(endpoint.provider, self.api)
         self._timeouts = timeouts or ModelTimeouts()
         self._client = client or open_client(connections)
         self._owns_client = client is None

@@ -71,6 +71,7 @@ class MessageMerger:
         provider: the name of the provider; messages without a provider count as its own.
         accept: removes other blocks of a message that this provider would refuse.
         echoed_fields: the fields of its own messages that the provider accepts back.
+        api: the `Message.api` of its own messages.
 
     Example:
         >>> merger = MessageMerger("acme")
@@ -87,9 +88,10 @@ class MessageMerger:
         provider: str,
         accept: Accept = lambda blocks, _message: blocks,
         echoed_fields: frozenset[str] = frozenset(),
+        api: str = "",
     ) -> None:
         """Begin a conversation."""
-        self._provider = provider
+        self._own = {("", ""), (provider, api)}
         self._accept = accept
         self._echoed_fields = echoed_fields
         self._role: Role | None = None
@@ -99,7 +101,7 @@ class MessageMerger:
     def add(self, message: Message) -> MergedMessage | None:
         """Add the next message; if that completes a merged message, return it."""
         fields = self._wire_fields(message)
-        allowed = tuple(_allow(message, self._provider))
+        allowed = tuple(_allow(message, is_own=self._is_own(message)))
         blocks = tuple(map(_escape_speakers, self._accept(allowed, message)))
         if message.sender and message.role == "user":
             blocks = _sign(blocks, message.sender)
@@ -120,8 +122,11 @@ class MessageMerger:
             blocks = _EMPTY
         return MergedMessage(self._role or "user", blocks, self._fields)
 
+    def _is_own(self, message: Message) -> bool:
+        return (message.provider, message.api) in self._own
+
     def _wire_fields(self, message: Message) -> Mapping[str, object]:
-        if not message.extra or message.provider not in {"", self._provider}:
+        if not message.extra or not self._is_own(message):
             return {}
         if message.provider and message.role == "assistant":
             return {k: v for k, v in message.extra.items() if k in self._echoed_fields}
@@ -144,9 +149,9 @@ def merge_messages(
     return [*complete, merger.current]
 
 
-def _allow(message: Message, provider: str) -> Iterable[ContentBlock]:
+def _allow(message: Message, *, is_own: bool) -> Iterable[ContentBlock]:
     blocks = (block for block in message.content if not _is_blank(block))
-    if message.provider in {"", provider}:
+    if is_own:
         return blocks
     return (_strip(block) for block in blocks if not is_private(block))
 
@@ -245,9 +250,10 @@ class DropNotices:
         True
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, api: str = "") -> None:
         """Begin with no conversation."""
         self._provider = provider
+        self._own = {("", ""), (provider, api)}
         self._conversations: dict[str, _Noticed] = {}
 
     def notice(self, request: ModelRequest, changes: Iterable[str] = ()) -> Announcement | None:
@@ -285,9 +291,9 @@ class DropNotices:
 
     def _find_dropped(self, messages: Sequence[Message]) -> dict[str, Counter[str]]:
         found: dict[str, Counter[str]] = {}
-        own = {"", self._provider}
         for message in messages:
-            if message.provider not in own and (kinds := Counter(_name_private_parts(message))):
+            is_own = (message.provider, message.api) in self._own
+            if not is_own and (kinds := Counter(_name_private_parts(message))):
                 found.setdefault(message.provider, Counter()).update(kinds)
         return found
 

@@ -10,15 +10,16 @@ from typing import TypeAlias
 
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
-from greenroom.llm.catalog import similar_models
+from greenroom.llm.catalog import model_profile, similar_models
 from greenroom.llm.endpoint import is_local, missing_key
 from greenroom.llm.keys import find_key_variable
 from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
+from greenroom.llm.responses import OpenAIResponsesProvider
 
-DEFAULT_MODELS = {"anthropic": "claude-sonnet-5", "openai": "gpt-5.4", "offline": "rules"}
+DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "offline": "rules"}
 """The default model of each provider, for names such as `openai:`."""
 
 MODEL_VARIABLE = "GREENROOM_MODEL"
@@ -76,7 +77,7 @@ def open_model(
     """Open the model of this name; nothing is sent yet.
 
     Args:
-        name: `provider:model`, such as `anthropic:claude-sonnet-5`, `groq:openai/gpt-oss-120b` or
+        name: `provider:model`, such as `anthropic:claude-sonnet-5-5`, `groq:openai/gpt-oss-120b` or
             `offline:`; a vendor's own model name alone, such as `gpt-5.4`; or None for
             `default_model(env)`. The model need not be in the catalogue.
         env: where to look for keys and base URLs.
@@ -145,7 +146,7 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
 
     Example:
         >>> full_name("gpt-5.4"), full_name("anthropic:")
-        ('openai:gpt-5.4', 'anthropic:claude-sonnet-5')
+        ('openai:gpt-5.4', 'anthropic:claude-sonnet-5-5')
     """
     name = name.strip()
     provider, colon, model = name.partition(":")
@@ -222,6 +223,14 @@ def _open_host(
     return OpenAIProvider(model, host=host, api_key=key, base_url=base, price=price, env={})
 
 
+def _open_openai(model: str, env: Mapping[str, str], price: Price | None) -> LLMProvider:
+    """Open a model over the API by which it can think and call tools."""
+    needs_responses = model_profile(f"openai:{model}").rules.chat_tools != "always"
+    if needs_responses and _own_server(env) in (None, "openai"):
+        return OpenAIResponsesProvider(model, env=env, price=price)
+    return OpenAIProvider(model, env=env, price=price)
+
+
 def _host(profile: HostProfile) -> Vendor:
     return Vendor(
         profile.name,
@@ -241,7 +250,7 @@ _VENDORS = (
     Vendor(
         "openai",
         ("OPENAI_API_KEY",),
-        lambda model, env, price: OpenAIProvider(model, env=env, price=price),
+        _open_openai,
         lambda env: not is_local(env.get("OPENAI_BASE_URL", "https://api.openai.com/v1")),
     ),
     *(_host(profile) for profile in HOSTS.values() if profile.name != "openai"),

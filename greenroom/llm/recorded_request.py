@@ -58,6 +58,8 @@ def _plain(value: object, field: str = "") -> object:
         return [_plain(item) for item in value]
     if isinstance(value, str) and field in {"content", "system"}:
         return [{"type": "text", "text": value}]
+    if isinstance(value, str) and field == "input":
+        return [{"role": "user", "content": _plain(value, "content")}]
     if isinstance(value, str) and field == "arguments":
         try:
             return {"json": serde.loads(value)}
@@ -120,8 +122,13 @@ def restore_request(
     request: ModelRequest,
     body: Mapping[str, object],
     read_tool: Callable[[dict[str, object]], ToolDefinition | None],
+    *,
+    messages: str = "messages",
 ) -> ModelRequest:
-    """Add to a request its tools, and the options that make it encode as it was."""
+    """Add to a request its tools, and the options that make it encode as it was.
+
+    The field `messages` has the conversation.
+    """
     raws = list(map(as_dict, as_list(body.get("tools"))))
     tools, others = _restore_tools(raws, list(map(read_tool, raws)))
     options: dict[str, object] = {"tools": others} if others else {}
@@ -129,15 +136,16 @@ def restore_request(
     if not same_request(_only(made, "tools"), _only(body, "tools")):
         tools, options = [], _only(body, "tools")
         made = as_dict(serde.loads(encode_request(dialect, _with(request, options, tools))))
-    fields = {name: value for name, value in body.items() if name != "messages"}
-    made.pop("messages", None)
+    fields = {name: value for name, value in body.items() if name != messages}
+    made.pop(messages, None)
     different = {
         name: fields.get(name, UNSET) for name in find_difference(made, fields) if name != "tools"
     }
     verbatim = _only(body, "model")
-    messages = as_list(body.get("messages"))
-    if not messages or not all(isinstance(message, dict) for message in messages):
-        verbatim["messages"] = body.get("messages", UNSET)
+    given = body.get(messages)
+    items = [{}] if isinstance(given, str) and messages == "input" else as_list(given)
+    if not items or not all(isinstance(each, dict) for each in items):
+        verbatim[messages] = body.get(messages, UNSET)
     return _with(request, options | verbatim | different, tools)
 
 

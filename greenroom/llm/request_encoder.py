@@ -83,6 +83,10 @@ class Dialect(Protocol):
         """The provider's name; parts that only another provider understands are not sent."""
 
     @property
+    def api(self) -> str:
+        """The `Message.api` of its replies, if the provider has several; else empty."""
+
+    @property
     def calls(self) -> CallRules:
         """The ids and names of calls that the provider accepts."""
 
@@ -205,7 +209,9 @@ class ConversationEncoder:
     def _restart_at(self, place: int) -> None:
         """Forget the last merged message, if any; the next one begins at this place."""
         dialect = self._dialect
-        self._merger = MessageMerger(dialect.provider, dialect.accept, dialect.echoed_fields)
+        self._merger = MessageMerger(
+            dialect.provider, dialect.accept, dialect.echoed_fields, dialect.api
+        )
         self._complete_count = place  # how many messages are in complete merged messages
         self._last: _LastMessage | None = None
 

@@ -54,7 +54,7 @@ class RequestRules:
         off: the `thinking` that turns thinking off where no effort does; None if nothing does.
         sampling: when it takes a temperature or a nucleus other than its default.
         forced_tools: when a request may force a call.
-        tools: when a request may have tools.
+        chat_tools: when a request over Chat Completions may have tools.
         binds_thinking: whether its API refuses thinking if anything before it has changed.
         takes_last_reply: whether the last message may be the assistant's, to be continued.
 
@@ -71,9 +71,16 @@ class RequestRules:
     off: Thinking | None = None
     sampling: When = "always"
     forced_tools: When = "always"
-    tools: When = "always"
+    chat_tools: When = "always"
     binds_thinking: bool = False
     takes_last_reply: bool = True
+
+    def over_responses(self) -> "RequestRules":
+        """Return the rules of the same model over OpenAI's Responses API, which takes more."""
+        efforts = self.efforts
+        if efforts and efforts[-1] == "xhigh" and self.default_effort == "medium":
+            efforts = (*efforts, "max")
+        return replace(self, chat_tools="always", efforts=efforts)
 
     def find_effort(self, wanted: Effort) -> Effort:
         """Return the nearest effort that the model has, a lesser one if it can be."""
@@ -156,9 +163,11 @@ def fit_request(
         changes.append(f"max_tokens is {max_output}, the most that {name} has")
         request = replace(request, max_tokens=max_output)
     request = _fit_thinking(request, rules, name, max_output)
-    if request.tools and rules.tools == "without thinking" and _thinks(request, rules):
+    if request.tools and rules.chat_tools == "without thinking" and _thinks(request, rules):
         if request.effort is not None:
-            changes.append(f"{name} takes tools only without thinking here, so it does not think")
+            changes.append(
+                f"{name} takes tools over Chat Completions only without thinking: it does not think"
+            )
         request = replace(request, effort="none", thinking=None)
     _check(request, rules, name)
     return FittedRequest(request, tuple(changes))
@@ -238,9 +247,9 @@ def _check(request: ModelRequest, rules: RequestRules, name: str) -> None:
     Raises:
         ModelBadRequestError: the model would refuse the request.
     """
-    if request.tools and rules.tools == "never":
-        hint = "use another model: this one calls tools over the Responses API alone"
-        raise _refusal(name, "takes no tools over this API", hint)
+    if request.tools and rules.chat_tools == "never":
+        hint = "use OpenAIResponsesProvider, or open_model, which chooses the API"
+        raise _refusal(name, "takes no tools over Chat Completions", hint)
     if (fields := _list_sampling(request)) and not _holds(rules.sampling, request, rules):
         hint = f"leave out {' and '.join(fields)}"
         raise _refusal(name, f"takes no {fields[0]}", hint, rules.sampling)

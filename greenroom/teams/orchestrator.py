@@ -114,7 +114,7 @@ def orchestrator(
 
     Example:
         ```python
-        team = orchestrator([researcher, writer], "anthropic:claude-sonnet-5", patience=60)
+        team = orchestrator([researcher, writer], "anthropic:claude-sonnet-5-5", patience=60)
         result = await team.run("What became of the ozone layer?")
         print(result.text, msgspec.convert(result.output, TeamResult).sources)
         ```

@@ -20,7 +20,13 @@ import trio
 from greenroom import core
 from greenroom.core import CassetteError, serde
 from greenroom.fs import durable
-from greenroom.llm import FORBID_VARIABLE, forbids_calls, read_anthropic_request, read_chat_request
+from greenroom.llm import (
+    FORBID_VARIABLE,
+    forbids_calls,
+    read_anthropic_request,
+    read_chat_request,
+    read_responses_request,
+)
 from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
 
@@ -163,7 +169,7 @@ async def cassette(
     Example:
         ```python
         async with cassette("tests/weather.json") as client:
-            llm = AnthropicProvider("claude-sonnet-5", api_key=key, client=client)
+            llm = AnthropicProvider("claude-sonnet-5-5", api_key=key, client=client)
             reply = await llm.generate(request)
         ```
     """
@@ -455,7 +461,7 @@ def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelReq
 
     Args:
         body: the JSON object that was sent.
-        api: "anthropic-messages" or "openai-chat".
+        api: "anthropic-messages", "openai-chat" or "openai-responses".
 
     Raises:
         ValueError: there is no such API.
@@ -471,5 +477,7 @@ def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelReq
             return read_anthropic_request(body)
         case "openai-chat":
             return read_chat_request(body)
+        case "openai-responses":
+            return read_responses_request(body)
         case _:
             raise ValueError(f"no such API: {api!r}")

@@ -231,7 +231,7 @@ def forbid_model_calls() -> Iterator[None]:
         >>> import trio
         >>> from greenroom import AnthropicProvider, Message
         >>> from greenroom.llm import ModelRequest
-        >>> llm = AnthropicProvider("claude-sonnet-5", api_key="sk-ant-1", env={})
+        >>> llm = AnthropicProvider("claude-sonnet-5-5", api_key="sk-ant-1", env={})
         >>> with forbid_model_calls():
         ...     trio.run(llm.generate, ModelRequest(messages=(Message.user("Hello."),)))
         Traceback (most recent call last):

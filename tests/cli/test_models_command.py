@@ -26,7 +26,7 @@ def test_it_says_which_model_is_the_default_and_whose_key_is_set_and_never_the_k
     done = run("models", "--json", OPENAI_API_KEY="sk-secret", MISTRAL_API_KEY="sk-other")
     assert "sk-" not in done.out
     assert done.json["default"] == {
-        "name": "openai:gpt-5.4",
+        "name": "openai:gpt-6.1-sol",
         "reason": "since OPENAI_API_KEY is set",
     }
     keys = {each["name"]: each["key"] for each in done.json["providers"]}
@@ -36,7 +36,7 @@ def test_it_says_which_model_is_the_default_and_whose_key_is_set_and_never_the_k
         None,
     )
     shown = run("models", OPENAI_API_KEY="sk-secret").out
-    assert "default: openai:gpt-5.4, since OPENAI_API_KEY is set" in shown
+    assert "default: openai:gpt-6.1-sol, since OPENAI_API_KEY is set" in shown
     assert "OPENAI_API_KEY is set" in shown
     assert "set ANTHROPIC_API_KEY" in shown
     assert "sk-" not in shown
@@ -88,7 +88,7 @@ def test_the_model_of_a_run_is_named_first_then_the_variable_then_the_settings_t
         "ok",
     )
     settings("{}")
-    assert default(**more) == ("openai:gpt-5.4, since OPENAI_API_KEY is set", "ok")
+    assert default(**more) == ("openai:gpt-6.1-sol, since OPENAI_API_KEY is set", "ok")
     more["OPENAI_API_KEY"] = ""
     detail, status = default(**more)
     assert (detail.partition(",")[0], status) == ("offline:rules", "note")

@@ -67,7 +67,7 @@ def test_a_setting_of_the_model_that_makes_no_sense_is_an_error_with_its_place(p
 def test_each_model_is_opened_with_its_own_price(path):
     cheap = PRICE.replace("10.5", "1").replace("}", ', "cache_read": 0.5}')
     path.write_text(
-        f'{{"prices": {{"openai:gpt-5.4": {PRICE}, "anthropic:claude-sonnet-5": {cheap}}}}}'
+        f'{{"prices": {{"openai:gpt-5.4": {PRICE}, "anthropic:claude-sonnet-5-5": {cheap}}}}}'
     )
     settings, env = read_settings(path), {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
     prices = {

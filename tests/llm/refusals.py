@@ -160,3 +160,87 @@ class ClaudeServer:
         end = wire.message_delta("tool_use" if has_call else "end_turn")
         start = wire.message_start(model=body["model"])
         return Answer.stream(wire.sse(start, *events, end, wire.STOP))
+
+
+RESPONSES_FIELDS = {
+    "model", "input", "stream", "store", "include", "instructions", "tools", "tool_choice",
+    "parallel_tool_calls", "max_output_tokens", "temperature", "top_p", "reasoning", "text",
+    "prompt_cache_key",
+}  # fmt: skip
+
+
+def refuse_responses(body):
+    """Why OpenAI's Responses API answers 400, or nothing."""
+    model, effort = body["model"], (body.get("reasoning") or {}).get("effort")
+    version = re.match(r"gpt-(\d+(?:\.\d+)?)", model)
+    number = float(version[1]) if version else 5.0
+    always = model.startswith(("gpt-6.1-sol", "gpt-6-astra"))
+    if unknown := body.keys() - RESPONSES_FIELDS:
+        return f"Unknown parameter: {unknown}"
+    if number < 5 and (effort or "include" in body):
+        return "Unsupported parameter: reasoning is not supported with this model"
+    known = ("none", *EFFORTS) if number >= 5.5 else ("none", *EFFORTS[:4])
+    known = EFFORTS if always else known if number >= 5.1 else ("minimal", *EFFORTS[:3])
+    if effort is not None and effort not in known:
+        return f"Unsupported value: reasoning.effort does not support {effort!r}"
+    actual = effort or ("none" if number < 5 or 5.1 <= number <= 5.4 else "medium")
+    sampled = [name for name in ("temperature", "top_p") if body.get(name) not in (None, 1)]
+    if sampled and actual != "none":
+        return f"Unsupported parameter: {sampled[0]} is not supported with this model"
+    return _refuse_items(body["input"])
+
+
+def _refuse_items(items):
+    open_calls, thought = [], None
+    for item in items:
+        kind = item.get("type", "message")
+        is_reply = kind == "function_call" or item.get("role") == "assistant"
+        if thought is not None and not is_reply and kind != "reasoning":
+            return f"Item {thought!r} of type reasoning was provided without its following item"
+        if kind == "reasoning":
+            if not item.get("encrypted_content") or "summary" not in item:
+                return "Encrypted content is missing"
+            thought = item.get("id", "")
+        elif is_reply:
+            if item.get("id") and item["id"].endswith("_reasoned") and thought is None:
+                return f"Item {item['id']!r} was provided without its required reasoning item"
+            thought = None
+        if kind == "function_call":
+            open_calls.append(item["call_id"])
+        if kind == "function_call_output":
+            if item["call_id"] not in open_calls:
+                return f"No tool call found for function call output {item['call_id']}"
+            open_calls.remove(item["call_id"])
+    if thought is not None:
+        return f"Item {thought!r} of type reasoning was provided without its following item"
+    return f"No tool output found for function call {open_calls[0]}" if open_calls else ""
+
+
+class OpenAIServer:
+    """Answers as OpenAI's Responses API does: with reasoning, a call now and then, or a refusal."""
+
+    def __init__(self):
+        self.refused = []
+        self.asked = 0
+        self.last = None
+
+    def __call__(self, request):
+        body = self.last = serde.loads(request.content)
+        self.asked += 1
+        if why := refuse_responses(body):
+            self.refused.append(why)
+            error = {"message": why, "type": "invalid_request_error", "code": None}
+            return Answer.error(400, {"error": error})
+        thinks = (body.get("reasoning") or {}).get("effort") != "none"
+        suffix = "_reasoned" if thinks else ""
+        items = [wire.reasoning_item(f"rs_{self.asked}", "hm", f"secret {self.asked}")] * thinks
+        if body.get("tools") and body["input"][-1].get("type") != "function_call_output":
+            arguments = '{"topic": "it"}'
+            items.append(
+                wire.call_item(
+                    f"fc_{self.asked}{suffix}", f"call_{self.asked}", "look_up", arguments
+                )
+            )
+        else:
+            items.append(wire.message_item(f"msg_{self.asked}{suffix}", f"Answer {self.asked}."))
+        return Answer.stream(wire.responses_stream(*items, model=body["model"]))

@@ -15,6 +15,7 @@ from greenroom.llm import (
     ModelChoice,
     OfflineProvider,
     OpenAIProvider,
+    OpenAIResponsesProvider,
     choose_model,
     default_model,
     full_name,
@@ -28,7 +29,9 @@ KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
     ("name", "provider", "model"),
     [
         ("anthropic:claude-x", AnthropicProvider, "claude-x"),
-        ("openai:gpt-x", OpenAIProvider, "gpt-x"),
+        ("openai:gpt-x", OpenAIResponsesProvider, "gpt-x"),
+        ("gpt-5.4", OpenAIResponsesProvider, "gpt-5.4"),
+        ("gpt-5.1", OpenAIProvider, "gpt-5.1"),
         ("openai:llama3.2:3b", OpenAIProvider, "llama3.2:3b"),
         ("openai:org/name", OpenAIProvider, "org/name"),
         ("anthropic:", AnthropicProvider, DEFAULT_MODELS["anthropic"]),

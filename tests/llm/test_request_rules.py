@@ -14,6 +14,7 @@ from greenroom.llm import (
     OpenAIProvider,
     OutputModes,
     OutputType,
+    open_model,
     with_output,
 )
 from greenroom.llm.request_rules import EFFORTS
@@ -36,17 +37,21 @@ def open_provider(name):
     return OpenAIProvider(name, api_key="k", env={}), refuse_chat
 
 
+def combine_settings(llm):
+    """Every effort, budget and limit, with each other."""
+    limits = (None, 900, 4_000, *([500_000] if llm.profile.max_output_tokens else []))
+    wanted = product((None, *EFFORTS), (None, 0, 500, 8_000, 200_000), limits)
+    for effort, thinking, most in wanted:
+        yield {"effort": effort, "thinking": thinking, "max_tokens": most}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_takes_every_effort_and_budget_with_tools_and_without(name):
     llm, refuse = open_provider(name)
-    limits = (None, 900, 4_000, *([500_000] if llm.profile.max_output_tokens else []))
-    wanted = list(product((None, *EFFORTS), (None, 0, 500, 8_000, 200_000), limits))
-    for tools, (effort, thinking, most) in product(((), (TOOL,)), wanted):
-        request = ModelRequest(
-            messages=HELLO, tools=tools, effort=effort, thinking=thinking, max_tokens=most
-        )
+    for settings, tools in product(combine_settings(llm), ((), (TOOL,))):
+        request = ModelRequest(messages=HELLO, tools=tools, **settings)
         if tools and name in WITHOUT_TOOLS:
-            with pytest.raises(ModelBadRequestError, match="takes no tools over this API"):
+            with pytest.raises(ModelBadRequestError, match="takes no tools over Chat Completions"):
                 llm.encode(request)
         else:
             body = llm.encode(request)
@@ -121,7 +126,10 @@ def test_the_default_models_are_listed_and_take_tools():
     for vendor in ("anthropic", "openai"):
         name = DEFAULT_MODELS[vendor]
         assert f"{vendor}:{name}" in MODELS
-        assert name not in WITHOUT_TOOLS
+        llm = open_model(f"{vendor}:", {f"{vendor.upper()}_API_KEY": "k"})
+        request = ModelRequest(messages=HELLO, tools=(TOOL,), effort="high")
+        assert llm.fit(request).request.effort == "high"
+        assert llm.encode(request)["tools"]
 
 
 def test_a_model_that_always_thinks_gets_room_for_it_where_none_was_wanted():

@@ -132,3 +132,72 @@ def chat(*deltas, finish="stop"):
     """A whole reply of these deltas: a finish, then the usage, then the mark of the end."""
     chunks = [chunk({"role": "assistant", "content": ""}), *map(chunk, deltas)]
     return sse(*chunks, chunk({}, finish), chunk(usage=USAGE), "[DONE]", named=False)
+
+
+# OpenAI's Responses API
+
+
+def reasoning_item(item_id, summary, encrypted):
+    summaries = [{"type": "summary_text", "text": summary}] if summary else []
+    item = {"type": "reasoning", "id": item_id, "summary": summaries}
+    return item | ({"encrypted_content": encrypted} if encrypted else {})
+
+
+def message_item(item_id, *texts):
+    parts = [{"type": "output_text", "text": text, "annotations": []} for text in texts]
+    item = {"type": "message", "id": item_id, "status": "completed", "role": "assistant"}
+    return item | {"content": parts}
+
+
+def call_item(item_id, call_id, name, arguments):
+    item = {"type": "function_call", "id": item_id, "call_id": call_id, "name": name}
+    return item | {"arguments": arguments, "status": "completed"}
+
+
+def item_events(place, item):
+    """The events of one item, its texts letter by letter."""
+    begin = {"type": "response.output_item.added", "output_index": place}
+    yield begin | {"item": item | {"content": []} if item["type"] == "message" else item}
+    if item["type"] == "message":
+        for number, part in enumerate(item["content"]):
+            at = {"output_index": place, "content_index": number, "item_id": item["id"]}
+            kind = "refusal" if part["type"] == "refusal" else "output_text"
+            for letter in part.get("text") or part["refusal"]:
+                yield {"type": f"response.{kind}.delta", "delta": letter} | at
+    if item["type"] == "function_call":
+        at = {"output_index": place, "item_id": item["id"]}
+        for letter in item["arguments"]:
+            yield {"type": "response.function_call_arguments.delta", "delta": letter} | at
+    if item["type"] == "reasoning":
+        for number, part in enumerate(item["summary"]):
+            at = {"output_index": place, "summary_index": number, "item_id": item["id"]}
+            for letter in part["text"]:
+                yield {"type": "response.reasoning_summary_text.delta", "delta": letter} | at
+    yield {"type": "response.output_item.done", "output_index": place, "item": item}
+
+
+def response(*items, **fields):
+    usage = {
+        "input_tokens": 10,
+        "input_tokens_details": {"cached_tokens": 4},
+        "output_tokens": 7,
+        "output_tokens_details": {"reasoning_tokens": 2},
+        "total_tokens": 17,
+    }
+    made = {"id": "resp_1", "object": "response", "created_at": 1, "model": "gpt-test-1"}
+    made |= {"status": "completed", "output": list(items), "usage": usage}
+    return made | fields
+
+
+def responses_events(*items, **fields):
+    begun = response(**(fields | {"status": "in_progress", "usage": None}))
+    yield {"type": "response.created", "response": begun}
+    for place, item in enumerate(items):
+        yield from item_events(place, item)
+    kind = "response.incomplete" if fields.get("status") == "incomplete" else "response.completed"
+    yield {"type": kind, "response": response(*items, **fields)}
+
+
+def responses_stream(*items, **fields):
+    numbered = enumerate(responses_events(*items, **fields))
+    return sse(*({"sequence_number": number} | event for number, event in numbered))

@@ -157,6 +157,7 @@ class MessagesDialect:
     version: str = "2023-06-01"
     limits: MediaLimits = _LIMITS
     bound_to: str = ""
+    api = ""
     calls = CallRules(forbidden=PLAIN, longest_name=128)
     echoed_fields = frozenset[str]()
 

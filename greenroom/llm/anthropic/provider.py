@@ -55,7 +55,7 @@ class AnthropicProvider(HttpProvider):
     once; `ModelRequest.cache` turns that off, and so does a request with its own `cache_control`.
 
     Args:
-        model: the model's name, such as "claude-sonnet-5".
+        model: the model's name, such as "claude-sonnet-5-5".
         api_key: the key; else `ANTHROPIC_API_KEY`, and `ANTHROPIC_AUTH_TOKEN` for gateways, or the
             files that `ANTHROPIC_API_KEY_FILE` and `ANTHROPIC_AUTH_TOKEN_FILE` name.
         base_url: the server, without `/v1`; else `ANTHROPIC_BASE_URL`, else Anthropic's own.
@@ -77,8 +77,8 @@ class AnthropicProvider(HttpProvider):
             used.
 
     Example:
-        >>> AnthropicProvider("claude-sonnet-5", api_key="sk-ant-1")
-        AnthropicProvider('claude-sonnet-5')
+        >>> AnthropicProvider("claude-sonnet-5-5", api_key="sk-ant-1")
+        AnthropicProvider('claude-sonnet-5-5')
     """
 
     def __init__(

@@ -171,6 +171,7 @@ class ChatDialect:
     model: str
     max_tokens: int | None = None
     host: HostProfile = HOSTS["openai"]
+    api = ""
     bound_to = ""
 
     @property
