@@ -199,6 +199,12 @@ def incomplete_reply(provider: str) -> ModelStreamError:
     return ModelStreamError(text, provider=provider, hint="try again")
 
 
+def unassignable_piece(provider: str) -> ModelStreamError:
+    """Return the error of a reply with a piece that belongs to none of its blocks."""
+    text = f"{provider} sent a piece of a reply that belongs to none of its blocks"
+    return ModelStreamError(text, provider=provider, hint="try again")
+
+
 def _final(text: str, provider: str, hint: str) -> ModelStreamError:
     error = ModelStreamError(text, provider=provider, hint=hint)
     error.retryable = False

@@ -352,6 +352,33 @@ def test_the_end_of_a_block_that_is_not_open_is_noticed():
     )
 
 
+def test_a_piece_without_an_index_belongs_to_the_latest_block_that_is_open():
+    events = tool_block(0, "a", "Read", '{"file_path": "x"}') + tool_block(1, "b", "Now", "{}")
+    bare = [
+        {k: v for k, v in each.items() if k != "index" or "content_block" in each}
+        for each in events
+    ]
+    assert message_of(*bare).tool_uses == (
+        ToolUseBlock("a", "Read", {"file_path": "x"}),
+        ToolUseBlock("b", "Now"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "piece"),
+    [
+        ({"type": "text", "text": ""}, delta(1, "input_json_delta", partial_json='{"a": 1}')),
+        ({"type": "thinking", "thinking": ""}, delta(1, "text_delta", text="a")),
+        ({"type": "tool_use", "id": "b", "name": "Now"}, delta(1, "text_delta", text="a")),
+    ],
+)
+def test_a_piece_of_another_kind_than_its_block_makes_the_reply_invalid(block, piece):
+    call = block_start(0, type="tool_use", id="a", name="Read", input={})
+    with pytest.raises(ModelStreamError, match="belongs to none of its blocks") as caught:
+        message_of(call, block_start(1, **block), piece)
+    assert caught.value.retryable
+
+
 def test_a_piece_of_a_block_that_is_not_open_breaks_the_stream():
     with pytest.raises(ModelStreamError, match="block 4, which is not open"):
         events_of(anthropic(delta(4, "text_delta", text="x")))

@@ -14,6 +14,7 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
     Usage,
+    serde,
 )
 from greenroom.llm import (
     BlockDelta,
@@ -341,6 +342,100 @@ def test_an_id_and_name_on_every_fragment_are_no_new_calls():
 def test_a_new_id_under_the_same_index_is_a_new_call():
     reply = reply_to(call(0, "c1", "A", "{}"), call(0, "c2", "B", '{"x":'), call(0, arguments="1}"))
     assert reply.tool_uses == (ToolUseBlock("c1", "A"), ToolUseBlock("c2", "B", {"x": 1}))
+
+
+def test_a_known_id_counts_more_than_the_index():
+    reply = reply_to(
+        call(0, "a", "Read"),
+        call(1, "b", "Glob"),
+        call(0, "b", None, '{"pattern":'),
+        call(1, "a", None, '{"file_path":'),
+        call(None, "b", None, ' "*"}'),
+        call(7, "a", "Read", ' "x"}'),
+    )
+    assert [use.input for use in reply.tool_uses] == [{"file_path": "x"}, {"pattern": "*"}]
+
+
+@pytest.mark.parametrize("index", [0, 1, 7, None])
+def test_a_fragment_with_neither_id_nor_name_continues_the_call_that_is_open(index):
+    reply = reply_to(
+        call(0, "a", "Read", '{"file_path": "x"}'),
+        call(0, "b", "Glob", ""),
+        call(index, arguments='{"pattern":'),
+        call(index, arguments='"*"}'),
+    )
+    assert [use.input for use in reply.tool_uses] == [{"file_path": "x"}, {"pattern": "*"}]
+
+
+def test_a_fragment_under_the_index_of_a_whole_call_continues_the_one_that_is_open():
+    reply = reply_to(
+        call(0, "a", "Read", '{"file_path": "x"}'),
+        call(1, "b", "Glob"),
+        call(0, arguments='{"pattern": "*"}'),
+    )
+    assert [use.input for use in reply.tool_uses] == [{"file_path": "x"}, {"pattern": "*"}]
+
+
+def test_a_new_id_on_each_fragment_of_a_call_begins_no_other():
+    reply = reply_to(
+        call(0, "a", "Read"), call(0, "x1", None, '{"file_path":'), call(0, "x2", None, '"x"}')
+    )
+    assert reply.tool_uses == (ToolUseBlock("a", "Read", {"file_path": "x"}),)
+
+
+@pytest.mark.parametrize(
+    "fragments",
+    [
+        [call(0, arguments='{"path": "x"}')],
+        [call(0, "a", "Read", '{"path": "x"}'), call(1, arguments='{"path": "y"}')],
+        [call(0, "a", "Read"), call(1, "b", None, '{"path": "x"}')],
+    ],
+    ids=["before any call", "after the last one", "a call without a name"],
+)
+def test_a_fragment_that_belongs_to_no_call_makes_the_reply_invalid(fragments):
+    with pytest.raises(ModelStreamError, match="belongs to none of its blocks") as caught:
+        reply_to(*fragments)
+    assert caught.value.retryable
+
+
+STYLES = {
+    "by the book": lambda i, first: {"index": i} | ({"id": f"c{i}"} if first else {}),
+    "one index": lambda i, first: {"index": 0} | ({"id": f"c{i}"} if first else {}),
+    "no index": lambda i, first: {"id": f"c{i}"} if first else {},
+    "the id each time": lambda i, _: {"index": 0, "id": f"c{i}"},
+    "an index too high": lambda i, first: {"index": 0, "id": f"c{i}"} if first else {"index": i},
+    "no ids": lambda i, first: {"index": i},
+}
+
+
+@given(
+    style=st.sampled_from(list(STYLES)),
+    calls=st.lists(st.dictionaries(st.text("ab}", max_size=3), st.text(max_size=9), min_size=1)),
+    chance=st.randoms(use_true_random=False),
+)
+def test_each_style_of_fragments_gives_each_call_its_arguments(style, calls, chance):
+    deltas = []
+    for i, arguments in enumerate(calls):
+        text = serde.dumps(arguments).decode()
+        place = STYLES[style]
+        name = {"name": f"tool_{i}", "arguments": ""}
+        deltas.append({"tool_calls": [place(i, True) | {"function": name}]})
+        while text:
+            size = chance.randint(1, 9)
+            piece = place(i, False) | {"function": {"arguments": text[:size]}}
+            deltas.append({"tool_calls": [piece]})
+            text = text[size:]
+    uses = reply_to(*deltas).tool_uses
+    assert [(use.name, use.input) for use in uses] == [
+        (f"tool_{i}", arguments) for i, arguments in enumerate(calls)
+    ]
+
+
+def test_a_name_may_come_in_pieces():
+    reply = reply_to(call(0, "a", "get_"), call(0, None, "weather"), call(0, arguments='{"x": 1}'))
+    assert reply.tool_uses == (ToolUseBlock("a", "get_weather", {"x": 1}),)
+    reply = reply_to(call(0, "a", "get_"), call(0, "a", "get_weather", "{}"))
+    assert reply.tool_uses == (ToolUseBlock("a", "get_weather"),)
 
 
 @pytest.mark.parametrize("call_id", ["", None])

@@ -6,7 +6,12 @@ from typing import Literal
 
 from greenroom import core
 from greenroom.core import serde
-from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
+from greenroom.llm.failure import (
+    error_in_band,
+    incomplete_reply,
+    not_a_reply,
+    unassignable_piece,
+)
 from greenroom.llm.json_fields import (
     as_dict,
     as_int,
@@ -37,6 +42,13 @@ _TEXTS: dict[str, tuple[str, _Kind]] = {
     "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("partial_json", "tool_input"),
 }
+_KINDS: dict[str, _Kind] = {
+    "text": "text",
+    "thinking": "thinking",
+    "redacted_thinking": "thinking",
+    "tool_use": "tool_input",
+}
+"""The only kind of text of a block; a block of another kind may have any."""
 
 
 class _OpenBlock:
@@ -62,6 +74,11 @@ class _OpenBlock:
         else:
             self._raw |= delta | {"type": self.kind}
         return Notice(name)
+
+    def fits(self, delta: dict[str, object]) -> bool:
+        """Whether a piece may belong to a block of this kind."""
+        _, kind = _TEXTS.get(as_text(delta.get("type")), ("", None))
+        return kind is None or _KINDS.get(self.kind, kind) == kind
 
     def first_deltas(self) -> list[BlockDelta]:
         """Return the text that the block began with as pieces for readers."""
@@ -146,9 +163,10 @@ class AnthropicDecoder:
             case "content_block_start":
                 return self._block_start(data)
             case "content_block_delta":
-                return [self._find_open(data).add(as_dict(data.get("delta")))]
+                delta = as_dict(data.get("delta"))
+                return [self._find_open(data, delta).add(delta)]
             case "content_block_stop":
-                return [self._block_end(as_int(data.get("index")) or 0)]
+                return [self._block_end(self._index_of(data))]
             case "message_delta":
                 return self._delta(data)
             case "message_stop":
@@ -189,7 +207,8 @@ class AnthropicDecoder:
         return [start, *self._read_usage(message.get("usage"))]
 
     def _block_start(self, data: dict[str, object]) -> list[StreamEvent]:
-        index = as_int(data.get("index")) or 0
+        place = as_int(data.get("index"))
+        index = self._next_index if place is None else place
         ends = [self._block_end(index)] if index in self._open else []
         block = _OpenBlock(self._free_index(index), as_dict(data.get("content_block")))
         self._open[index] = block
@@ -203,16 +222,22 @@ class AnthropicDecoder:
         self._next_index = max(self._next_index, index + 1)
         return index
 
-    def _find_open(self, data: dict[str, object]) -> _OpenBlock:
-        index = as_int(data.get("index")) or 0
-        try:
-            return self._open[index]
-        except KeyError:
+    def _index_of(self, data: dict[str, object]) -> int:
+        """Return the index of an event, or that of the latest open block if it has none."""
+        index = as_int(data.get("index"))
+        return next(reversed(self._open), 0) if index is None else index
+
+    def _find_open(self, data: dict[str, object], delta: dict[str, object]) -> _OpenBlock:
+        index = self._index_of(data)
+        if index not in self._open:
             raise core.ModelStreamError(
                 f"{self._provider} sent a piece of block {index}, which is not open",
                 provider=self._provider,
                 hint="try again",
-            ) from None
+            )
+        if not self._open[index].fits(delta):
+            raise unassignable_piece(self._provider)
+        return self._open[index]
 
     def _block_end(self, index: int) -> StreamEvent:
         if index not in self._open:

@@ -6,10 +6,9 @@ few servers send no reason, or an empty one; then `[DONE]` alone does not prove 
 not cut off, and either the empty reason or token counts at the very end must do so.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from greenroom import core
-from greenroom.core import serde
 from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
     as_dict,
@@ -20,8 +19,8 @@ from greenroom.llm.json_fields import (
     merge_reports,
     without,
 )
+from greenroom.llm.openai.calls import StreamedCalls
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning, merge_details
-from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -35,114 +34,6 @@ from greenroom.llm.stream import (
     StreamStart,
     UsageUpdate,
 )
-
-CUSTOM: dict[str, object] = {"type": "custom"}
-"""The `extra` of a call with free text."""
-
-
-class _StreamedCall:
-    """One call, put together from its fragments.
-
-    By the book a fragment names its call by `index`, and only the first one has an `id` and a name.
-    In practice the index may be missing; the id may be missing, empty, repeated on every fragment,
-    or a new one under the same index; a whole call may come in one fragment, and the next one under
-    the same index and without an id.
-
-    A custom tool is called with free text. Here the text is the one argument `input`, and the
-    call's `extra` says that it is custom, so that the call goes back as it came.
-    """
-
-    def __init__(self, index: int, place: int | None) -> None:
-        self.index = index
-        self.place = place
-        self.id = ""
-        self.name = ""
-        self.extra: dict[str, object] = {}
-        self._is_custom = False
-        self._arguments = GrowingText()
-
-    def add(self, fragment: dict[str, object]) -> str:
-        """Add a fragment and return its piece of the argument text."""
-        function, custom = as_dict(fragment.get("function")), as_dict(fragment.get("custom"))
-        self._is_custom |= fragment.get("type") == "custom" or bool(custom.get("name"))
-        self.id = self.id or as_text(fragment.get("id"))
-        self.name = self.name or _name_in(fragment)
-        self.extra |= without(fragment, "index", "id", "type", "function", "custom")
-        sent = custom.get("input") if self._is_custom else function.get("arguments")
-        piece = serde.dumps(sent).decode() if isinstance(sent, dict) else as_text(sent)
-        self._arguments.write(piece)
-        return piece
-
-    def is_followed_by(self, fragment: dict[str, object]) -> bool:
-        """Whether a fragment that names a function is another call, since this one is complete."""
-        sent = as_dict(fragment.get("function")).get("arguments")
-        if not _name_in(fragment) or not (isinstance(sent, dict) or as_text(sent).startswith("{")):
-            return False
-        if not (self.name and self.arguments.endswith("}")):
-            return False
-        try:
-            serde.loads_object(self.arguments)
-        except core.InvalidJSONError:
-            return False
-        return True
-
-    def block(self, call_id: str) -> core.ToolUseBlock:
-        """Make the block of the call, under this id."""
-        if self._is_custom:
-            arguments: dict[str, object] = {"input": self.arguments}
-            return core.ToolUseBlock(call_id, self.name, arguments, extra=self.extra | CUSTOM)
-        return tool_use(call_id, self.name, self.arguments, self.extra)
-
-    @property
-    def arguments(self) -> str:
-        """The argument text so far."""
-        return self._arguments.getvalue()
-
-
-class _StreamedCalls:
-    """The calls of one reply; true if there are any."""
-
-    def __init__(self) -> None:
-        self._calls: list[_StreamedCall] = []
-
-    def __bool__(self) -> bool:
-        return bool(self._calls)
-
-    def find_call(self, fragment: dict[str, object]) -> _StreamedCall | None:
-        """Find the call that a fragment continues, or None if it begins a new one."""
-        place, call_id = as_int(fragment.get("index")), as_text(fragment.get("id"))
-        if place is None and not call_id:
-            return None if _name_in(fragment) or not self._calls else self._calls[-1]
-        for call in reversed(self._calls):
-            if place is not None and call.place == place:
-                is_same = call.id in ("", call_id) if call_id else not call.is_followed_by(fragment)
-                return call if is_same else None
-            if place is None and call.id == call_id:
-                return call
-        return None
-
-    def begin(self, index: int, fragment: dict[str, object]) -> _StreamedCall:
-        """Begin the call of this fragment as the block of this index."""
-        call = _StreamedCall(index, as_int(fragment.get("index")))
-        self._calls.append(call)
-        return call
-
-    def finish(self, *, is_cut: bool) -> Iterator[tuple[int, core.ToolUseBlock]]:
-        """Yield each call with the index of its block, in the order in which they began.
-
-        If the reply was cut off by its limit, the last call is invalid unless it is complete.
-        """
-        ids = CallIds()
-        for call in self._calls:
-            block = call.block(ids.claim(call.id))
-            is_partial = bool(block.invalid) or not call.arguments
-            last = call is self._calls[-1]
-            yield call.index, cut_off(block) if is_cut and last and is_partial else block
-
-
-def _name_in(fragment: dict[str, object]) -> str:
-    function, custom = as_dict(fragment.get("function")), as_dict(fragment.get("custom"))
-    return as_text(function.get("name")) or as_text(custom.get("name"))
 
 
 class _Passage:
@@ -170,11 +61,11 @@ class _ReplyBuilder:
     Calls stay open until the reply ends, since their fragments may be interleaved.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, provider: str) -> None:
         self.is_refused = False
         self.extra: dict[str, object] = {}  # fields of the message that have no typed place
         self._passage: _Passage | None = None
-        self._calls = _StreamedCalls()
+        self._calls = StreamedCalls(provider)
         self._blocks: dict[int, core.ContentBlock] = {}
         self._next = 0
 
@@ -264,13 +155,10 @@ class _ReplyBuilder:
         return [*ends, BlockStart(index, "unknown"), BlockEnd(index, block)]
 
     def _call(self, fragment: dict[str, object]) -> list[StreamEvent]:
-        call = self._calls.find_call(fragment)
+        call, is_new, piece = self._calls.add(fragment, self._next)
         events: list[StreamEvent] = []
-        if call is None:
-            index = self._new_index()
-            events = [*self._close(), BlockStart(index, "tool_use")]
-            call = self._calls.begin(index, fragment)
-        piece = call.add(fragment)
+        if is_new:
+            events = [*self._close(), BlockStart(self._new_index(), "tool_use")]
         return [*events, BlockDelta(call.index, "tool_input", piece)] if piece else events
 
     def _new_index(self) -> int:
@@ -316,7 +204,7 @@ class OpenAIDecoder:
         self._provider = provider
         self._counts_cache_apart = counts_cache_apart
         self._start: StreamStart | None = None
-        self._reply = _ReplyBuilder()
+        self._reply = _ReplyBuilder(provider)
         self._finish: str | None = None
         self._ends_with_usage = False  # whether nothing came after the token counts
         self._usage: dict[str, object] = {}

@@ -8,7 +8,7 @@ from greenroom import core
 from greenroom.core import serde
 from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
-from greenroom.llm.openai.decode import CUSTOM
+from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, reasoning_for_server
 from greenroom.llm.portable_calls import CallRules, merge_tools

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from greenroom import core
 from greenroom.core import serde
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
-from greenroom.llm.openai.decode import CUSTOM
+from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning
