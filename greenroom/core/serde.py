@@ -161,12 +161,36 @@ def loads(data: bytes | str) -> JSON:
     return value
 
 
-def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
-    """Decode one JSON object strictly, as what a model sends to a tool must be.
+def loads_utf16(data: str) -> JSON:
+    r"""Decode JSON into plain values; half of a surrogate pair stays half a character.
+
+    Raises:
+        InvalidJSONError: the text is not JSON, or nested too deeply.
+
+    Example:
+        >>> loads_utf16(r'"a\ud83d"') + loads_utf16(r'"\ude00"')
+        'a\ud83d\ude00'
+    """
+    import json  # the only decoder of the two that takes them
+
+    try:
+        value: JSON = json.loads(data, parse_int=loads, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise InvalidJSONError(f"not JSON: {error}") from error
+    return value
+
+
+def loads_object(data: str, depth: int = MAX_DEPTH, *, strict: bool = True) -> dict[str, object]:
+    """Decode one JSON object, as what a model sends to a tool must be.
 
     A repeated key is refused: two readers could take different values of it, so a call could run
     with another input than was judged. An empty text is an empty object, which is how providers
     send a call without arguments.
+
+    Args:
+        data: the text.
+        depth: the most levels of lists and objects.
+        strict: whether line breaks and other control characters in texts must be escaped.
 
     Raises:
         InvalidJSONError: it is not JSON or not an object, or has a repeated key, a lone surrogate,
@@ -182,7 +206,9 @@ def loads_object(data: str, depth: int = MAX_DEPTH) -> dict[str, object]:
     import json
 
     try:
-        value = json.loads(data, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = json.loads(
+            data, object_pairs_hook=_unique, parse_constant=_no_constant, strict=strict
+        )
         data.encode()
         json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:

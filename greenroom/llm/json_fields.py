@@ -5,16 +5,19 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from greenroom.core import InvalidJSONError, ModelStreamError, serde
+from greenroom.core import InvalidJSONError, ModelStreamError, serde, valid_unicode
 
 DEPTH = 200
 """The most levels of nesting in a reply; our JSON encoder takes 254 for a whole request."""
 
-_ESCAPED_SURROGATE = r"\ud"
 _PAIR = re.compile(
     r"(?P<valid>\\[^u]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}",
     re.IGNORECASE,
 )
+
+
+def _has_surrogates(data: str) -> bool:
+    return r"\ud" in data or r"\uD" in data
 
 
 def _replace_half(match: re.Match[str]) -> str:
@@ -35,9 +38,7 @@ def decode_event(data: str, provider: str) -> dict[str, object]:
         {'text': '😀 � \\ud83d'}
     """
     try:
-        value = serde.loads(
-            _PAIR.sub(_replace_half, data) if _ESCAPED_SURROGATE in data.lower() else data
-        )
+        value = serde.loads(_PAIR.sub(_replace_half, data) if _has_surrogates(data) else data)
     except InvalidJSONError as error:
         raise ModelStreamError(
             f"{provider} sent an event that is not JSON: {error.message}",
@@ -47,6 +48,65 @@ def decode_event(data: str, provider: str) -> dict[str, object]:
     if data.count("{") + data.count("[") > DEPTH:
         _check_depth(value, provider)
     return as_dict(value)
+
+
+_HIGH = re.compile("[\ud800-\udbff]")
+_MOST_HALVES = 64
+
+
+class EventReader:
+    r"""Decodes the events of one reply, and joins characters that are split between two of them.
+
+    JSON may write a character as two halves, such as `\ud83d\ude00`, and some servers end a piece
+    of text between them. So half a character at the end of a text waits for the next event with a
+    text in the same place: under the same names and, in lists, under the same `index`. If the other
+    half never comes, it becomes U+FFFD, or is left out if no more text comes.
+
+    Example:
+        >>> reader = EventReader("acme")
+        >>> reader.read(r'{"text": "a\ud83d"}'), reader.read(r'{"text": "\ude00b"}')
+        ({'text': 'a'}, {'text': '😀b'})
+    """
+
+    def __init__(self, provider: str) -> None:
+        """Begin a reply of the provider of this name."""
+        self._provider = provider
+        self._halves: dict[tuple[object, ...], str] = {}
+
+    def read(self, data: str) -> dict[str, object]:
+        """Decode the JSON object of one event; for any other JSON, return an empty one.
+
+        Raises:
+            ModelStreamError: as `decode_event`.
+        """
+        value = decode_event(data, self._provider)
+        if not (self._halves or _has_surrogates(data)):
+            return value
+        value = as_dict(serde.loads_utf16(data))
+        return as_dict(self._join(value, (_index_of(value, None),)))
+
+    def _join(self, value: object, path: tuple[object, ...]) -> object:
+        if isinstance(value, str):
+            return self._join_text(value, path)
+        if isinstance(value, list):
+            return [self._join(item, (*path, _index_of(item, at))) for at, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {valid_unicode(k): self._join(item, (*path, k)) for k, item in value.items()}
+        return value
+
+    def _join_text(self, text: str, path: tuple[object, ...]) -> str:
+        text = self._halves.pop(path, "") + text
+        if _HIGH.match(text[-1:]):
+            self._halves[path] = text[-1]
+            text = text[:-1]
+            if len(self._halves) > _MOST_HALVES:
+                del self._halves[next(iter(self._halves))]
+        return valid_unicode(text)
+
+
+def _index_of(value: object, place: int | None) -> int | None:
+    index = as_int(as_dict(value).get("index"))
+    return place if index is None else index
 
 
 def _check_depth(value: object, provider: str) -> None:

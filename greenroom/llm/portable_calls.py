@@ -58,13 +58,35 @@ class CallIds:
         return unique
 
 
+_EMPTY_OBJECTS = re.compile(r"\s*(?:\{\s*\}\s*)+(?=\{)")
+
+
+def read_arguments(text: str) -> dict[str, object]:
+    r"""Return the arguments in a text from a model, which may be one slip away from JSON.
+
+    A few models leave line breaks and tabs in texts as they are, and some servers send `{}` first,
+    and then the arguments.
+
+    Raises:
+        InvalidJSONError: the text can't be used, or its arguments could not be sent back, such as a
+            number of thirty digits.
+
+    Example:
+        >>> read_arguments('{}{"text": "one\ntwo"}')
+        {'text': 'one\ntwo'}
+    """
+    first = _EMPTY_OBJECTS.match(text)
+    parsed = serde.loads_object(text[first.end() :] if first else text, DEPTH, strict=False)
+    serde.dumps(parsed)
+    return parsed
+
+
 def tool_use(
     call_id: str, name: str, arguments: str, extra: dict[str, object] | None = None
 ) -> ToolUseBlock:
     """Make a call from its argument text; a text that can't be used makes the call invalid.
 
-    Arguments that can't be sent back, such as a number of thirty digits, are invalid too: they
-    would make every later request fail.
+    Arguments that can't be sent back are invalid too: they would make every later request fail.
 
     Example:
         >>> tool_use("t1", "Read", '{"file_path": "a.py"}').input
@@ -73,8 +95,7 @@ def tool_use(
         'not usable as JSON'
     """
     try:
-        parsed = serde.loads_object(arguments, DEPTH)
-        serde.dumps(parsed)
+        parsed = read_arguments(arguments)
     except InvalidJSONError as error:
         return ToolUseBlock(
             call_id,

@@ -489,6 +489,25 @@ def test_arguments_that_can_not_be_used_make_the_call_invalid():
     assert use.raw_input == "null"
 
 
+@given(st.text(st.characters(max_codepoint=0x7F, exclude_characters='"\\\\')))
+def test_control_characters_in_texts_need_not_be_escaped(text):
+    reply = reply_to(call(0, "c1", "A", f'{{"x": "{text}"}}'))
+    assert reply.tool_uses == (ToolUseBlock("c1", "A", {"x": text}),)
+
+
+@pytest.mark.parametrize("first", ["{}", " { }\n", "{}{}"])
+def test_an_empty_object_before_the_arguments_is_dropped(first):
+    reply = reply_to(call(0, "c1", "A", first), call(0, arguments='{"x":'), call(0, arguments="1}"))
+    assert reply.tool_uses == (ToolUseBlock("c1", "A", {"x": 1}),)
+
+
+@pytest.mark.parametrize("text", ['{"x": 1}{"x": 2}', '{"x": 1}{}', "{}[]", "{}1", '{"x": 1,}'])
+def test_arguments_that_are_further_from_json_make_the_call_invalid(text):
+    use = reply_to(call(0, "c1", "A", text)).tool_uses[0]
+    assert use.invalid
+    assert use.raw_input == text
+
+
 def test_a_number_that_could_not_be_sent_back_makes_the_call_invalid():
     assert (
         reply_to(call(0, "c1", "A", '{"x": 123456789012345678901234567890}')).tool_uses[0].invalid

@@ -13,11 +13,11 @@ from greenroom.llm.failure import (
     unassignable_piece,
 )
 from greenroom.llm.json_fields import (
+    EventReader,
     as_dict,
     as_int,
     as_list,
     as_text,
-    decode_event,
     merge_reports,
     without,
 )
@@ -140,6 +140,7 @@ class AnthropicDecoder:
     def __init__(self, provider: str = "anthropic") -> None:
         """Begin a reply of the provider of this name."""
         self._provider = provider
+        self._reader = EventReader(provider)
         self._reply: dict[str, object] = {}  # the fields of `message_start` and `message_delta`
         self._usage: dict[str, object] = {}
         self._open: dict[int, _OpenBlock] = {}  # by the server's index
@@ -155,7 +156,7 @@ class AnthropicDecoder:
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
         """
-        data = decode_event(event.data, self._provider)
+        data = self._reader.read(event.data)
         kind = as_text(data.get("type"))
         match kind:
             case "message_start":

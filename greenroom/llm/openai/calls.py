@@ -16,7 +16,7 @@ from greenroom import core
 from greenroom.core import serde
 from greenroom.llm.failure import unassignable_piece
 from greenroom.llm.json_fields import as_dict, as_int, as_text, without
-from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
+from greenroom.llm.portable_calls import CallIds, cut_off, read_arguments, tool_use
 from greenroom.llm.stream import GrowingText
 
 CUSTOM: dict[str, object] = {"type": "custom"}
@@ -81,7 +81,7 @@ class StreamedCall:
         if self._is_custom or not self.arguments.rstrip().endswith("}"):
             return False
         try:
-            serde.loads_object(self.arguments)
+            read_arguments(self.arguments)
         except core.InvalidJSONError:
             return False
         return True

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from greenroom import core
 from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
+    EventReader,
     as_dict,
     as_int,
     as_list,
     as_text,
-    decode_event,
     merge_reports,
     without,
 )
@@ -202,6 +202,7 @@ class OpenAIDecoder:
             counts_cache_apart: whether the model's `prompt_tokens` exclude cached tokens.
         """
         self._provider = provider
+        self._reader = EventReader(provider)
         self._counts_cache_apart = counts_cache_apart
         self._start: StreamStart | None = None
         self._reply = _ReplyBuilder(provider)
@@ -221,7 +222,7 @@ class OpenAIDecoder:
             if self._finish is None and not self._ends_with_usage:
                 raise incomplete_reply(self._provider)
             return self._end()
-        data = decode_event(event.data, self._provider)
+        data = self._reader.read(event.data)
         if data.get("error") or event.name == "error" or data.get("object") == "error":
             raise error_in_band(self._provider, data)
         if "choices" not in data and "usage" not in data:
