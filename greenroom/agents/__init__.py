@@ -1,7 +1,7 @@
 """The usual loop of an agent, its tool calls, and `Agent`, which is made of both.
 
 - The loop: `reply` makes one model call, and `tool_calls` runs the calls of a reply. `verdict`
-  judges each call, and `questions` asks a person or a function.
+  judges each call, and `questions` asks a person or a function. `reply_end` looks at empty replies.
 - Files: `file_checkpoints` keeps files before tools change them, and `file_restore` restores them.
 - `Agent`: `agent` is the configuration that users write, and `configuration` its fields and tools.
   `runnable` has what agents and teams have in common; `agent_run` is a run, `agent_result` its
@@ -55,6 +55,7 @@ from greenroom.agents.project import (
 )
 from greenroom.agents.questions import AskPerson as AskPerson, as_answer as as_answer
 from greenroom.agents.reply import stream_reply as stream_reply
+from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as warn_of_end
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
 from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.runnable import Runnable as Runnable

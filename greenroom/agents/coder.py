@@ -4,6 +4,7 @@ from functools import partial
 
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.reply import stream_reply
+from greenroom.agents.reply_end import ask_again, warn_of_end
 from greenroom.agents.task import Task
 from greenroom.agents.tool_calls import run_tools
 from greenroom.core import Resume, StopReason, UserInput
@@ -66,5 +67,6 @@ async def coder(
                     )
                     if reply.tool_uses:
                         await run(agent, reply.tool_uses)
-                    elif reply.stop_reason is not StopReason.PAUSE:
+                    elif reply.stop_reason is not StopReason.PAUSE and not ask_again(agent, reply):
+                        warn_of_end(agent, reply)
                         break

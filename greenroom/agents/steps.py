@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.bound_agent import BoundAgent
 from greenroom.agents.handoff import Switches, Team, find_holder
+from greenroom.agents.reply_end import ask_again, warn_of_end
 from greenroom.agents.run_context import RunContext, RunState
 from greenroom.agents.tool_calls import check_depth, find_caller, report_to, run_tools
 from greenroom.core import (
@@ -212,6 +213,11 @@ class Steps(Generic[DepsT]):
         self._report.is_truncated = cut_short or reply.stop_reason is StopReason.MAX_TOKENS
         if not is_last and (is_pause or not current.answer.is_in(reply)):
             return reply.tool_uses
+        if current.agent.output is None:
+            if not is_last and ask_again(self._internals, reply):
+                return ()
+            if warning := warn_of_end(self._internals, reply):
+                self._report.warnings.append(warning)
         return self._read(reply, is_last=is_last)
 
     def _read(self, reply: Message, *, is_last: bool) -> Sequence[ToolUseBlock] | None:

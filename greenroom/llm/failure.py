@@ -205,6 +205,39 @@ def unassignable_piece(provider: str) -> ModelStreamError:
     return ModelStreamError(text, provider=provider, hint="try again")
 
 
+_FAILURES = re.compile(
+    "error|fail|malformed|insufficient|overload|unavailable|timed?_?out|abort|cancel|interrupt",
+    re.IGNORECASE,
+)
+
+
+def failed_reply(provider: str, reason: str, details: object = None) -> ModelStreamError | None:
+    """Return the error of a reply that ended for this reason, or None if it may be complete.
+
+    Args:
+        provider: the provider's name.
+        reason: the provider's word for the end of the reply, such as "error"; may be empty.
+        details: what it says about an error besides, if anything.
+
+    Example:
+        >>> failed_reply("acme", "insufficient_system_resource").retryable
+        True
+        >>> failed_reply("acme", "stop") is None
+        True
+    """
+    if not (details or _FAILURES.search(reason)):
+        return None
+    complaint = _complaint(details)
+    said = complaint.message or reason or "no reason given"
+    return ModelStreamError(
+        f"{provider} could not complete the reply: {said}",
+        provider=provider,
+        code=complaint.code or complaint.kind or reason,
+        retry_after=complaint.wait,
+        hint=ModelStreamError.remedy,
+    )
+
+
 def _final(text: str, provider: str, hint: str) -> ModelStreamError:
     error = ModelStreamError(text, provider=provider, hint=hint)
     error.retryable = False

@@ -412,7 +412,7 @@ async def test_what_an_output_guard_has_not_seen_is_no_output():
         """Look."""
         return "rain"
 
-    script = [TextBlock("Let me look."), call("look")], Reply("")
+    script = [TextBlock("Let me look."), call("look")], Reply(""), Reply("")
     agent = Agent(ScriptedProvider(*script), tools=[look], guards=[Guard(no_keys)])
     assert (await agent.run("Go")).output == ""
 

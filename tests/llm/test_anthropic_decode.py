@@ -298,6 +298,14 @@ def test_each_stop_reason_has_one_of_ours(native, reason):
     assert (reply.stop_reason, reply.native_stop_reason) == (reason, native)
 
 
+@pytest.mark.parametrize("native", ["error", "server_error", "model_timeout"])
+def test_a_reply_that_ends_by_a_failure_is_an_error_that_is_retried(native):
+    data = sse(message_start(), *text_block(0, "a"), message_delta(native), STOP)
+    with pytest.raises(ModelStreamError, match="could not complete the reply") as caught:
+        events_of(data)
+    assert caught.value.retryable
+
+
 def test_a_reply_may_be_empty():
     assert message_of().content == ()
 

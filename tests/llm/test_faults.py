@@ -5,6 +5,7 @@ After each the connection pool is as it was, and the next request works.
 
 import gzip
 import math
+import re
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -166,6 +167,13 @@ FAULTS = [
         stream_of(lambda v: v.reply[: border(v)] + error_event(v)),
         ModelOverloadedError,
         "Hello ",
+    ),
+    Fault(
+        "an end by a failure",
+        stream_of(lambda v: re.sub(b'"(end_turn|stop)"', b'"error"', v.reply)),
+        ModelStreamError,
+        "Hello 😀",
+        says="could not complete",
     ),
     Fault(
         "an event that is not JSON",

@@ -114,6 +114,43 @@ def test_each_finish_reason_has_one_of_ours(native, reason):
     assert (reply.stop_reason, reply.native_stop_reason) == (reason, native)
 
 
+FAILURES = [
+    "error",
+    "insufficient_system_resource",
+    "network_error",
+    "engine_overloaded",
+    "abort",
+    "cancelled",
+    "function_call_filter: MALFORMED_FUNCTION_CALL",
+]
+
+
+@pytest.mark.parametrize("native", FAILURES)
+@pytest.mark.parametrize("delta", [{"content": "a"}, call(0, "c1", "Now", "{}")])
+def test_a_reply_that_ends_by_a_failure_is_an_error_that_is_retried(native, delta):
+    with pytest.raises(ModelStreamError, match="could not complete the reply") as caught:
+        reply_to(delta, finish=native)
+    assert caught.value.retryable
+    assert caught.value.code == native
+
+
+@pytest.mark.parametrize("finish", ["error", "stop", None])
+def test_the_error_of_a_choice_is_a_failure_of_the_reply(finish):
+    error = {"code": 502, "message": "upstream is down"}
+    choice = {"index": 0, "delta": {}, "finish_reason": finish, "error": error}
+    for rest in ([], ["[DONE]"]):
+        with pytest.raises(ModelStreamError, match="upstream is down") as caught:
+            events_of(raw(chunk({"content": "a"}), chunk(choices=[choice]), *rest))
+        assert caught.value.retryable
+        assert caught.value.code == "502"
+
+
+def test_an_answer_in_one_piece_may_be_a_failure():
+    answer = {"choices": [{"message": {"content": "a"}, "finish_reason": "error"}]}
+    with pytest.raises(ModelStreamError, match="could not complete the reply"):
+        OpenAIDecoder().whole(answer)
+
+
 @pytest.mark.parametrize("native", ["tool_calls", "stop", "", "function_call", "novelty"])
 def test_a_reply_with_calls_asks_for_tools_whatever_its_finish_reason_says(native):
     assert reply_to(call(0, "c1", "Now", "{}"), finish=native).stop_reason is StopReason.TOOL_USE

@@ -8,6 +8,7 @@ from greenroom import core
 from greenroom.core import serde
 from greenroom.llm.failure import (
     error_in_band,
+    failed_reply,
     incomplete_reply,
     not_a_reply,
     unassignable_piece,
@@ -292,6 +293,8 @@ class AnthropicDecoder:
 
     def _message(self) -> core.Message:
         native = as_text(self._reply.get("stop_reason"))
+        if error := failed_reply(self._provider, native):
+            raise error
         reason = _STOP_REASONS.get(native, core.StopReason.UNKNOWN)
         extra = without(self._reply, *_TYPED)
         return core.Message(

@@ -9,7 +9,7 @@ not cut off, and either the empty reason or token counts at the very end must do
 from collections.abc import Iterable, Mapping
 
 from greenroom import core
-from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
+from greenroom.llm.failure import error_in_band, failed_reply, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
     EventReader,
     as_dict,
@@ -183,11 +183,16 @@ def _extend(older: dict[str, object], newer: Mapping[str, object]) -> None:
 _DONE = "[DONE]"
 _STOP_REASONS = {
     "stop": core.StopReason.END_TURN,
+    "end_turn": core.StopReason.END_TURN,
+    "eos": core.StopReason.END_TURN,
     "tool_calls": core.StopReason.END_TURN,  # without any call; see _stop_reason
     "function_call": core.StopReason.END_TURN,
     "length": core.StopReason.MAX_TOKENS,
+    "max_tokens": core.StopReason.MAX_TOKENS,
     "model_length": core.StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": core.StopReason.MAX_TOKENS,
     "content_filter": core.StopReason.CONTENT_FILTER,
+    "sensitive": core.StopReason.CONTENT_FILTER,
 }
 
 
@@ -207,6 +212,7 @@ class OpenAIDecoder:
         self._start: StreamStart | None = None
         self._reply = _ReplyBuilder(provider)
         self._finish: str | None = None
+        self._error: object = None  # what a choice says about its failure
         self._ends_with_usage = False  # whether nothing came after the token counts
         self._usage: dict[str, object] = {}
         self._logprobs: dict[str, object] = {}
@@ -219,7 +225,7 @@ class OpenAIDecoder:
             ModelError: the provider reports an error, or the event can't be read.
         """
         if event.data.strip() == _DONE:
-            if self._finish is None and not self._ends_with_usage:
+            if not (self._has_ended or self._ends_with_usage):
                 raise incomplete_reply(self._provider)
             return self._end()
         data = self._reader.read(event.data)
@@ -249,9 +255,9 @@ class OpenAIDecoder:
         """End the reply: no more events come.
 
         Raises:
-            ModelStreamError: the stream ended before the reply was complete.
+            ModelStreamError: the stream ended before the reply was complete, or the reply failed.
         """
-        if self._finish:
+        if self._finish or self._error:
             return self._end()
         raise incomplete_reply(self._provider)
 
@@ -273,6 +279,7 @@ class OpenAIDecoder:
         reason = choice.get("finish_reason")
         if isinstance(reason, str):
             self._finish = reason or self._finish or ""
+        self._error = choice.get("error") or self._error
         logprobs = as_dict(choice.get("logprobs"))
         if any(logprobs.values()):
             _extend(self._logprobs, without(logprobs))
@@ -297,7 +304,13 @@ class OpenAIDecoder:
     def _read_usage(self) -> core.Usage:
         return _usage(self._usage, cache_apart=self._counts_cache_apart)
 
+    @property
+    def _has_ended(self) -> bool:
+        return self._finish is not None or bool(self._error)
+
     def _end(self) -> list[StreamEvent]:
+        if error := failed_reply(self._provider, self._finish or "", self._error):
+            raise error
         is_cut = _STOP_REASONS.get(self._finish or "") is core.StopReason.MAX_TOKENS
         ends = self._reply.finish(is_cut=is_cut)
         return [*ends, StreamEnd(self._message())]

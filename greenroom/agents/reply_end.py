@@ -1,0 +1,62 @@
+"""The ends of replies that a loop must not take for an answer without a word."""
+
+from collections.abc import Sequence
+
+from greenroom.core import RUNTIME, Custom, Message, StopReason
+from greenroom.runtime import AgentInternals
+
+_ASK = "Your last reply was empty. Say what you found, or go on."
+
+_DELIBERATE = frozenset(
+    {StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
+)
+"""Ends for which asking again would change nothing."""
+
+
+def ask_again(agent: AgentInternals, reply: Message) -> bool:
+    """Ask the model to say something if its reply to the results of its calls is empty.
+
+    Models sometimes end their turn right after a tool's result. The question joins the history,
+    once for each message of results: ask the model again if this returns true.
+
+    Args:
+        agent: the agent whose history ends with the reply.
+        reply: the model's last reply.
+    """
+    if not _is_empty(reply) or reply.stop_reason in _DELIBERATE:
+        return False
+    if not _answers_results(agent.session.history):
+        return False
+    agent.session.add_message(Message.user(_ASK, sender=RUNTIME))
+    return True
+
+
+def warn_of_end(agent: AgentInternals, reply: Message) -> str:
+    """Publish and return a warning about the last reply of a turn; empty if nothing is wrong.
+
+    It is a `Custom("model.warning")` chunk: the reply is empty, or ended for a reason that is not
+    known, so it may be incomplete.
+    """
+    if reply.stop_reason is StopReason.UNKNOWN and reply.native_stop_reason:
+        text = f"the reply ended for a reason that is not known: {reply.native_stop_reason[:100]}"
+    elif _is_empty(reply):
+        text = f"the reply is empty (stop reason: {reply.stop_reason or 'none'})"
+    else:
+        return ""
+    data: dict[str, object] = {"stop_reason": reply.native_stop_reason}
+    agent.send_nowait(Custom("model.warning", data, text))
+    return text
+
+
+def _is_empty(reply: Message) -> bool:
+    return not (reply.tool_uses or reply.text.strip())
+
+
+def _answers_results(history: Sequence[Message]) -> bool:
+    """Whether the history ends with a reply to a message with the results of calls."""
+    for message in reversed(history[:-1]):
+        if message.role == "assistant":
+            return False
+        if message.tool_results:
+            return True
+    return False
