@@ -307,17 +307,21 @@ class BoundAgent(Generic[DepsT, OutputT]):
         """Whether the model may call anything."""
         return bool(self.toolbox.registry.list_tools())
 
-    async def reply(self, system: str, *, is_last: bool) -> Message:
+    async def reply(
+        self, system: str, *, is_last: bool, on_warning: Callable[[str], None]
+    ) -> Message:
         """Ask the model for its next reply; at the last step it can call no more tools."""
         with self._pass_permissions():
             while True:
                 try:
-                    return await self._ask(system, is_last=is_last)
+                    return await self._ask(system, is_last=is_last, on_warning=on_warning)
                 except ModelBadRequestError as error:
                     if not self.answer.give_up(error):
                         raise
 
-    async def _ask(self, system: str, *, is_last: bool) -> Message:
+    async def _ask(
+        self, system: str, *, is_last: bool, on_warning: Callable[[str], None]
+    ) -> Message:
         return await stream_reply(
             self._internals,
             self._llm,
@@ -329,6 +333,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
             watch=self._watch(is_last=is_last),
             compactor=self._compactor,
             settings=self.agent.settings,
+            on_warning=on_warning,
         )
 
     def _watch(self, *, is_last: bool) -> Callable[[ModelStream], ModelStream] | None:

@@ -1,7 +1,7 @@
 """One model call of a turn: send the request, publish the chunks, append the reply."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from greenroom.core import (
     AgentState,
@@ -53,6 +53,7 @@ async def stream_reply(
     answer_tool: ToolDefinition | None = None,
     watch: Callable[[ModelStream], ModelStream] | None = None,
     compactor: Compactor | None = None,
+    on_warning: Callable[[str], None] | None = None,
 ) -> Message:
     """Ask the model for the next reply, stream it to the subscribers, append it to the history.
 
@@ -67,6 +68,9 @@ async def stream_reply(
 
     `watch` takes the stream of the reply and returns a stream to read in its place, such as one
     that filters it.
+
+    `on_warning` gets a sentence about each part of the request that the provider refused, such as a
+    broken image, and that was left out for that.
 
     A `compactor` shortens the history if it takes too much of the model's window. If the model
     reports that the request is too long, the compactor shortens it again, and the model is asked
@@ -95,9 +99,7 @@ async def stream_reply(
         reply = await stream_reply(agent, llm, tools, system="You are terse.", settings=terse)
         ```
     """
-    # A copy: the caller may change the list while the step waits.
-    messages = None if messages is None else tuple(messages)
-    _check_arguments(llm, tools, messages, compactor)
+    messages = _check_arguments(llm, tools, messages, compactor)
     request = ModelRequest(
         messages=(),
         system=system,
@@ -108,7 +110,8 @@ async def stream_reply(
         conversation=agent.session.session_id,
     )
     settings = settings or ModelSettings()
-    return await _stream(agent, llm, request, settings, messages, watch, compactor)
+    reader = _Reader(agent, llm.model, watch, on_warning)
+    return await _stream(agent, llm, request, settings, messages, reader, compactor)
 
 
 async def _stream(
@@ -117,7 +120,7 @@ async def _stream(
     request: ModelRequest,
     settings: ModelSettings,
     messages: Sequence[Message] | None,
-    watch: Callable[[ModelStream], ModelStream] | None,
+    reader: "_Reader",
     compactor: Compactor | None,
 ) -> Message:
     """Begin a step, and send the request with the history or with `messages`."""
@@ -138,28 +141,22 @@ async def _stream(
         return settings.complete(replace(request, messages=sent))
 
     try:
-        return await _ask(agent, llm, complete(), watch)
+        return await _ask(agent, llm, complete(), reader)
     except ModelContextTooLongError:
         if compactor is None or not await compactor.compact(
             agent, system=request.system, tools=request.tools
         ):
             raise
-    return await _ask(agent, llm, complete(), watch)
+    return await _ask(agent, llm, complete(), reader)
 
 
 async def _ask(
-    agent: AgentInternals,
-    llm: LLMProvider,
-    request: ModelRequest,
-    watch: Callable[[ModelStream], ModelStream] | None,
+    agent: AgentInternals, llm: LLMProvider, request: ModelRequest, reader: "_Reader"
 ) -> Message:
     with agent.model_call(llm, request) as call:
-        async with llm.stream(request) as opened:
-            stream = opened if watch is None else watch(opened)
-            await _relay(agent, stream, llm.model)
+        async with llm.stream(request) as stream:
             # Inside the block, since a cancel while it closes must not lose a whole reply.
-            reply = call.reply = stream.message
-            _keep(agent, reply, llm.model)
+            reply = call.reply = await reader.read(stream)
     return reply
 
 
@@ -168,8 +165,12 @@ def _check_arguments(
     tools: object,
     messages: Sequence[Message] | None,
     compactor: Compactor | None,
-) -> None:
-    """Refuse arguments that are easily confused."""
+) -> tuple[Message, ...] | None:
+    """Refuse arguments that are easily confused, and return the messages.
+
+    They are copied: the caller may change the list while the step waits.
+    """
+    messages = None if messages is None else tuple(messages)
     if isinstance(llm, str):
         raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     if tools is not None and not isinstance(tools, ToolRegistry):
@@ -179,6 +180,7 @@ def _check_arguments(
     for message in messages or ():
         if not isinstance(message, Message):
             raise TypeError(f"{message!r} is not a message: write Message.user(…)")
+    return messages
 
 
 def _definitions(
@@ -195,23 +197,40 @@ def _definitions(
     return (*listed, answer_tool)
 
 
-async def _relay(agent: AgentInternals, stream: ModelStream, model: str) -> None:
-    try:
-        async for event in stream:
-            chunk = _chunk(event)
-            if chunk is not None:
-                await agent.send(chunk)
-    except BaseException:
-        _keep(agent, stream.partial(), model)
-        raise
+_WARNINGS = frozenset({"model.left_out"})
+"""The announcements that are warnings about the request."""
 
 
-def _keep(agent: AgentInternals, reply: Message, model: str) -> None:
-    """Append a reply, complete or not, to the history, and report its usage, in one step."""
-    if reply.content or reply.stop_reason is not StopReason.INTERRUPTED:
-        agent.session.add_message(reply)
-    if reply.usage is not None:
-        agent.send_nowait(UsageReport(reply.usage, model=reply.model or model))
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the stream of a reply: publishes it, and appends it to the history, complete or not."""
+
+    agent: AgentInternals
+    model: str
+    watch: Callable[[ModelStream], ModelStream] | None
+    on_warning: Callable[[str], None] | None
+
+    async def read(self, opened: ModelStream) -> Message:
+        stream = opened if self.watch is None else self.watch(opened)
+        try:
+            async for event in stream:
+                if isinstance(event, Announcement) and event.kind in _WARNINGS and self.on_warning:
+                    self.on_warning(event.text)
+                chunk = _chunk(event)
+                if chunk is not None:
+                    await self.agent.send(chunk)
+        except BaseException:
+            self._keep(stream.partial())
+            raise
+        self._keep(stream.message)
+        return stream.message
+
+    def _keep(self, reply: Message) -> None:
+        """Append a reply, complete or not, to the history, and report its usage, in one step."""
+        if reply.content or reply.stop_reason is not StopReason.INTERRUPTED:
+            self.agent.session.add_message(reply)
+        if reply.usage is not None:
+            self.agent.send_nowait(UsageReport(reply.usage, model=reply.model or self.model))
 
 
 def _chunk(event: StreamEvent) -> OutputChunk | None:

@@ -207,7 +207,8 @@ class Steps(Generic[DepsT]):
         await current.refresh_tools()
         system = await current.instructions()
         self._check_tokens(system)
-        reply = await current.reply(system, is_last=is_last)
+        warn = self._report.warnings.append
+        reply = await current.reply(system, is_last=is_last, on_warning=warn)
         is_pause = reply.stop_reason is StopReason.PAUSE
         cut_short = is_last and (current.has_tools or is_pause)
         self._report.is_truncated = cut_short or reply.stop_reason is StopReason.MAX_TOKENS

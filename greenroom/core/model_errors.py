@@ -20,6 +20,7 @@ class ModelError(GreenroomError):
         code: the provider's own name for the error.
         request_id: the provider's id of the request, for its support.
         retry_after: seconds that the provider asks to wait, only from an error response.
+        param: the part of the request that the provider names, such as "messages[3].content[1]".
         partial: the part of the reply that had arrived, or None.
     """
 
@@ -43,6 +44,7 @@ class ModelError(GreenroomError):
         self.code = code
         self.request_id = request_id
         self.retry_after = retry_after
+        self.param = ""
         self.partial: Message | None = None
 
 

@@ -139,6 +139,7 @@ class _Complaint:
     names: tuple[str, ...] = ()  # all of them, in lower case
     request_id: str = ""
     wait: float | None = None
+    param: str = ""
 
 
 def error_of_response(
@@ -166,6 +167,7 @@ def error_of_response(
         request_id=request_id(headers) or complaint.request_id,
         retry_after=complaint.wait if wait is None else wait,
     )
+    error.param = complaint.param
     return _advise(error, complaint, read_should_retry(headers), hint)
 
 
@@ -343,6 +345,7 @@ def _complaint(value: object) -> _Complaint:
         tuple(name.lower() for name in names if name),
         as_text(outer.get("request_id")),
         next(filter(None, waits), None),
+        _line(as_text(inner.get("param"))),
     )
 
 

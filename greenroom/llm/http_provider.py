@@ -2,8 +2,10 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
+
+import trio
 
 from greenroom.core import (
     ConfigurationError,
@@ -18,12 +20,17 @@ from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import ReplyDecoder, open_stream
 from greenroom.llm.merged_messages import DropNotices
 from greenroom.llm.portable_calls import dotted_names
+from greenroom.llm.refused_blocks import Refusal, RefusedBlocks
 from greenroom.llm.request_encoder import EncodedRequest, assemble
 from greenroom.llm.request_rules import FittedRequest, fit_request, may_force
 from greenroom.llm.stream import ModelStream, collect
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
+
+
+_MOST_REFUSALS = 8
+"""How often a request is sent again without what was refused; each attempt takes time."""
 
 
 class HttpProvider(ABC):
@@ -64,6 +71,7 @@ class HttpProvider(ABC):
         self.profile = model_profile(f"{self.name}:{model}")
         """What is known about the model."""
         self._notices = DropNotices(endpoint.provider, self.api)
+        self._refused = RefusedBlocks(endpoint.provider)
         self._timeouts = timeouts or ModelTimeouts()
         self._client = client or open_client(connections)
         self._owns_client = client is None
@@ -105,6 +113,9 @@ class HttpProvider(ABC):
     async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
         """Send a request and stream the reply.
 
+        If the provider refuses an image or a document, the request is sent again with a line of
+        text in its place, and so are later requests; an announcement tells readers.
+
         Raises:
             ModelError: the request failed; raised on entering the block, or between two events.
         """
@@ -117,19 +128,42 @@ class HttpProvider(ABC):
         changes = list(fitted.changes)
         if encoded.left_out:
             changes.append(f"not sent to {self.name}: thinking of {self.model} before a change")
-        async with open_stream(
-            self._client,
-            self._endpoint,
-            encoded.content,
-            self.decoder(),
-            self._timeouts,
-            self.price,
-            names,
-        ) as stream:
+        async with AsyncExitStack() as stack:
+            stream = await self._open(stack, encoded.content, names)
             stream.bind(encoded.prefix)
             if notice := self._notices.notice(request, changes):
                 stream.announce(notice)
             yield stream
+
+    async def _open(
+        self, stack: AsyncExitStack, content: bytes, names: Mapping[str, str]
+    ) -> ModelStream:
+        """Send a request, if need be again without what the provider refuses of it."""
+        content = self._refused.replace(content)
+        refusals: list[Refusal] = []
+        while True:
+            opening = open_stream(
+                self._client,
+                self._endpoint,
+                content,
+                self.decoder(),
+                self._timeouts,
+                self.price,
+                names,
+            )
+            try:
+                stream = await stack.enter_async_context(opening)
+            except ModelBadRequestError as error:
+                refusal = await trio.to_thread.run_sync(self._refused.find, content, error)
+                if refusal is None or len(refusals) >= _MOST_REFUSALS:
+                    raise
+                refusals.append(refusal)
+                content = refusal.content
+                continue
+            for refusal in refusals:
+                self._refused.remember(refusal)
+                stream.announce(refusal.announcement)
+            return stream
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply.

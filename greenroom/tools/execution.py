@@ -55,6 +55,7 @@ from greenroom.tools.interface import (
     plain_info,
     read_credentials,
 )
+from greenroom.tools.media_check import leave_out_faulty_media
 from greenroom.tools.validation import InputValidator
 
 _MAX_LEAVES = 5
@@ -208,7 +209,8 @@ class RegisteredTool:
             kind = type(result).__name__
             raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
         # Before the cut: the rest goes to a file, and half of a secret is one, too.
-        result = await cut_text(conceal(result, context), self.name, context)
+        result = leave_out_faulty_media(conceal(result, context))
+        result = await cut_text(result, self.name, context)
         try:
             return serde.decode(serde.encode(result), ToolResult).with_error_message()
         except serde.InvalidJSONError as error:

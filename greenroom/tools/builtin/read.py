@@ -33,6 +33,7 @@ from greenroom.tools.builtin.file_access import (
     read_pieces,
     resolve_and_show,
 )
+from greenroom.tools.media_check import find_media_fault, image_type
 from greenroom.tools.validation import read_integer
 
 _LINE_CHARACTERS = 2_000
@@ -218,7 +219,7 @@ def _show(
     file: BinaryIO, start: bytes, stamp: Stamp, first: int, count: int, label: str
 ) -> ToolResult:
     facts: dict[str, object] = {"path": label, "bytes": stamp.size}
-    if media_type := _image_type(start):
+    if media_type := image_type(start):
         data = _encode(file, stamp.size, _MAX_IMAGE_BYTES, label)
         return ToolResult((ImageBlock(media_type, data),), metadata=facts)
     if start.startswith(b"%PDF-"):
@@ -240,20 +241,13 @@ def _show(
     return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.line_count)
 
 
-def _image_type(start: bytes) -> str:
-    if start.startswith(b"\x89PNG\r\n\x1a\n"):
-        return "image/png"
-    if start.startswith(b"\xff\xd8\xff"):
-        return "image/jpeg"
-    if start.startswith((b"GIF87a", b"GIF89a")):
-        return "image/gif"
-    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else ""
-
-
 def _encode(file: BinaryIO, size: int, limit: int, label: str) -> str:
     if size > limit:
         raise ToolError(f"{label} has {size} bytes, too many to show; the limit is {limit}")
-    return base64.b64encode(read_pieces(file, limit)).decode()
+    data = read_pieces(file, limit)
+    if fault := find_media_fault(data):
+        raise ToolError(f"{label} can't be shown: {fault}")
+    return base64.b64encode(data).decode()
 
 
 def _suggest_names(path: str, real: Path, context: AgentContext) -> str:

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, DocumentBlock, ImageBlock, ReadPath, ToolError
 from greenroom.tools import Read
 from greenroom.tools.builtin.read import NumberedLines
+from tests.tools import media
 
 
 def lines_of(text: str) -> list[str]:
@@ -94,25 +95,39 @@ def test_stray_bytes_are_shown_replaced_with_a_note(call, root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("start", "media_type"),
+    ("make", "media_type"),
     [
-        (b"\x89PNG\r\n\x1a\n", "image/png"),
-        (b"\xff\xd8\xff\xe0", "image/jpeg"),
-        (b"GIF89a", "image/gif"),
-        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+        (media.png, "image/png"),
+        (media.jpeg, "image/jpeg"),
+        (media.gif, "image/gif"),
+        (media.webp_lossy, "image/webp"),
     ],
 )
-def test_an_image_comes_as_an_image(call, root: Path, start: bytes, media_type: str) -> None:
-    (root / "picture").write_bytes(start + b"\0\1\2")
+def test_an_image_comes_as_an_image(call, root: Path, make, media_type: str) -> None:
+    (root / "picture").write_bytes(make())
     (block,) = call(Read(), file_path="picture").content
-    assert block == ImageBlock(media_type, base64.b64encode(start + b"\0\1\2").decode())
+    assert block == ImageBlock(media_type, base64.b64encode(make()).decode())
 
 
 def test_a_pdf_comes_as_a_document(call, root: Path) -> None:
-    (root / "paper.pdf").write_bytes(b"%PDF-1.7\n\0")
+    (root / "paper.pdf").write_bytes(media.PDF)
     (block,) = call(Read(), file_path="paper.pdf").content
     assert isinstance(block, DocumentBlock)
     assert (block.media_type, block.title) == ("application/pdf", "paper.pdf")
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"\x89PNG\r\n\x1a\nbroken", "is broken"),
+        (b"%PDF-1.7\n", "is broken"),
+        (media.png(9000, 1), "9000 by 1 pixels"),
+    ],
+)
+def test_what_a_provider_would_refuse_is_not_shown(call, root: Path, data, fault) -> None:
+    (root / "file").write_bytes(data)
+    with pytest.raises(ToolError, match=f"file can't be shown: it .*{fault.removeprefix('is ')}"):
+        call(Read(), file_path="file")
 
 
 def test_an_image_that_is_too_large_is_refused(call, root: Path) -> None:

@@ -1,0 +1,172 @@
+"""Images and documents that a provider has refused, as they are in the body of a request.
+
+Each request repeats the whole conversation, so one image that a provider refuses, such as a broken
+one, would make every later request fail. So a line of text takes its place: at once, in a second
+attempt, and in later requests from the start.
+"""
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from greenroom.core import ModelBadRequestError, clip, serde
+from greenroom.llm.json_fields import as_dict, as_list, as_text
+from greenroom.llm.stream import Announcement
+
+_BETWEEN = r"(?:[.\[\]'\"()/]|,\s?)+"
+_PATH = re.compile(rf"\b(messages|contents|input)({_BETWEEN}\d+(?:{_BETWEEN}\w+)*)")
+"""The path of a part of a request, such as `messages.3.content.1` or `messages[3].content[1]`."""
+
+_CONTENTS = ("content", "parts", "output")
+"""The fields of messages and blocks that have blocks."""
+
+_KINDS = {
+    "image": "image",
+    "image_url": "image",
+    "input_image": "image",
+    "document": "document",
+    "file": "document",
+    "input_file": "document",
+}
+_MENTION = re.compile(r"\b(image|picture|document|pdf|file)s?\b", re.IGNORECASE)
+_IMAGES = {"image", "picture"}
+_SIGHTLESS = re.compile(
+    r"support.{0,30}\bimage inputs?|\bmulti-?modal|\bvision\b|\btext[- ]only", re.IGNORECASE
+)
+
+_MOST = 32
+_MOST_BYTES = 32 * 1024 * 1024
+_REASON = 200  # characters
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A request without the blocks that its provider has refused.
+
+    Attributes:
+        content: the body, with a line of text for each of the blocks.
+        lines: the beginnings of the blocks as bytes, and of what replaces them.
+        announcement: the warning for readers.
+    """
+
+    content: bytes
+    lines: dict[bytes, bytes]
+    announcement: Announcement
+
+
+class RefusedBlocks:
+    """The blocks that one provider has refused; the oldest are forgotten.
+
+    Example:
+        >>> image = {"type": "image", "source": {"data": "aGk="}}
+        >>> body = serde.dumps({"messages": [{"role": "user", "content": [image]}]})
+        >>> refused = RefusedBlocks("acme")
+        >>> error = ModelBadRequestError("messages.0.content.0.image: broken", status=400)
+        >>> refused.remember(refused.find(body, error))
+        >>> refused.replace(body)[-85:]
+        b'"[This image was left out: acme refused it: messages.0.content.0.image: broken]"}]}]}'
+    """
+
+    def __init__(self, provider: str) -> None:
+        """Begin without any."""
+        self._provider = provider
+        self._lines: OrderedDict[bytes, bytes] = OrderedDict()
+
+    def replace(self, content: bytes) -> bytes:
+        """Return the body of a request without the blocks that were refused before."""
+        return _replace(content, self._lines.items())
+
+    def find(self, content: bytes, error: ModelBadRequestError) -> Refusal | None:
+        """Return the request without the blocks that an error is about, or None if it names none.
+
+        They are the image or document that the error names by its path; those in the message that
+        it names; without a path, those of the last message that has any, if the error mentions them
+        at all; or all of them, if the model reads none.
+        """
+        if error.status not in {400, 422}:
+            return None
+        blocks = _find_blocks(as_dict(serde.loads(content)), error)
+        said = error.message.removeprefix(f"{self._provider} answered {error.status}: ")
+        reason = f"{self._provider} refused it: {clip(said, _REASON)}"
+        lines = dict(_write_line(block, reason) for block in blocks)
+        left = _replace(content, lines.items())
+        if left == content:
+            return None
+        counts = Counter(_KINDS[as_text(block["type"])] for block in blocks)
+        what = ", ".join(f"{count} {kind}" for kind, count in counts.items())
+        data: dict[str, object] = {"provider": self._provider, "left_out": dict(counts)}
+        return Refusal(left, lines, Announcement("model.left_out", data, f"{what}: {reason}"))
+
+    def remember(self, refusal: Refusal) -> None:
+        """Leave these blocks out of later requests too."""
+        self._lines |= refusal.lines
+        while len(self._lines) > _MOST or sum(map(len, self._lines)) > _MOST_BYTES:
+            self._lines.popitem(last=False)
+
+
+def _write_line(block: dict[str, object], reason: str) -> tuple[bytes, bytes]:
+    """Return the beginning of a block, and of the line of text in its place, as bytes.
+
+    Without the brace at its end, the block is found with and without a mark for the cache.
+    """
+    kind = as_text(block["type"])
+    text = {
+        "type": "input_text" if kind.startswith("input_") else "text",
+        "text": f"[This {_KINDS[kind]} was left out: {reason}]",
+    }
+    bare = {key: value for key, value in block.items() if key != "cache_control"}
+    return serde.dumps(bare)[:-1], serde.dumps(text)[:-1]
+
+
+def _replace(content: bytes, lines: Iterable[tuple[bytes, bytes]]) -> bytes:
+    for block, line in lines:
+        content = content.replace(block, line)
+    return content
+
+
+def _find_blocks(body: dict[str, object], error: ModelBadRequestError) -> list[dict[str, object]]:
+    mentioned = {name.lower() for name in _MENTION.findall(error.message)}
+    paths = _PATH.findall(f"{error.param} {error.message}")
+    lists = (as_list(body.get(root)) for root in ("messages", "contents", "input"))
+    each = [list(_media_in(message)) for message in next(filter(None, lists), [])]
+    if paths:
+        named = (list(_media_at(body.get(root), re.findall(r"\w+", path))) for root, path in paths)
+        found = next(filter(None, named), [])
+    elif _SIGHTLESS.search(error.message):
+        found = [block for blocks in each for block in blocks]
+    elif mentioned:
+        found = next(filter(None, reversed(each)), [])
+    else:
+        return []
+    images = [block for block in found if _KINDS[as_text(block["type"])] == "image"]
+    return images if images and mentioned and mentioned <= _IMAGES else found
+
+
+def _media_at(node: object, path: list[str]) -> Iterator[dict[str, object]]:
+    """Yield the block that a path leads to or into, or all below its end.
+
+    A path may also have kinds of blocks in it, as in `content.1.tool_result.content.0`.
+    """
+    for step in path:
+        if isinstance(node, list) and step.isdecimal():
+            node = node[int(step)] if int(step) < len(node) else None
+        elif step in _CONTENTS and not _is_media(node):
+            node = as_dict(node).get(step)
+    yield from _media_in(node)
+
+
+def _media_in(node: object) -> Iterator[dict[str, object]]:
+    """Yield the media in a message or a block; the input of a call may only look like one."""
+    if _is_media(node):
+        yield as_dict(node)
+    elif isinstance(node, list):
+        for each in node:
+            yield from _media_in(each)
+    else:
+        for name in _CONTENTS:
+            yield from _media_in(as_dict(node).get(name) or [])
+
+
+def _is_media(node: object) -> bool:
+    return as_text(as_dict(node).get("type")) in _KINDS
