@@ -125,7 +125,7 @@ class HttpProvider(ABC):
             encoded = await self.prepare(fitted.request)
         except InvalidJSONError as error:
             raise invalid_request(error, self.name) from error
-        changes = list(fitted.changes)
+        changes = [*fitted.changes, *encoded.changes]
         if encoded.left_out:
             changes.append(f"not sent to {self.name}: thinking of {self.model} before a change")
         async with AsyncExitStack() as stack:

@@ -6,7 +6,7 @@ Providers want user and assistant to alternate, so consecutive messages of one r
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -317,8 +317,8 @@ class MediaLimits:
     """The largest media and requests that a provider accepts, in bytes as sent; None is no limit.
 
     Attributes:
-        image: the base64 data of one image.
-        document: the base64 data of one document.
+        image: the base64 data of one image; 0 for a model that reads none.
+        document: the base64 data of one document; 0 for a model that reads none.
         request: the body of a request.
 
     Example:
@@ -332,23 +332,56 @@ class MediaLimits:
     document: int | None = None
     request: int | None = None
 
+    def of_model(self, *, images: bool | None, documents: bool | None) -> "MediaLimits":
+        """Return the limits for a model that reads these media, as far as that is known."""
+        image = 0 if images is False else self.image
+        document = 0 if documents is False else self.document
+        return replace(self, image=image, document=document)
+
+    def find_faults(self, message: Message) -> list[str]:
+        """Return what is wrong with each image and document of a message that is not accepted."""
+        return [fault for _, block in _find_media(message.content) if (fault := self._fault(block))]
+
+    def fit(self, message: Message) -> Message:
+        """Return a message with a line of text for each image and document that is not accepted."""
+        if not self.find_faults(message):
+            return message
+        return msgspec.structs.replace(message, content=tuple(map(self._fit, message.content)))
+
+    def _fit(self, block: Block) -> Block | TextBlock:
+        if isinstance(block, ToolResultBlock):
+            return _with(block, content=tuple(map(self._fit, block.content)))
+        if isinstance(block, ImageBlock | DocumentBlock) and (fault := self._fault(block)):
+            name = ", ".join(filter(None, (_describe_media(block), block.url)))
+            return TextBlock(f"[Left out: {name or 'a file'}; {fault}]")
+        return block
+
+    def _fault(self, block: ImageBlock | DocumentBlock) -> str:
+        kind, most = self._limit_of(block)
+        if most == 0 and (block.data or kind == "image"):
+            return f"this model reads no {kind}s"
+        if most and len(block.data) > most:
+            return f"the {kind} is larger than {_size(most)} of base64"
+        return ""
+
+    def _limit_of(self, block: ImageBlock | DocumentBlock) -> tuple[str, int | None]:
+        is_image = isinstance(block, ImageBlock)
+        return ("image", self.image) if is_image else ("document", self.document)
+
     def check_message(self, message: Message, place: int, provider: str) -> None:
-        """Check the media of the message at this place of a conversation.
+        """Check the size of the media of the message at this place of a conversation.
 
         Raises:
             ModelBadRequestError: an image or a document is too large; the message says which.
         """
         for path, block in _find_media(message.content):
-            kind, most = "document", self.document
-            if isinstance(block, ImageBlock):
-                kind, most = "image", self.image
-            if most is not None and len(block.data) > most:
+            kind, most = self._limit_of(block)
+            if most and len(block.data) > most:
                 raise ModelBadRequestError(
                     f"{provider} takes {kind}s of at most {_size(most)} of base64, and block {path}"
                     f" of message {place} ({_describe_media(block)}) has {_size(len(block.data))}",
                     provider=provider,
-                    hint=f"make the {kind} smaller, or pass its url; "
-                    "then leave out the message that has it",
+                    hint=f"make the {kind} smaller, or pass its url",
                 )
 
     def check_request(self, content: bytes, provider: str) -> None:

@@ -29,6 +29,7 @@ from greenroom.core import (
     Message,
     ModelRequest,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     serde,
 )
@@ -63,12 +64,14 @@ class EncodedConversation:
             empty.
         is_marked: whether a message has marks for the provider's cache.
         thinking: what became of thinking that is bound to what came before it.
+        changes: what else is not sent as it is, a sentence each.
     """
 
     prefix: bytes | bytearray
     latest: Sequence[EncodedMessage]
     is_marked: bool
     thinking: BoundThinking
+    changes: tuple[str, ...] = ()
 
     def pieces(self) -> list[bytes | bytearray]:
         """Return the conversation as pieces to be joined by commas; some may be empty."""
@@ -161,6 +164,7 @@ class ConversationEncoder:
         self._latest: deque[EncodedMessage] = deque()
         self._is_marked = False
         self._messages: tuple[Message, ...] = ()
+        self._changes: dict[str, None] = {}
         self._restart_at(0)
 
     @property
@@ -193,8 +197,12 @@ class ConversationEncoder:
         if known < len(self._messages):
             self._restart_at(known)
             self._thinking = self._complete_thinking.copy()
-        for place, message in enumerate(islice(messages, known, None), known):
-            self._dialect.limits.check_message(message, place, self._dialect.provider)
+        limits = self._dialect.limits
+        for place, original in enumerate(islice(messages, known, None), known):
+            if place == len(messages) - 1:  # an older one would fail the conversation for ever
+                limits.check_message(original, place, self._dialect.provider)
+            message = limits.fit(original)
+            self._changes.update(dict.fromkeys(_find_left_out(original, self._dialect)))
             before = self._thinking.copy() if self._dialect.bound_to else self._thinking
             sent = self._thinking.add(message) if self._dialect.bound_to else message
             complete = self._merger.add(sent)
@@ -204,7 +212,8 @@ class ConversationEncoder:
         self._messages = messages
         latest = (*self._latest, self._encode_last(self._merger.current))
         is_marked = self._is_marked or latest[-1].is_marked
-        return EncodedConversation(self._prefix, latest, is_marked, self._thinking)
+        changes = tuple(self._changes)
+        return EncodedConversation(self._prefix, latest, is_marked, self._thinking, changes)
 
     def _restart_at(self, place: int) -> None:
         """Forget the last merged message, if any; the next one begins at this place."""
@@ -241,6 +250,17 @@ class ConversationEncoder:
         return EncodedMessage(messages, wire, self._dialect.is_marked(messages))
 
 
+def _find_left_out(message: Message, dialect: Dialect) -> Iterable[str]:
+    """Say which parts of a message are not sent, where no other place does."""
+    for fault in dialect.limits.find_faults(message):
+        yield f"not sent to {dialect.provider}: {fault}"
+    if message.role == "assistant" and not message.provider:
+        thoughts = [b for b in message.content if isinstance(b, ThinkingBlock)]
+        accepted = dialect.accept(message.content, message) if thoughts else ()
+        if any(all(block is not each for each in accepted) for block in thoughts):
+            yield f"not sent to {dialect.provider}: thinking of a message that names no provider"
+
+
 def _is_same(old: Sequence[Message], messages: Sequence[Message], count: int) -> bool:
     """Whether both begin with the same objects; most that differ do so at the end."""
     if count and old[count - 1] is not messages[count - 1]:
@@ -255,11 +275,13 @@ class EncodedRequest(NamedTuple):
         content: its body.
         prefix: the `Message.prefix` of its reply; empty if the model does not bind its thinking.
         left_out: how many messages had thinking that no longer fits.
+        changes: what else is not sent as it is, a sentence each.
     """
 
     content: bytes
     prefix: str = ""
     left_out: int = 0
+    changes: tuple[str, ...] = ()
 
 
 MESSAGES = object()
@@ -414,9 +436,10 @@ def _encode(
     fields, pieces = dialect.body(request, conversation)
     content = assemble(fields, pieces)
     dialect.limits.check_request(content, dialect.provider)
+    thinking, changes = conversation.thinking, conversation.changes
     if not dialect.bound_to:
-        return EncodedRequest(content)
-    return EncodedRequest(content, conversation.thinking.prefix, conversation.thinking.left_out)
+        return EncodedRequest(content, changes=changes)
+    return EncodedRequest(content, thinking.prefix, thinking.left_out, changes)
 
 
 def _find_beginning(dialect: Dialect, request: ModelRequest) -> bytes:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from greenroom.core import DocumentBlock, ImageBlock, Message, ModelBadRequestError, ToolResultBlock
+from greenroom.core import (
+    DocumentBlock,
+    ImageBlock,
+    Message,
+    ModelBadRequestError,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    serde,
+)
 from greenroom.llm import HOSTS, AnthropicProvider, MediaLimits, ModelRequest, OpenAIProvider
 
 MIB = 1024 * 1024
@@ -38,3 +47,59 @@ def test_what_a_provider_takes_is_sent():
     request = ModelRequest(messages=[Message.user([PNG])])
     for provider in (openai("openai"), openai("groq"), anthropic(limits=MediaLimits())):
         assert provider.encode(request)
+
+
+@pytest.mark.parametrize("block", [PNG, ToolResultBlock("t1", (TextBlock("Here:"), PNG))])
+def test_what_is_too_large_does_not_fail_later_turns(block):
+    request = ModelRequest(messages=[Message.user([block]), Message.user("never mind")])
+    sent = serde.dumps(anthropic().encode(request)).decode()
+    assert "[Left out: image/png; the image is larger than 5.0 MiB of base64]" in sent
+    assert "never mind" in sent
+
+
+SMALL = ImageBlock("image/png", "aGk=")
+PAPER = DocumentBlock("application/pdf", "cGRm", title="a.pdf")
+AGAIN = Message.user("So?")
+WORDS = OpenAIProvider("openai/gpt-oss-20b", api_key="sk-1", host=HOSTS["groq"], env={})
+
+
+def test_a_model_that_reads_no_images_gets_lines_of_text():
+    blocks = [SMALL, ImageBlock(url="https://a.test/b.png"), PAPER]
+    result = ToolResultBlock("t1", (SMALL,))
+    sent = WORDS.encode(ModelRequest(messages=[Message.user([TextBlock("Look:"), *blocks])]))
+    assert [part["text"] for part in sent["messages"][0]["content"]] == [
+        "Look:",
+        "[Left out: image/png; this model reads no images]",
+        "[Left out: https://a.test/b.png; this model reads no images]",
+        "[Left out: application/pdf, a.pdf; this model reads no documents]",
+    ]
+    sent = WORDS.encode(ModelRequest(messages=[Message.user([result])]))
+    assert sent["messages"][0]["content"] == "[Left out: image/png; this model reads no images]"
+
+
+async def test_readers_are_told_once_that_a_model_reads_no_images():
+    messages = [Message.user([SMALL, SMALL])]
+    for request in (ModelRequest(messages=messages), ModelRequest(messages=[*messages, AGAIN])):
+        encoded = await WORDS.prepare(request)
+        assert encoded.changes == ("not sent to groq: this model reads no images",)
+        assert (await anthropic().prepare(request)).changes == ()
+
+
+@pytest.mark.parametrize("provider", [anthropic(), openai("openai")])
+async def test_thinking_that_names_no_provider_is_not_dropped_unsaid(provider):
+    thought = Message.assistant([ThinkingBlock("Hm."), TextBlock("Yes.")])
+    encoded = await provider.prepare(ModelRequest(messages=[Message.user("So?"), thought]))
+    text = f"not sent to {provider.name}: thinking of a message that names no provider"
+    assert encoded.changes == (text,)
+    assert b"Hm." not in encoded.content
+
+
+async def test_thinking_that_can_be_sent_is_not_told_of():
+    for provider, block in (
+        (anthropic(), ThinkingBlock("Hm.", "sig")),
+        (openai("openai"), ThinkingBlock("Hm.", extra={"field": "reasoning"})),
+    ):
+        thought = Message.assistant([block, TextBlock("Yes.")])
+        encoded = await provider.prepare(ModelRequest(messages=[Message.user("So?"), thought]))
+        assert encoded.changes == ()
+        assert b"Hm." in encoded.content

@@ -104,8 +104,9 @@ class AnthropicProvider(HttpProvider):
         bound_to = model if self.profile.rules.binds_thinking else ""
         limit = max_tokens or (self.profile.max_output_tokens or 64_000) // 4
         dialect = MessagesDialect(model, limit, version=version, bound_to=bound_to)
-        if limits is not None:
-            dialect = replace(dialect, limits=limits)
+        limits = limits or dialect.limits
+        images, documents = self.profile.images, self.profile.documents
+        dialect = replace(dialect, limits=limits.of_model(images=images, documents=documents))
         self._requests = RequestEncoder(dialect)
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:

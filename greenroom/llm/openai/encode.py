@@ -10,7 +10,12 @@ from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
-from greenroom.llm.openai.reasoning import CONTENT_FIELD, merge_details, reasoning_for_server
+from greenroom.llm.openai.reasoning import (
+    CONTENT_FIELD,
+    has_field,
+    merge_details,
+    reasoning_for_server,
+)
 from greenroom.llm.portable_calls import CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
 from greenroom.llm.request_rules import find_effort_of
@@ -203,9 +208,9 @@ class ChatDialect:
     def accept(
         self, blocks: Sequence[core.ContentBlock], message: core.Message
     ) -> Sequence[core.ContentBlock]:
-        """Leave out the reasoning of the server's own replies that it does not accept back."""
+        """Leave out reasoning that has no field, and what the server does not accept back."""
         if message.provider != self.provider:
-            return blocks
+            return [block for block in blocks if has_field(block)]
         accepted = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
         return [block for block in accepted if block is not None]
 

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from greenroom.core import ModelRequest, OutputSchema, Price
@@ -69,7 +70,10 @@ class OpenAIProvider(HttpProvider):
             host, base_url, "chat/completions", api_key, headers or {}, env
         )
         super().__init__(model, endpoint, client, timeouts, price, connections)
-        self._requests = RequestEncoder(ChatDialect(model, max_tokens, self.host))
+        images, documents = self.profile.images, self.profile.documents
+        limits = self.host.limits.of_model(images=images, documents=documents)
+        host = replace(self.host, limits=limits)
+        self._requests = RequestEncoder(ChatDialect(model, max_tokens, host))
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
         """Return the body of a streaming request as it would be sent."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from greenroom.core import ContentBlock, ThinkingBlock
+from greenroom.core import ContentBlock, RedactedThinkingBlock, ThinkingBlock
 from greenroom.llm.json_fields import as_dict, as_int, as_text
 from greenroom.llm.stream import GrowingText
 
@@ -44,6 +44,13 @@ def reasoning_for_server(block: ContentBlock, names: frozenset[str]) -> ContentB
     if not extra:
         return None
     return block if extra == block.extra else replace(block, extra=extra)
+
+
+def has_field(block: ContentBlock) -> bool:
+    """Whether a block is anything but reasoning that no field was named for."""
+    if isinstance(block, ThinkingBlock):
+        return bool(block.extra.keys() & {"field", "reasoning_details"})
+    return not isinstance(block, RedactedThinkingBlock)
 
 
 def merge_details(pieces: Iterable[object]) -> list[object]:
