@@ -71,7 +71,10 @@ class OpenAIResponsesProvider(HttpProvider):
         super().__init__(model, endpoint, client, timeouts, price, connections)
         self.profile = replace(self.profile, rules=self.profile.rules.over_responses())
         thinks = self.profile.rules.efforts != ()
-        self._requests = RequestEncoder(ResponsesDialect(model, max_tokens, self.host, thinks))
+        images, documents = self.profile.images, self.profile.documents
+        limits = self.host.limits.of_model(images=images, documents=documents)
+        host = replace(self.host, limits=limits)
+        self._requests = RequestEncoder(ResponsesDialect(model, max_tokens, host, thinks))
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
         """Return the body of a streaming request as it would be sent."""
