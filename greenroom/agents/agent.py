@@ -17,7 +17,7 @@ from greenroom.agents.run_context import RunContext, check_deps, takes_run_conte
 from greenroom.agents.runnable import Runnable
 from greenroom.agents.steps import Steps
 from greenroom.core import ConfigurationError, Message, TurnError, TurnStatus
-from greenroom.llm import LLMProvider, ModelSettings, OutputType
+from greenroom.llm import LLMProvider, ModelSettings, OutputType, check_window
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
@@ -62,6 +62,8 @@ class Agent(Runnable[DepsT, OutputT_co]):
         output_type: the type of a run's output: a text by default, or a pydantic model, dataclass,
             TypedDict, msgspec struct or plain type. The model's answer is validated against it.
         output_retries: how often the model is asked again after an invalid answer.
+        window: the tokens that the model takes, request and reply together, before a conversation
+            is shortened; else what its server or the catalogue says, as for `open_model`.
         permissions: the rules for its tool calls; the default is described above.
         memory: what it keeps across conversations. Each turn begins with what the memory finds for
             the input; text that no longer fits the model's window is added to the memory.
@@ -99,6 +101,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
     deps_type: type[DepsT] | None = None
     output_type: "TypeForm[OutputT_co]" = str  # type: ignore[assignment]  # the default of OutputT_co
     output_retries: int = 2
+    window: int | None = None
     permissions: PermissionManager | None = None
     memory: Memory | None = None
     budget: Budget | None = None
@@ -206,6 +209,7 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         raise ConfigurationError(f"max_steps is {agent.max_steps}", hint="give 1 or more")
     if agent.output_retries < 0:
         raise ConfigurationError(f"output_retries is {agent.output_retries}", hint="0 asks once")
+    check_window(agent.window)
     if callable(agent.tools) and not takes_run_context(agent.tools):
         name = tool_name(agent.tools)
         raise ConfigurationError(

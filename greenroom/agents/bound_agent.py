@@ -221,7 +221,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self._internals = internals
         self._context = context
         self._llm = find_model(agent.llm, internals.context.resources)
-        self._compactor = Compactor(self._llm, memory=agent.memory)
+        self._compactor = Compactor(self._llm, window=agent.window, memory=agent.memory)
         self._guards = Guards(agent.guards, context)
         self._modes = self._find_modes()
         self._last_tools: tuple[object, ...] | None = None
@@ -335,6 +335,10 @@ class BoundAgent(Generic[DepsT, OutputT]):
             settings=self.agent.settings,
             on_warning=on_warning,
         )
+
+    def take_warnings(self) -> list[str]:
+        """Return what a person should be told about the model's window, since the last call."""
+        return self._compactor.take_warnings()
 
     def _watch(self, *, is_last: bool) -> Callable[[ModelStream], ModelStream] | None:
         if not self.agent.guards:

@@ -113,6 +113,10 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
         """The model, or its name."""
 
     @property
+    def window(self) -> int | None:
+        """The model's context window, if the program gives it."""
+
+    @property
     def instructions(self) -> str | Callable[[RunContext[DepsT]], str | Awaitable[str]]:
         """The system prompt, or a function that makes it."""
 

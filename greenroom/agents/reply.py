@@ -141,13 +141,16 @@ async def _stream(
         return settings.complete(replace(request, messages=sent))
 
     try:
-        return await _ask(agent, llm, complete(), reader)
+        reply = await _ask(agent, llm, complete(), reader)
     except ModelContextTooLongError:
         if compactor is None or not await compactor.compact(
             agent, system=request.system, tools=request.tools
         ):
             raise
-    return await _ask(agent, llm, complete(), reader)
+        reply = await _ask(agent, llm, complete(), reader)
+    if compactor is not None:
+        await compactor.note_reply(agent)
+    return reply
 
 
 async def _ask(

@@ -208,7 +208,10 @@ class Steps(Generic[DepsT]):
         system = await current.instructions()
         self._check_tokens(system)
         warn = self._report.warnings.append
-        reply = await current.reply(system, is_last=is_last, on_warning=warn)
+        try:
+            reply = await current.reply(system, is_last=is_last, on_warning=warn)
+        finally:
+            self._report.warnings += current.take_warnings()
         is_pause = reply.stop_reason is StopReason.PAUSE
         cut_short = is_last and (current.has_tools or is_pause)
         self._report.is_truncated = cut_short or reply.stop_reason is StopReason.MAX_TOKENS

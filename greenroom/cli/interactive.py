@@ -45,6 +45,7 @@ async def run_interactive(options: Options) -> int:
                 model=setup.model_name,
                 mode=setup.permissions.mode,
                 currency=setup.currency,
+                window=setup.window,
                 opening=_render_opening(setup, colors),
             )
             dumps = open_dump_target(options, owns_terminal=True)

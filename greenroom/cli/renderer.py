@@ -308,6 +308,7 @@ class ConsoleRenderer:
         model: the model's name for the status line, until the agent reports one.
         mode: the permission mode, which the status line shows unless it is the default.
         currency: of the cost in the status line, such as "USD", if the model's price is known.
+        window: the tokens that the model takes, if not as the catalogue says.
         opening: content to print first.
         terminal: opens another terminal than that of standard input and output.
 
@@ -326,6 +327,7 @@ class ConsoleRenderer:
         model: str = "",
         mode: str = "default",
         currency: str = "",
+        window: int | None = None,
         opening: Sequence[RenderableType] = (),
         terminal: TerminalOpener | None = None,
     ) -> None:
@@ -335,6 +337,7 @@ class ConsoleRenderer:
         self._model = model
         self._mode = mode
         self._currency = currency
+        self._window = window
         self._opening = opening
         self._open_terminal = terminal or terminal_opener()
 
@@ -348,7 +351,9 @@ class ConsoleRenderer:
             self._open_terminal() as terminal,
             self._handle.subscribe("all", answers=True) as chunks,
         ):
-            screen = Screen(terminal, self._colors, self._model, self._mode, self._currency)
+            screen = Screen(
+                terminal, self._colors, self._model, self._mode, self._currency, self._window
+            )
             screen.print(*self._opening)
             try:
                 return await self._show(chunks, screen, terminal.events)

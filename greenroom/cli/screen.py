@@ -267,13 +267,23 @@ class Screen:
         model: str,
         mode: str = "default",
         currency: str = "",
+        window: int | None = None,
     ) -> None:
-        """Draw on this terminal; `mode` is the permission mode, `currency` that of the cost."""
+        """Draw on this terminal.
+
+        Args:
+            terminal: where to draw.
+            scheme: the styles.
+            model: the model's name, as `provider:model`.
+            mode: the permission mode.
+            currency: that of the cost.
+            window: the tokens that the model takes, if not as the catalogue says.
+        """
         self._terminal = terminal
         self.scheme = scheme
         self._painter = Painter(terminal.colors)
         self._view = AgentView(scheme, model, redraws=terminal.is_live)
-        self._window = model_profile(model).context_window
+        self._window = window or model_profile(model).context_window
         self._mode = _MODES.get(mode, f"mode {mode}")
         self._currency = currency
         self._unwritten = ""

@@ -48,11 +48,13 @@ class Settings:
 
     Attributes:
         model: the default model, as `provider:model`; or None.
+        window: the tokens that the model of a run takes, whichever it is; or None.
         prices: what models cost, by `provider:model`.
         model_settings: how the model is asked.
     """
 
     model: str | None = None
+    window: int | None = None
     prices: Mapping[str, ListedPrice] = field(default_factory=dict)
     model_settings: ModelSettings | None = None
 
@@ -74,7 +76,7 @@ class Settings:
         return choose_model(env, self.model)
 
     def open(self, name: str | None, env: Mapping[str, str]) -> LLMProvider:
-        """Open the model of this name, or the chosen default, with its price.
+        """Open the model of this name, or the chosen default, with its price and window.
 
         Raises:
             ConfigurationError: no such provider, or its key is missing.
@@ -82,7 +84,7 @@ class Settings:
         name = self.choose(env).name if name is None else full_name(name, env)
         listed = self.price_of(name)
         price = listed.price if listed else None
-        return open_model(name, env, price=price, settings=self.model_settings)
+        return open_model(name, env, price=price, window=self.window, settings=self.model_settings)
 
 
 def user_settings_path() -> Path:
@@ -148,7 +150,7 @@ def _parse(text: str, path: str) -> Settings:
     except core.ConfigurationError as error:
         place = ("model_settings",)
         raise error_at(kind, text, path, place, error.message, error.hint) from error
-    return Settings(chosen, prices, settings)
+    return Settings(chosen, model.window, prices, settings)
 
 
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from greenroom.llm import Effort
+from greenroom.llm import SMALLEST_WINDOW, Effort
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -53,4 +53,10 @@ class SettingsModel(BaseModel, extra="forbid"):
     schema_: str | None = Field(None, alias="$schema", description="For editors.")
     model: Text | None = Field(None, description="The model to use where none is named.")
     model_settings: ModelSettingsModel = Field(ModelSettingsModel(), description="For each call.")
+    window: int | None = Field(
+        None,
+        ge=SMALLEST_WINDOW,
+        strict=True,
+        description="The tokens that the model takes, request and reply together.",
+    )
     prices: dict[Text, PriceModel] = Field({}, description="By provider:model.")

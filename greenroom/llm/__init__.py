@@ -2,7 +2,8 @@
 
 - The protocol: `provider`, and `stream` (the events of a reply, and the reply so far).
 - Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (replies of a
-  session); `model_names` finds models by name, `catalog` lists facts about some.
+  session); `model_names` finds models by name, `catalog` lists facts about some, `windows` has what
+  is known of a context window.
 - Around any provider: `resilient` (retries, limits, fallbacks).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key that
@@ -32,6 +33,7 @@ from greenroom.llm.anthropic import (
 from greenroom.llm.catalog import (
     MODELS as MODELS,
     ModelProfile as ModelProfile,
+    find_window as find_window,
     model_profile as model_profile,
     similar_models as similar_models,
     without_date as without_date,
@@ -123,4 +125,11 @@ from greenroom.llm.stream import (
 from greenroom.llm.tokens import (
     EstimatedCounter as EstimatedCounter,
     TokenCounter as TokenCounter,
+    shows_media as shows_media,
+)
+from greenroom.llm.windows import (
+    SMALLEST_WINDOW as SMALLEST_WINDOW,
+    ContextWindow as ContextWindow,
+    KnowsWindow as KnowsWindow,
+    check_window as check_window,
 )

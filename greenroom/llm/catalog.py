@@ -13,6 +13,7 @@ from difflib import get_close_matches
 
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, RequestRules
+from greenroom.llm.windows import ContextWindow, own_window
 
 ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching")
 """The abilities in the order in which they are shown; each is a member of `ModelProfile`."""
@@ -79,6 +80,31 @@ def _find_rules(name: str) -> RequestRules:
     if bare in MODELS:
         return MODELS[bare].rules
     return next((rules for family, rules in _FAMILIES if family.match(bare)), UNKNOWN_RULES)
+
+
+async def find_window(llm: LLMProvider, *, has_replied: bool = False) -> ContextWindow:
+    """Return what is known of a model's context window.
+
+    A server on this machine or its private network is asked, once a process for each model; that
+    takes a few seconds at most, and never fails.
+
+    Args:
+        llm: the model.
+        has_replied: whether it has replied before. Some servers know the window of a model only
+            once they have loaded it; they are asked a second time then.
+
+    Example:
+        >>> import trio
+        >>> from greenroom import open_model
+        >>> llm = open_model("anthropic:claude-haiku-4-5", {"ANTHROPIC_API_KEY": "sk-ant-1"})
+        >>> trio.run(find_window, llm)
+        ContextWindow(tokens=200000, source='catalogue', is_final=True)
+    """
+    window = await own_window(llm, has_replied=has_replied)
+    listed = model_profile(llm).context_window
+    if window.source == "unknown" and listed:
+        return ContextWindow(listed, "catalogue")
+    return window
 
 
 def without_date(name: str) -> str:

@@ -24,6 +24,7 @@ from greenroom.llm.refused_blocks import Refusal, RefusedBlocks
 from greenroom.llm.request_encoder import EncodedRequest, assemble
 from greenroom.llm.request_rules import FittedRequest, fit_request, may_force
 from greenroom.llm.stream import ModelStream, collect
+from greenroom.llm.windows import UNKNOWN_WINDOW, ContextWindow, check_window
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
@@ -51,12 +52,14 @@ class HttpProvider(ABC):
         timeouts: ModelTimeouts | None,
         price: Price | None = None,
         connections: int | None = None,
+        window: int | None = None,
     ) -> None:
         """Store the configuration; nothing is sent yet. The provider closes a client that it opens.
 
         Raises:
             ConfigurationError: `connections` is not a whole number of at least 1, or is passed
-                together with a client, which has its own limit.
+                together with a client, which has its own limit; or the `window` is not a number of
+                tokens.
         """
         if client is not None and connections is not None:
             raise ConfigurationError(
@@ -67,6 +70,7 @@ class HttpProvider(ABC):
         self.name = endpoint.provider
         self.model = model
         self.price = price
+        self.window = check_window(window)
         self._endpoint = endpoint
         self.profile = model_profile(f"{self.name}:{model}")
         """What is known about the model."""
@@ -172,6 +176,14 @@ class HttpProvider(ABC):
             ModelError: the request failed or the reply broke off; the subclass says why.
         """
         return await collect(self.stream(request))
+
+    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+        """Return the context window that the program gave; `greenroom.llm.find_window` knows more.
+
+        Args:
+            has_replied: whether the model has replied before.
+        """
+        return ContextWindow(self.window, "given") if self.window else UNKNOWN_WINDOW
 
     async def aclose(self) -> None:
         """Close the connections, unless they are those of a client that was passed."""

@@ -175,22 +175,28 @@ async def open_stream(
         ModelError: no connection, no answer in time, or an answer that is an error.
         ModelCallForbiddenError: calls of real models are forbidden.
     """
-    async with _post(client, endpoint, content, timeouts) as response:
+    async with _send(client, endpoint, content, timeouts) as response:
         stream = _HttpStream(response, endpoint, decoder, timeouts, price, names)
         yield stream
         await stream.drain()
 
 
 async def fetch(
-    client: "HttpTransport", endpoint: Endpoint, content: bytes, timeouts: ModelTimeouts, limit: int
+    client: "HttpTransport",
+    endpoint: Endpoint,
+    content: bytes | None,
+    timeouts: ModelTimeouts,
+    limit: int,
 ) -> bytes:
-    """Post a request and return the body of its answer, at most `limit` bytes of it.
+    """Send a request and return the body of its answer, at most `limit` bytes of it.
+
+    It is posted, unless its content is None.
 
     Raises:
         ModelError: no connection, no answer in time, or a status that is not a success.
         ModelCallForbiddenError: calls of real models are forbidden.
     """
-    async with _post(client, endpoint, content, timeouts) as response:
+    async with _send(client, endpoint, content, timeouts) as response:
         try:
             return await response.read(limit)
         except NetworkError as error:
@@ -198,10 +204,10 @@ async def fetch(
 
 
 @asynccontextmanager
-async def _post(
-    client: "HttpTransport", endpoint: Endpoint, content: bytes, timeouts: ModelTimeouts
+async def _send(
+    client: "HttpTransport", endpoint: Endpoint, content: bytes | None, timeouts: ModelTimeouts
 ) -> AsyncIterator["HttpResponse"]:
-    """Post a request and wait for an answer whose status is a success."""
+    """Send a request and wait for an answer whose status is a success."""
     from greenroom.net import Timeouts
 
     check_call(endpoint, client)
@@ -211,11 +217,12 @@ async def _post(
         read=timeouts.first_event,
         total=math.inf if timeouts.request is None else timeouts.request,
     )
+    method = "GET" if content is None else "POST"
     async with AsyncExitStack() as stack:
         try:
             response = await stack.enter_async_context(
                 client.stream(
-                    "POST", endpoint.url, headers=endpoint.headers, content=content, timeout=waits
+                    method, endpoint.url, headers=endpoint.headers, content=content, timeout=waits
                 )
             )
         except NetworkError as error:

@@ -25,7 +25,8 @@ DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "of
 MODEL_VARIABLE = "GREENROOM_MODEL"
 """The environment variable for the model to use by default."""
 
-Opener: TypeAlias = Callable[[str, Mapping[str, str], Price | None], LLMProvider]
+Opener: TypeAlias = Callable[[str, Mapping[str, str], Price | None, int | None], LLMProvider]
+"""Opens a model, given its name, the environment, its price and its window."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ def open_model(
     *,
     price: Price | None = None,
     settings: ModelSettings | None = None,
+    window: int | None = None,
 ) -> LLMProvider:
     """Open the model of this name; nothing is sent yet.
 
@@ -84,17 +86,19 @@ def open_model(
         price: what the provider charges for this model, for the cost in `Usage` and in budgets;
             no prices are built in, since they change. The offline model is free.
         settings: how to ask the model where a request does not say.
+        window: the tokens that the model takes, request and reply together. Without it, a server on
+            this machine or its private network is asked, and the catalogue is looked up.
 
     Raises:
-        ConfigurationError: the provider is unknown, its key is missing, or the name has no model
-            and the provider no default.
+        ConfigurationError: the provider is unknown, its key is missing, the name has no model and
+            the provider no default, or the window is not a number of tokens.
 
     Example:
         >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
         (OfflineProvider(), OpenAIProvider('gpt-5.4'))
     """
     provider, _, model = full_name(name or default_model(env), env).partition(":")
-    llm = _vendor(provider, env).open(model, env, price)
+    llm = _vendor(provider, env).open(model, env, price, window)
     return llm if settings is None else ConfiguredModel(llm, settings)
 
 
@@ -210,7 +214,7 @@ def _why_offline(env: Mapping[str, str]) -> str:
 
 
 def _open_host(
-    host: HostProfile, model: str, env: Mapping[str, str], price: Price | None
+    host: HostProfile, model: str, env: Mapping[str, str], price: Price | None, window: int | None
 ) -> LLMProvider:
     base, key = host.base(env), host.key(env)
     if "://" not in base:
@@ -220,15 +224,19 @@ def _open_host(
         )
     if not key and not is_local(base):
         raise missing_key(host.name, host.key_variables[0])
-    return OpenAIProvider(model, host=host, api_key=key, base_url=base, price=price, env={})
+    return OpenAIProvider(
+        model, host=host, api_key=key, base_url=base, price=price, window=window, env={}
+    )
 
 
-def _open_openai(model: str, env: Mapping[str, str], price: Price | None) -> LLMProvider:
+def _open_openai(
+    model: str, env: Mapping[str, str], price: Price | None, window: int | None
+) -> LLMProvider:
     """Open a model over the API by which it can think and call tools."""
     needs_responses = model_profile(f"openai:{model}").rules.chat_tools != "always"
     if needs_responses and _own_server(env) in (None, "openai"):
-        return OpenAIResponsesProvider(model, env=env, price=price)
-    return OpenAIProvider(model, env=env, price=price)
+        return OpenAIResponsesProvider(model, env=env, price=price, window=window)
+    return OpenAIProvider(model, env=env, price=price, window=window)
 
 
 def _host(profile: HostProfile) -> Vendor:
@@ -244,7 +252,9 @@ _VENDORS = (
     Vendor(
         "anthropic",
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-        lambda model, env, price: AnthropicProvider(model, env=env, price=price),
+        lambda model, env, price, window: AnthropicProvider(
+            model, env=env, price=price, window=window
+        ),
         lambda env: not is_local(env.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")),
     ),
     Vendor(
@@ -254,7 +264,12 @@ _VENDORS = (
         lambda env: not is_local(env.get("OPENAI_BASE_URL", "https://api.openai.com/v1")),
     ),
     *(_host(profile) for profile in HOSTS.values() if profile.name != "openai"),
-    Vendor("offline", (), lambda _model, _env, _price: OfflineProvider(), lambda _env: False),
+    Vendor(
+        "offline",
+        (),
+        lambda _model, _env, _price, window: OfflineProvider(window),
+        lambda _env: False,
+    ),
 )
 
 VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in _VENDORS}

@@ -20,6 +20,7 @@ from greenroom.llm.json_fields import as_dict
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import ModelStream, collect
+from greenroom.llm.windows import ContextWindow, check_window
 
 EXAMPLES = (
     "read README.md",
@@ -192,8 +193,20 @@ class OfflineProvider:
     model = "rules"
     price = Price(0, 0)
 
+    def __init__(self, window: int | None = None) -> None:
+        """Begin; it reads only the end of a conversation, so it needs no window.
+
+        Raises:
+            ConfigurationError: the window is not a number of tokens.
+        """
+        self.window = check_window(window)
+
     def __repr__(self) -> str:
         return "OfflineProvider()"
+
+    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+        """Return the window that the program gave, or that it is unlimited."""
+        return ContextWindow(self.window, "given" if self.window else "unlimited")
 
     def stream(self, request: ModelRequest) -> ModelStream:
         """Answer a request, its text word by word.

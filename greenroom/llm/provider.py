@@ -6,6 +6,7 @@ from typing import Protocol, runtime_checkable
 
 from greenroom.core import Message, ModelRequest, OutputSchema, Price
 from greenroom.llm.stream import ModelStream, collect
+from greenroom.llm.windows import ContextWindow, own_window
 
 
 @runtime_checkable
@@ -22,6 +23,8 @@ class LLMProvider(Protocol):
     `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool. A
     provider that may refuse to force a call, `ModelRequest.tool_choice`, has a method
     `accepts_forced_tool(request: ModelRequest) -> bool`. Without it, a tool may be forced.
+
+    A provider that knows how many tokens its model takes also has the method of `KnowsWindow`.
     """
 
     @property
@@ -109,6 +112,10 @@ class ProviderWrapper(ABC):
     def accepts_forced_tool(self, request: ModelRequest) -> bool:
         """Whether the model lets this request force a call."""
         return accepts_forced_tool(self.llm, request)
+
+    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+        """Return what the model's provider knows of its window."""
+        return await own_window(self.llm, has_replied=has_replied)
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 from typing import Literal, TypeAlias
 
 from greenroom.core import (
@@ -26,6 +27,7 @@ from greenroom.core import (
     describe_error,
     visible,
 )
+from greenroom.llm.catalog import find_window
 from greenroom.llm.provider import (
     LLMProvider,
     ProviderWrapper,
@@ -46,6 +48,7 @@ from greenroom.llm.stream import (
     collect,
 )
 from greenroom.llm.tokens import EstimatedCounter, TokenCounter
+from greenroom.llm.windows import ContextWindow
 from greenroom.resilience import (
     Attempts,
     CircuitBreaker,
@@ -278,6 +281,12 @@ class _ResilientProvider(ProviderWrapper):
     def accepts_forced_tool(self, request: ModelRequest) -> bool:
         """Whether all models let this request force a call."""
         return all(accepts_forced_tool(llm, request) for llm in self._llms)
+
+    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+        """Return the smallest window of all models, since any of them may answer."""
+        found = [await find_window(llm, has_replied=has_replied) for llm in self._llms]
+        smallest = min(found, key=lambda window: window.tokens or inf)
+        return replace(smallest, is_final=all(window.is_final for window in found))
 
     def stream(self, request: ModelRequest) -> ModelStream:
         return _ResilientStream(self._targets, self._retry, self._after_output, request)

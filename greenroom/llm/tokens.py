@@ -116,7 +116,8 @@ def _is_media(block: ContentBlock) -> bool:
     return isinstance(block, core.ImageBlock | core.DocumentBlock)
 
 
-def _shows_media(request: ModelRequest) -> bool:
+def shows_media(request: ModelRequest) -> bool:
+    """Whether a request has images or documents, whose tokens are hard to estimate."""
     return any(_is_media(block) for message in request.messages for block in message.content)
 
 
@@ -367,7 +368,7 @@ class EstimatedCounter:
             return
         habits = _habits(model)
         estimate = self._estimate(request, habits)
-        if tokens < _LEAST * habits.factor * estimate.total and not _shows_media(request):
+        if tokens < _LEAST * habits.factor * estimate.total and not shows_media(request):
             return
         correction = self._models.setdefault(model, _Correction(habits))
         self._models.move_to_end(model)

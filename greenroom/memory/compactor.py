@@ -28,7 +28,7 @@ from greenroom.core import (
     UsageReport,
     clip,
 )
-from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, model_profile
+from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, shows_media
 from greenroom.memory.context_window import (
     MIN_ROOM,
     ContextBudget,
@@ -42,6 +42,7 @@ from greenroom.memory.context_window import (
 )
 from greenroom.memory.memory_protocol import EntryOrigin, Memory
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
+from greenroom.memory.window_watch import WindowWatch
 from greenroom.runtime import AgentInternals
 
 COMPACT = {"command": "compact"}
@@ -61,8 +62,10 @@ class Compactor:
 
     Args:
         llm: writes the notes; usually the model that the agent uses.
-        budget: the window and its shares; by default the model's known window. If its window is
-            unknown, nothing is compacted until the model refuses a request.
+        budget: the window and its shares; by default the `window`. If the window is unknown,
+            nothing is compacted until the model refuses a request.
+        window: the tokens that the model takes, request and reply together; by default what
+            `find_window` says.
         at: the share of the room at which a conversation is compacted.
         down_to: the share that it is reduced to.
         counter: counts tokens; by default estimates that learn from what the model reports.
@@ -83,6 +86,7 @@ class Compactor:
         llm: LLMProvider,
         budget: ContextBudget | None = None,
         *,
+        window: int | None = None,
         at: float = 0.7,
         down_to: float = 0.35,
         counter: TokenCounter | None = None,
@@ -92,19 +96,20 @@ class Compactor:
 
         Raises:
             ValueError: not 0 < `down_to` < `at` <= 1.
+            ConfigurationError: the window is not a number of tokens.
         """
         if not 0 < down_to < at <= 1:
             raise ValueError(f"a conversation can't go from {at} of the room down to {down_to}")
-        window = model_profile(llm).context_window
-        if budget is None and window:
-            budget = ContextBudget(window, reply=min(ContextBudget.reply, window // 4))
         self._llm = llm
+        self._watch = WindowWatch(llm, budget.window if budget else window)
         self._budget = budget
         self._at = at
         self._down_to = down_to
         self._counter = _ModelCounter(counter or EstimatedCounter(), llm)
         self._memory = memory
+        # The request that waits for its reply, and its estimated tokens.
         self._last_request: ModelRequest | None = None
+        self._last_size = 0
 
     async def prepare(
         self,
@@ -124,15 +129,48 @@ class Compactor:
             BudgetExceededError: the agent has no budget for the call that writes the notes.
             SessionError: the session can't be stored.
         """
-        self._learn(agent.session.history)
-        budget = self._budget_for(system, tools)
-        if budget is not None:
+        await self.note_reply(agent)
+        budget = await self._budget_for(agent, system, tools)
+        request = _request(agent, system, tools)
+        size = self._counter.count(request)
+        used = size - (budget.overhead if budget else 0)
+        is_tight = budget is not None and used > self._at * budget.room
+        most = round(size * (1 + self._counter.error))
+        await self._watch.check_request(agent, most, is_tight=is_tight)
+        if budget is not None and is_tight:
+            await self._compact(agent, used, budget, self._at * budget.room)
             request = _request(agent, system, tools)
-            used = self._counter.count(request) - budget.overhead
-            if used > self._at * budget.room:
-                await self._compact(agent, used, budget, self._at * budget.room)
-        self._last_request = _request(agent, system, tools)
+            size = self._counter.count(request)
+        self._last_request, self._last_size = request, size
         return agent.session.history
+
+    async def note_reply(self, agent: AgentInternals) -> None:
+        """Learn from the reply to the last prepared request; `prepare` does so too.
+
+        If the reply reports that the server has read far less than was sent, a warning is
+        published.
+
+        Raises:
+            SessionError: the session takes no records.
+        """
+        request, self._last_request = self._last_request, None
+        history = agent.session.history
+        if request is None or len(history) <= len(request.messages):
+            return
+        reply = history[len(request.messages)]
+        is_its_reply = reply.role == "assistant" and all(map(is_, request.messages, history))
+        if not is_its_reply:
+            return
+        await self._watch.note_reply(agent)
+        if reply.usage is None:
+            return
+        size, usage = self._last_size, reply.usage
+        if shows_media(request) or not await self._watch.check_usage(agent, size, usage):
+            self._counter.observe(request, usage)
+
+    def take_warnings(self) -> list[str]:
+        """Return what a person should be told about the window, since the last call."""
+        return self._watch.take_warnings()
 
     async def compact(
         self,
@@ -149,40 +187,36 @@ class Compactor:
             BudgetExceededError: as `prepare`.
             SessionError: as `prepare`.
         """
-        budget = self._budget_for(system, tools)
+        budget = await self._budget_for(agent, system, tools)
         used = self._counter.count(agent.session.history)
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
         if used > MIN_ROOM:  # a summary would be longer
             await self._compact(agent, used, budget, self._at * min(used, budget.room))
-        self._last_request = _request(agent, system, tools)
+        request = self._last_request = _request(agent, system, tools)
+        self._last_size = self._counter.count(request)
         is_shorter = agent.session.history != before
         if not is_shorter:
             text = "the conversation can't be made shorter"
             await agent.send(Custom("memory.compacted", {}, text))
         return is_shorter
 
-    def _learn(self, history: Sequence[Message]) -> None:
-        """Correct the token counter by the usage that the last reply reports."""
-        request, self._last_request = self._last_request, None
-        if request is None or len(history) <= len(request.messages):
-            return
-        reply = history[len(request.messages)]
-        is_its_reply = reply.role == "assistant" and all(map(is_, request.messages, history))
-        if is_its_reply and reply.usage:
-            self._counter.observe(request, reply.usage)
-
-    def _budget_for(
-        self, system: str | Sequence[TextBlock], tools: Sequence[ToolDefinition]
+    async def _budget_for(
+        self,
+        agent: AgentInternals,
+        system: str | Sequence[TextBlock],
+        tools: Sequence[ToolDefinition],
     ) -> ContextBudget | None:
-        if self._budget is None or self._budget.overhead:
-            return self._budget
+        budget = self._budget or await self._watch.budget()
+        if budget is None or budget.overhead:
+            return budget
         bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
         overhead = self._counter.count(bare)
-        if self._budget.room - overhead < MIN_ROOM:
+        if budget.room - overhead < MIN_ROOM:
+            await self._watch.check_overhead(agent, overhead)
             return None  # the estimate may be off; the model refuses what does not fit
-        return replace_value(self._budget, overhead=overhead)
+        return replace_value(budget, overhead=overhead)
 
     async def _compact(
         self, agent: AgentInternals, used: int, budget: ContextBudget, most: float

@@ -82,9 +82,19 @@ def test_each_model_is_opened_with_its_own_price(path):
     }
 
 
+def test_the_window_is_that_of_the_model_of_a_run(path):
+    path.write_text('{"window": 32768}')
+    jsonschema.validate(serde.loads(path.read_bytes()), serde.loads(SCHEMA.read_bytes()))
+    settings = read_settings(path)
+    assert settings.open("ollama:llama3.2", {}).window == 32_768
+    assert settings.open("offline:", {}).window == 32_768
+
+
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
+        ('{"window": 3}', (1, 12), "window: "),
+        ('{"window": "8192"}', (1, 12), "window: "),
         ('{\n  "modell": "gpt-5.4"}', (2, 13), "modell: no such setting"),
         ('{"model": 3}', (1, 11), "model: "),
         ('{"model":\n "antropic:x"}', (2, 2), "did you mean anthropic:x"),

@@ -70,11 +70,12 @@ class AnthropicProvider(HttpProvider):
         limits: how large images, documents and requests may be, if not as large as with Anthropic.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
+        window: the most tokens of a request and its reply together, if not as the catalogue says.
         env: where to look for the variables.
 
     Raises:
-        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be
-            used.
+        ConfigurationError: there is no key, or the key, the base URL, `connections` or the `window`
+            can't be used.
 
     Example:
         >>> AnthropicProvider("claude-sonnet-5-5", api_key="sk-ant-1")
@@ -95,12 +96,13 @@ class AnthropicProvider(HttpProvider):
         limits: MediaLimits | None = None,
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
+        window: int | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         all_headers = {"anthropic-version": version, **(headers or {})}
         endpoint = _endpoint(api_key, base_url, all_headers, env)
-        super().__init__(model, endpoint, client, timeouts, price, connections)
+        super().__init__(model, endpoint, client, timeouts, price, connections, window)
         bound_to = model if self.profile.rules.binds_thinking else ""
         limit = max_tokens or (self.profile.max_output_tokens or 64_000) // 4
         dialect = MessagesDialect(model, limit, version=version, bound_to=bound_to)

@@ -6,16 +6,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from greenroom.core import ModelRequest, OutputSchema, Price
-from greenroom.llm.endpoint import Endpoint, ModelTimeouts, is_local, missing_key, read_setting
+from greenroom.llm.endpoint import (
+    Endpoint,
+    ModelTimeouts,
+    host_of,
+    is_local,
+    missing_key,
+    read_setting,
+)
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.keys import read_key
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
+from greenroom.llm.openai.local_windows import LocalModel
 from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
+from greenroom.llm.windows import ContextWindow
 
 if TYPE_CHECKING:
     from greenroom.net import HttpTransport
+
+_PATH = "chat/completions"
 
 
 class OpenAIProvider(HttpProvider):
@@ -39,11 +50,13 @@ class OpenAIProvider(HttpProvider):
         headers: more headers for every request.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
+        window: the most tokens of a request and its reply together; else the server is asked if it
+            is a local one, else the catalogue.
         env: where to look for the variables; `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
 
     Raises:
-        ConfigurationError: there is no key, or the key, the base URL or `connections` can't be
-            used.
+        ConfigurationError: there is no key, or the key, the base URL, `connections` or the `window`
+            can't be used.
 
     Example:
         >>> OpenAIProvider("llama3.2", base_url="http://localhost:11434/v1", env={})
@@ -63,13 +76,12 @@ class OpenAIProvider(HttpProvider):
         headers: Mapping[str, str] | None = None,
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
+        window: int | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        self.host, endpoint = find_server(
-            host, base_url, "chat/completions", api_key, headers or {}, env
-        )
-        super().__init__(model, endpoint, client, timeouts, price, connections)
+        self.host, endpoint = find_server(host, base_url, _PATH, api_key, headers or {}, env)
+        super().__init__(model, endpoint, client, timeouts, price, connections, window)
         images, documents = self.profile.images, self.profile.documents
         limits = self.host.limits.of_model(images=images, documents=documents)
         host = replace(self.host, limits=limits)
@@ -86,6 +98,21 @@ class OpenAIProvider(HttpProvider):
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the server is known to enforce schemas."""
         return self.host.json_schema is True
+
+    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+        """Return the context window that the program gave, or that a local server says it has.
+
+        Args:
+            has_replied: whether the model has replied before, so that its server has loaded it.
+        """
+        base = self._endpoint.url.removesuffix(f"/{_PATH}")
+        is_ollama = self.host.name == "ollama" and host_of(base) != "ollama.com"
+        # A recording holds the model's own exchanges only.
+        if self.window or not (is_ollama or is_local(base)) or hasattr(self._client, "is_replay"):
+            return await super().find_window()
+        server = replace(self._endpoint, url=base)
+        model = LocalModel(self._client, server, self.model, is_ollama)
+        return await model.find_window(has_replied=has_replied)
 
     def decoder(self) -> OpenAIDecoder:
         """Return a decoder for one reply."""

@@ -38,6 +38,7 @@ class OpenAIResponsesProvider(HttpProvider):
         headers: more headers for every request.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
+        window: the tokens that the model takes, if not as many as the catalogue says.
         env: where to look for the variables; `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
 
     Raises:
@@ -64,11 +65,12 @@ class OpenAIResponsesProvider(HttpProvider):
         headers: Mapping[str, str] | None = None,
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
+        window: int | None = None,
         env: Mapping[str, str] = os.environ,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         self.host, endpoint = find_server(host, base_url, "responses", api_key, headers or {}, env)
-        super().__init__(model, endpoint, client, timeouts, price, connections)
+        super().__init__(model, endpoint, client, timeouts, price, connections, window)
         self.profile = replace(self.profile, rules=self.profile.rules.over_responses())
         thinks = self.profile.rules.efforts != ()
         images, documents = self.profile.images, self.profile.documents
