@@ -15,7 +15,12 @@ from greenroom import core
 from greenroom.cli.arguments import Options
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
-from greenroom.cli.settings import Settings, read_settings, user_settings_path
+from greenroom.cli.settings import (
+    Settings,
+    collect_advice,
+    read_settings,
+    user_settings_path,
+)
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
 from greenroom.cli.tool_names import find_unknown_names
@@ -134,7 +139,8 @@ def _settings() -> tuple[Settings, Finding]:
 
 def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Finding:
     try:
-        provider = settings.open(name, env)
+        with collect_advice() as advice:
+            provider = settings.open(name, env)
         reason = "named with --model" if name is not None else settings.choose(env).reason
     except core.ConfigurationError as error:
         return Finding("model", "problem", error.message, error.hint)
@@ -142,7 +148,7 @@ def _model(name: str | None, env: Mapping[str, str], settings: Settings) -> Find
     if provider.name == "offline" and reason.startswith(("since no key", "since your keys")):
         fix = f"set one of {', '.join(_KEYS)} to talk to a language model"
         return Finding("model", "note", detail, fix)
-    return Finding("model", "ok", detail)
+    return Finding("model", "note" if advice else "ok", detail, "; ".join(advice))
 
 
 def _variables(env: Mapping[str, str]) -> Finding:

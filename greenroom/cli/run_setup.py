@@ -17,7 +17,7 @@ import trio
 from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
 from greenroom.cli.arguments import Options
 from greenroom.cli.run_rules import load_run_rules
-from greenroom.cli.settings import Settings, read_settings
+from greenroom.cli.settings import Settings, collect_advice, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider, find_window, resilient
@@ -156,8 +156,9 @@ def open_model_of_run(
     Raises:
         ConfigurationError: it was asked for, and can't be used.
     """
-    model, notes = _open_model(name, session, env, settings)
-    return (model if model.name == "offline" else resilient(model)), notes
+    with collect_advice() as advice:
+        model, notes = _open_model(name, session, env, settings)
+    return (model if model.name == "offline" else resilient(model)), (*advice, *notes)
 
 
 def _open_model(

@@ -1,6 +1,8 @@
 """Reads the user's settings file: the default model, how it is asked, and what models cost."""
 
-from collections.abc import Mapping
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -85,6 +87,15 @@ class Settings:
         listed = self.price_of(name)
         price = listed.price if listed else None
         return open_model(name, env, price=price, window=self.window, settings=self.model_settings)
+
+
+@contextmanager
+def collect_advice() -> Iterator[list[str]]:
+    """Collect the warnings of models that are opened in the block, for a person to read."""
+    advice: list[str] = []
+    with warnings.catch_warnings(record=True, action="always") as caught:
+        yield advice
+    advice += (str(each.message) for each in caught)
 
 
 def user_settings_path() -> Path:

@@ -130,6 +130,30 @@ def similar_models(name: str) -> list[str]:
     return [bare[each] for each in get_close_matches(name, bare, cutoff=0.8)]
 
 
+def meant_model(name: str) -> str | None:
+    """Return the listed model whose name a name probably misspells, or None.
+
+    A name with other numbers is another version, and one that begins like another is a variant of
+    it: both may exist. So may any other name, since the catalogue does not list every model.
+
+    Example:
+        >>> meant_model("anthropic:claude-sonet-5")
+        'anthropic:claude-sonnet-5'
+        >>> meant_model("anthropic:claude-sonnet-7") is None
+        True
+    """
+    if name in MODELS or without_date(name) in MODELS:
+        return None
+    provider, _, model = name.partition(":")
+    own = [each.partition(":")[2] for each in MODELS if each.startswith(f"{provider}:")]
+    for near in get_close_matches(model, own, cutoff=0.85):
+        is_variant = model.startswith(near) or near.startswith(model)
+        if not is_variant and _NO_DIGITS.sub("", model) == _NO_DIGITS.sub("", near):
+            return f"{provider}:{near}"
+    return None
+
+
+_NO_DIGITS = re.compile(r"\D+")
 _SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 _ALL: dict[str, bool | None] = dict.fromkeys(ABILITIES, True)

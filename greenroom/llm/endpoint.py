@@ -22,6 +22,7 @@ class Endpoint:
         headers: the headers of every request; they contain the key, so they are not in the repr.
         secrets: the keys, which are removed from everything that the server echoes.
         hint: what to do if the key is refused.
+        model: the model that is asked for, for errors; empty if there is none.
     """
 
     provider: str
@@ -29,6 +30,7 @@ class Endpoint:
     headers: Mapping[str, str] = field(repr=False)
     secrets: tuple[str, ...] = field(default=(), repr=False)
     hint: str = ""
+    model: str = ""
 
     def __post_init__(self) -> None:
         """Check the address and the keys.
@@ -79,6 +81,45 @@ def host_of(url: str) -> str:
         return urlsplit(url).hostname or ""
     except ValueError:  # such as a bracket that is not closed
         return ""
+
+
+def server_name(url: str) -> str:
+    """Return the name of a server by its address: its host, and the port of a local one.
+
+    Several servers may run on one machine, each with models and peculiarities of its own.
+
+    Example:
+        >>> server_name("https://llm.example.com/v1"), server_name("http://127.0.0.1:8000/v1")
+        ('llm.example.com', '127.0.0.1:8000')
+    """
+    host = host_of(url)
+    try:
+        port = urlsplit(url).port
+    except ValueError:  # it is refused where it is used
+        port = None
+    if not (host and port and is_local(url)):
+        return host
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def bare_host(name: str) -> str:
+    """Return the host in a server's name with a port, which is its name in older sessions, or "".
+
+    Example:
+        >>> bare_host("127.0.0.1:8000"), bare_host("[::1]:8000"), bare_host("llm.example.com")
+        ('127.0.0.1', '::1', '')
+    """
+    return name.rpartition(":")[0].strip("[]")
+
+
+def is_same_server(stored: str, provider: str) -> bool:
+    """Whether the provider's name in a stored message is this one, with or without its port.
+
+    Example:
+        >>> is_same_server("127.0.0.1", "127.0.0.1:8000"), is_same_server("openai", "groq")
+        (True, False)
+    """
+    return stored in (provider, bare_host(provider) or provider)
 
 
 def _has_host(url: str) -> bool:

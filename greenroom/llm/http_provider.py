@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
@@ -71,7 +72,7 @@ class HttpProvider(ABC):
         self.model = model
         self.price = price
         self.window = check_window(window)
-        self._endpoint = endpoint
+        self._endpoint = replace(endpoint, model=model)
         self.profile = model_profile(f"{self.name}:{model}")
         """What is known about the model."""
         self._notices = DropNotices(endpoint.provider, self.api)

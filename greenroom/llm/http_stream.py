@@ -21,6 +21,7 @@ from greenroom.core import (
     ModelError,
     ModelFirstEventTimeoutError,
     ModelIdleTimeoutError,
+    ModelNotFoundError,
     ModelRequestTimeoutError,
     ModelStreamError,
     ModelTimeoutError,
@@ -29,6 +30,7 @@ from greenroom.core import (
     Price,
     serde,
 )
+from greenroom.llm.catalog import MODELS, similar_models, without_date
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts, check_call
 from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
 from greenroom.llm.json_fields import as_dict, as_list, decode_event
@@ -93,7 +95,24 @@ async def _read_error(endpoint: Endpoint, response: "HttpResponse") -> ModelErro
     """Return the error of an answer whose status is not a success."""
     body = endpoint.conceal(await _read_error_body(response))
     headers = {name: endpoint.conceal_text(value) for name, value in response.headers.items()}
-    return error_of_response(endpoint.provider, response.status, headers, body, hint=endpoint.hint)
+    status = response.status
+    error = error_of_response(endpoint.provider, status, headers, body, hint=endpoint.hint)
+    _suggest_model(error, endpoint)
+    return error
+
+
+def _suggest_model(error: ModelError, endpoint: Endpoint) -> None:
+    """Add to the error of a model that does not exist what may have been meant."""
+    if not isinstance(error, ModelNotFoundError) or not endpoint.model:
+        return
+    full = f"{endpoint.provider}:{endpoint.model}"
+    near = [each for each in similar_models(full) if each.startswith(f"{endpoint.provider}:")]
+    if near and without_date(full) not in MODELS:
+        error.add_hint(f"did you mean {near[0]}?")
+    if endpoint.provider == "ollama":
+        error.add_hint(
+            f"`ollama pull {endpoint.model}` gets it, and `ollama list` names the others"
+        )
 
 
 async def _read_error_body(response: "HttpResponse") -> bytes:
@@ -283,6 +302,7 @@ class _HttpStream(ModelStream):
         except ModelError as error:
             error.provider = self._endpoint.provider
             error.request_id = error.request_id or self._request_id
+            _suggest_model(error, self._endpoint)
             raise
 
     async def drain(self) -> None:

@@ -26,6 +26,7 @@ from greenroom.core import (
     ToolResultBlock,
     UnknownBlock,
 )
+from greenroom.llm.endpoint import is_same_server
 from greenroom.llm.stream import Announcement
 
 Accept: TypeAlias = Callable[[Sequence[ContentBlock], Message], Sequence[ContentBlock]]
@@ -91,7 +92,8 @@ class MessageMerger:
         api: str = "",
     ) -> None:
         """Begin a conversation."""
-        self._own = {("", ""), (provider, api)}
+        self._provider = provider
+        self._api = api
         self._accept = accept
         self._echoed_fields = echoed_fields
         self._role: Role | None = None
@@ -123,7 +125,7 @@ class MessageMerger:
         return MergedMessage(self._role or "user", blocks, self._fields)
 
     def _is_own(self, message: Message) -> bool:
-        return (message.provider, message.api) in self._own
+        return _is_from(message, self._provider, self._api)
 
     def _wire_fields(self, message: Message) -> Mapping[str, object]:
         if not message.extra or not self._is_own(message):
@@ -147,6 +149,13 @@ def merge_messages(
     merger = MessageMerger(provider, accept) if accept else MessageMerger(provider)
     complete = [merged for merged in map(merger.add, messages) if merged]
     return [*complete, merger.current]
+
+
+def _is_from(message: Message, provider: str, api: str) -> bool:
+    """Whether a message is of this provider's API; one without a provider counts as of any."""
+    if not message.provider:
+        return True
+    return message.api == api and is_same_server(message.provider, provider)
 
 
 def _allow(message: Message, *, is_own: bool) -> Iterable[ContentBlock]:
@@ -253,7 +262,7 @@ class DropNotices:
     def __init__(self, provider: str, api: str = "") -> None:
         """Begin with no conversation."""
         self._provider = provider
-        self._own = {("", ""), (provider, api)}
+        self._api = api
         self._conversations: dict[str, _Noticed] = {}
 
     def notice(self, request: ModelRequest, changes: Iterable[str] = ()) -> Announcement | None:
@@ -292,8 +301,9 @@ class DropNotices:
     def _find_dropped(self, messages: Sequence[Message]) -> dict[str, Counter[str]]:
         found: dict[str, Counter[str]] = {}
         for message in messages:
-            is_own = (message.provider, message.api) in self._own
-            if not is_own and (kinds := Counter(_name_private_parts(message))):
+            if not _is_from(message, self._provider, self._api) and (
+                kinds := Counter(_name_private_parts(message))
+            ):
                 found.setdefault(message.provider, Counter()).update(kinds)
         return found
 

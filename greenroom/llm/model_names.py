@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -10,13 +11,14 @@ from typing import TypeAlias
 
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
-from greenroom.llm.catalog import model_profile, similar_models
-from greenroom.llm.endpoint import is_local, missing_key
+from greenroom.llm.catalog import MODELS, meant_model, model_profile, similar_models
+from greenroom.llm.endpoint import bare_host, is_local, missing_key
 from greenroom.llm.keys import find_key_variable
 from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
+from greenroom.llm.provider_aliases import explain_provider
 from greenroom.llm.responses import OpenAIResponsesProvider
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "offline": "rules"}
@@ -89,6 +91,10 @@ def open_model(
         window: the tokens that the model takes, request and reply together. Without it, a server on
             this machine or its private network is asked, and the catalogue is looked up.
 
+    Warns:
+        UserWarning: the model is not in the catalogue, and its name resembles one that is. It is
+            opened all the same, since the catalogue does not know every model.
+
     Raises:
         ConfigurationError: the provider is unknown, its key is missing, the name has no model and
             the provider no default, or the window is not a number of tokens.
@@ -97,7 +103,9 @@ def open_model(
         >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
         (OfflineProvider(), OpenAIProvider('gpt-5.4'))
     """
-    provider, _, model = full_name(name or default_model(env), env).partition(":")
+    provider, model = _split(full_name(name or default_model(env), env), env)
+    if advice := _advise(provider, model, env):
+        warnings.warn(advice, stacklevel=2)
     llm = _vendor(provider, env).open(model, env, price, window)
     return llm if settings is None else ConfiguredModel(llm, settings)
 
@@ -153,8 +161,8 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
         ('openai:gpt-5.4', 'anthropic:claude-sonnet-5-5')
     """
     name = name.strip()
-    provider, colon, model = name.partition(":")
-    if colon and (provider in VENDORS or provider == _own_server(env)):
+    provider, model = _split(name, env)
+    if provider:
         model = model or DEFAULT_MODELS.get(provider, "")
         if model:
             return f"{provider}:{model}"
@@ -168,15 +176,57 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
     raise _unknown_model_error(name)
 
 
+def _split(name: str, env: Mapping[str, str]) -> tuple[str, str]:
+    """Return the provider and the model of a name; the provider is empty if it is not known."""
+    provider, colon, model = name.partition(":")
+    if colon and provider in VENDORS:
+        return provider, model
+    own = _own_server(env) or ""
+    for known in filter(None, (own, bare_host(own))):  # older sessions have no port in the name
+        if name.startswith(f"{known}:"):
+            return own, name.removeprefix(f"{known}:")
+    return "", ""
+
+
+def _advise(provider: str, model: str, env: Mapping[str, str]) -> str:
+    """Say which listed model a name probably means, or return an empty text."""
+    if provider == "openai" and _own_server(env) not in (None, "openai"):
+        return ""  # another server has its own models
+    near = meant_model(f"{provider}:{model}")
+    if near is None:
+        return ""
+    return f"{provider}:{model} is not in the catalogue, though it may exist; did you mean {near}?"
+
+
 def _unknown_model_error(name: str) -> ConfigurationError:
     provider, colon, model = name.partition(":")
-    # A provider without a model must be spelled right: too many words resemble one so short.
-    near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if colon else 1.0)
-    model = model if colon or provider.lower() in DEFAULT_MODELS else "MODEL"
-    meant = [*(f"{each}:{model}" for each in near), *similar_models(name)][:1]
+    before, slash, after = name.partition("/")
+    if slash and (before in VENDORS or explain_provider(before)):  # as some libraries write it
+        provider, colon, model = before, slash, after
     hint = f"write provider:model, where the provider is one of {', '.join(sorted(VENDORS))}"
-    hint = f"did you mean {meant[0]}? If not, {hint}" if meant else hint
+    if meant := _find_meant(provider, model if colon else "", name):
+        hint = f"did you mean {meant}? If not, {hint}"
+    elif explained := explain_provider(provider, model or "MODEL"):
+        hint = explained
+    elif _ADDRESS.match(name):
+        hint = f"to reach a server of your own, set OPENAI_BASE_URL to its address; else {hint}"
     return ConfigurationError(f"{name!r} is not the name of a known model", hint=hint)
+
+
+def _find_meant(provider: str, model: str, name: str) -> str:
+    """Find the model that a name with a slip means, or return an empty text."""
+    if provider in VENDORS and model:
+        return f"{provider}:{model}"
+    if _OLLAMA_TAG.match(model):
+        return f"ollama:{name}"
+    # A provider without a model must be spelled right: too many words resemble one so short.
+    near = get_close_matches(provider.lower(), VENDORS, n=1, cutoff=0.6 if model else 1.0)
+    model = model if model or provider.lower() in DEFAULT_MODELS else "MODEL"
+    found = [f"{each}:{model}" for each in near]
+    listed = [each for each in found if each in MODELS]
+    if not listed and explain_provider(provider):
+        return ""
+    return next(iter([*found, *similar_models(name)]), "")
 
 
 def _check_variable(name: str, env: Mapping[str, str]) -> str:
@@ -198,6 +248,10 @@ def _is_set_up(vendor: Vendor, env: Mapping[str, str]) -> bool:
     """Whether the environment has a variable of this vendor."""
     bases = HOSTS[vendor.name].base_variables if vendor.name in HOSTS else ()
     return bool(vendor.key_in(env)) or any(env.get(each, "").strip() for each in bases)
+
+
+_OLLAMA_TAG = re.compile(r"\d+(\.\d+)?[bm]\b|latest$", re.IGNORECASE)
+_ADDRESS = re.compile(r"(localhost|\d+(\.\d+){3}|\[[^]]*\])(:\d+)?:|[\w.-]+:\d+:")
 
 
 def _own_server(env: Mapping[str, str]) -> str | None:

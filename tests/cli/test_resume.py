@@ -54,6 +54,15 @@ def test_a_session_goes_on_with_its_own_model(run, tmp_path):
     assert done.err == ""
 
 
+def test_a_misspelt_model_is_a_line_and_not_an_error(run, tmp_path):
+    id_ = with_model(FileStore(tmp_path / "sessions"), "anthropic", "claude-sonet-5")
+    done = goes_on(run, id_, "--sessions", str(tmp_path / "sessions"), **KEY)
+    assert done.json["model"] == "anthropic:claude-sonet-5"
+    assert done.err.count("did you mean anthropic:claude-sonnet-5?") == 1
+    assert "Warning" not in done.err
+    assert "did you mean" in run("--model", "claude-sonet-5", "doctor", **KEY).out
+
+
 def test_a_model_that_is_asked_for_goes_before_the_session_s_own(run, tmp_path):
     folder = tmp_path / "sessions"
     id_ = with_model(FileStore(folder), "anthropic", "claude-old-1")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from greenroom.core import ConfigurationError
-from greenroom.llm import HOSTS, OpenAIProvider, host_profile, open_model
+from greenroom.core import ConfigurationError, Message, TextBlock
+from greenroom.llm import HOSTS, ModelRequest, OpenAIProvider, host_profile, open_model
 
 
 @pytest.mark.parametrize(
@@ -20,12 +20,34 @@ from greenroom.llm import HOSTS, OpenAIProvider, host_profile, open_model
         ("https://API.X.AI/v1", "xai"),
         ("https://notx.ai/v1", "notx.ai"),
         ("https://openai.com.example.com/v1", "openai.com.example.com"),
-        ("http://127.0.0.1:8000/v1", "127.0.0.1"),
+        ("http://127.0.0.1:8000/v1", "127.0.0.1:8000"),
+        ("http://localhost:1234/v1", "localhost:1234"),
+        ("http://192.168.1.7:8080/v1", "192.168.1.7:8080"),
+        ("http://gpu:8000/v1", "gpu:8000"),
+        ("http://gpu/v1", "gpu"),
+        ("http://[::1]:8000/v1", "[::1]:8000"),
+        ("https://llm.example.com:8443/v1", "llm.example.com"),
     ],
 )
 def test_a_server_is_named_by_its_address(url, name):
     assert host_profile(url).name == name
     assert OpenAIProvider("m", api_key="sk-1", base_url=url, env={}).name == name
+
+
+@pytest.mark.parametrize("stored", ["127.0.0.1", "127.0.0.1:8000"])
+def test_replies_of_older_sessions_are_the_server_s_own(stored):
+    llm = OpenAIProvider("m", base_url="http://127.0.0.1:8000/v1", env={})
+    thought = {"reasoning_content": "Hm."}
+    before = Message("assistant", (TextBlock("So."),), provider=stored, extra=thought)
+    messages = [Message.user("a"), before, Message.user("b")]
+    assert llm.encode(ModelRequest(messages=messages))["messages"][1] == {
+        "role": "assistant",
+        "content": "So.",
+        "reasoning_content": "Hm.",
+    }
+    other = OpenAIProvider("m", base_url="http://127.0.0.2:8000/v1", env={})
+    sent = other.encode(ModelRequest(messages=messages))["messages"]
+    assert "reasoning_content" not in sent[1]
 
 
 def test_every_known_server_is_found_at_its_own_address():

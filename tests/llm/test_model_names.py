@@ -1,11 +1,13 @@
 """Models by name."""
 
+import re
 import subprocess
 import sys
+import warnings
 
 import pytest
 
-from greenroom.core import ConfigurationError
+from greenroom.core import ConfigurationError, Message, ModelNotFoundError, serde
 from greenroom.llm import (
     DEFAULT_MODELS,
     HOSTS,
@@ -13,6 +15,7 @@ from greenroom.llm import (
     AnthropicProvider,
     LLMProvider,
     ModelChoice,
+    ModelRequest,
     OfflineProvider,
     OpenAIProvider,
     OpenAIResponsesProvider,
@@ -21,6 +24,8 @@ from greenroom.llm import (
     full_name,
     open_model,
 )
+from greenroom.llm.provider_aliases import ALIASES, explain_provider
+from tests.llm.server import Answer, model_server
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
 
@@ -67,11 +72,104 @@ def test_an_unknown_name_lists_the_providers(name):
         ("OpenAI:gpt-5.4", "openai:gpt-5.4"),
         ("Anthropic", "anthropic:"),
         ("groq", "groq:MODEL"),
+        ("anthropic/claude-sonnet-5", "anthropic:claude-sonnet-5"),
+        ("llama3.2:3b", "ollama:llama3.2:3b"),
+        ("qwen3-coder:latest", "ollama:qwen3-coder:latest"),
     ],
 )
 def test_a_name_with_a_slip_is_told_the_nearest_one(name, meant):
     with pytest.raises(ConfigurationError, match=rf"did you mean {meant}\?"):
         full_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("google:gemini-3-pro", "write gemini-openai:gemini-3-pro"),
+        ("gemini/gemini-3-pro", "write gemini-openai:gemini-3-pro"),
+        ("Gemini", "write gemini-openai:MODEL"),
+        ("claude:claude-sonnet-5", "write anthropic:claude-sonnet-5"),
+        ("grok:grok-4.7", "write xai:grok-4.7"),
+        ("vllm:qwen3", "set OPENAI_BASE_URL to its address.*write openai:qwen3"),
+        ("lmstudio:qwen3", "set OPENAI_BASE_URL"),
+        ("bedrock:anthropic.claude-v5", "no provider for bedrock yet.*litellm:MODEL"),
+        ("vertex_ai:gemini-3-pro", "no provider for vertex_ai yet"),
+        ("localhost:8000:qwen3", "set OPENAI_BASE_URL"),
+    ],
+)
+def test_a_name_from_elsewhere_is_told_what_to_write_here(name, words):
+    with pytest.raises(ConfigurationError) as caught:
+        full_name(name, {})
+    assert re.search(words, caught.value.hint)
+
+
+def test_no_provider_of_ours_is_explained_away():
+    assert [name for name in VENDORS if explain_provider(name)] == []
+    assert set(ALIASES.values()) <= set(VENDORS)
+
+
+@pytest.mark.parametrize("name", ["claude-sonet-5", "anthropic:claude-sonet-5"])
+def test_a_misspelt_model_is_opened_with_a_warning(name):
+    with pytest.warns(UserWarning, match=r"did you mean anthropic:claude-sonnet-5\?") as caught:
+        assert open_model(name, KEYS).model == "claude-sonet-5"
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "claude-sonnet-6",
+        "claude-sonnet-5-20260630",
+        "claude-sonnet-5-latest",
+        "gpt-5.4-nano",
+        "openai:gpt-5.5-mini",
+        "openai:gpt-4",
+        "ollama:claude-sonet-5",
+    ],
+)
+def test_a_new_model_a_variant_and_another_vendor_s_are_opened_without_a_word(name):
+    open_model(name, KEYS)  # a warning would be an error here
+
+
+def test_the_models_of_another_server_are_its_own():
+    env = {"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "https://llm.example.com/v1"}
+    open_model("openai:gpt5.4", env)
+    with pytest.warns(UserWarning, match="openai:gpt-5.4"):
+        open_model("openai:gpt5.4", KEYS)
+
+
+@pytest.mark.parametrize("stored", ["127.0.0.1", "127.0.0.1:8000"])
+def test_a_local_server_is_found_again_by_its_name_with_or_without_its_port(stored):
+    env = {"OPENAI_BASE_URL": "http://127.0.0.1:8000/v1"}
+    opened = open_model(f"{stored}:llama3.2:3b", env)
+    assert (opened.name, opened.model) == ("127.0.0.1:8000", "llama3.2:3b")
+    assert full_name(f"{stored}:llama3.2:3b", env) == "127.0.0.1:8000:llama3.2:3b"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "hint"),
+    [
+        ("anthropic", "claude-sonet-5", "did you mean anthropic:claude-sonnet-5?"),
+        ("anthropic", "claude-sonnet-4", "did you mean anthropic:claude-sonnet-5?"),
+        ("anthropic", "claude-sonnet-5", None),
+        ("anthropic", "mystery", None),
+        ("ollama", "llama9", "`ollama pull llama9` gets it"),
+    ],
+)
+@pytest.mark.parametrize("in_band", [False, True])
+async def test_a_model_that_does_not_exist_is_told_the_nearest_one(provider, model, hint, in_band):
+    error = {"type": "not_found_error", "message": f"model: {model}"}
+    events = b"event: error\ndata: " + serde.dumps({"type": "error", "error": error}) + b"\n\n"
+    answer = Answer.stream(events) if in_band else Answer.error(404, {"error": error})
+    async with model_server(answer) as server:
+        env = {"ANTHROPIC_BASE_URL": server.url, "OLLAMA_HOST": server.url}
+        with warnings.catch_warnings(action="ignore"):
+            llm = open_model(f"{provider}:{model}", env)
+        with pytest.raises(ModelNotFoundError) as caught:
+            await llm.generate(ModelRequest(messages=[Message.user("Hi")]))
+        await llm.aclose()
+    said = caught.value.hint or caught.value.remedy
+    assert (hint in said) if hint else ("did you mean" not in said)
 
 
 @pytest.mark.parametrize("host", [host for host in HOSTS.values() if host.name != "openai"])

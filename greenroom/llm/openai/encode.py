@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from greenroom import core
 from greenroom.core import serde
+from greenroom.llm.endpoint import is_same_server
 from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
 from greenroom.llm.openai.calls import CUSTOM
@@ -209,7 +210,7 @@ class ChatDialect:
         self, blocks: Sequence[core.ContentBlock], message: core.Message
     ) -> Sequence[core.ContentBlock]:
         """Leave out reasoning that has no field, and what the server does not accept back."""
-        if message.provider != self.provider:
+        if not message.provider or not is_same_server(message.provider, self.provider):
             return [block for block in blocks if has_field(block)]
         accepted = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
         return [block for block in accepted if block is not None]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from greenroom.llm.endpoint import host_of, is_local, read_setting
+from greenroom.llm.endpoint import host_of, is_local, read_setting, server_name
 from greenroom.llm.keys import read_key
 from greenroom.llm.merged_messages import MediaLimits
 
@@ -270,17 +270,20 @@ HOSTS: Mapping[str, HostProfile] = {profile.name: profile for profile in _PROFIL
 
 
 def host_profile(url: str) -> HostProfile:
-    """Find the profile of the server at this address; an unknown server is named after its host.
+    """Find the profile of the server at this address.
+
+    An unknown server is named after its host, and if it is a local one, after its port as well.
 
     Example:
         >>> host_profile("https://openrouter.ai/api/v1").name
         'openrouter'
         >>> host_profile("https://llm.example.com/v1").name
         'llm.example.com'
+        >>> host_profile("http://localhost:8000/v1").name
+        'localhost:8000'
     """
-    host = host_of(url)
     known = (profile for profile in _PROFILES if any(_is_at(url, at) for at in profile.addresses))
-    return next(known, None) or HostProfile(name=host or "openai")
+    return next(known, None) or HostProfile(name=server_name(url) or "openai")
 
 
 def _with_port(url: str, usual: str) -> str:

@@ -1,0 +1,81 @@
+"""What other programs call providers, and what to write here instead.
+
+People come with names from other libraries, from vendors' own pages and from memory. Such a name is
+refused, since a guess could send a conversation and a key to somebody else, but it is answered.
+"""
+
+from collections.abc import Mapping
+
+ALIASES: Mapping[str, str] = {
+    "azure-openai": "azure",
+    "azure_ai": "azure",
+    "azure_openai": "azure",
+    "azureopenai": "azure",
+    "chatgpt": "openai",
+    "claude": "anthropic",
+    "fireworks-ai": "fireworks",
+    "fireworks_ai": "fireworks",
+    "gemini": "gemini-openai",
+    "genai": "gemini-openai",
+    "google": "gemini-openai",
+    "google-genai": "gemini-openai",
+    "google-gla": "gemini-openai",
+    "google_genai": "gemini-openai",
+    "gpt": "openai",
+    "grok": "xai",
+    "hf": "huggingface",
+    "hugging_face": "huggingface",
+    "kimi": "moonshot",
+    "litellm_proxy": "litellm",
+    "mistralai": "mistral",
+    "moonshotai": "moonshot",
+    "ollama_chat": "ollama",
+    "openai-chat": "openai",
+    "openai-responses": "openai",
+    "openai_chat": "openai",
+    "pplx": "perplexity",
+    "together_ai": "together",
+    "togetherai": "together",
+    "x-ai": "xai",
+    "x_ai": "xai",
+    "z-ai": "zai",
+    "zhipu": "zai",
+    "zhipuai": "zai",
+}
+"""Providers by names that they have elsewhere."""
+
+_OWN_SERVERS = frozenset(
+    {"hosted_vllm", "jan", "llama-cpp", "llama.cpp", "llama_cpp", "llamacpp", "llamafile"}
+    | {"lm-studio", "lm_studio", "lmstudio", "local", "localai", "mlx", "sglang", "tgi", "vllm"}
+)
+_REACHED_OTHERWISE = frozenset(
+    {"amazon", "aws", "bedrock", "cohere", "databricks", "google-vertex", "google_vertexai"}
+    | {"nvidia", "replicate", "sagemaker", "vertex", "vertex-ai", "vertex_ai", "vertexai"}
+    | {"google_anthropic_vertex", "google-vertex-anthropic", "amazon-bedrock", "bedrock_converse"}
+    | {"watsonx", "sambanova", "snowflake", "oci", "ai21"}
+)
+
+
+def explain_provider(name: str, model: str = "MODEL") -> str:
+    """Say what to write for a provider that has another name here, or none; else return "".
+
+    Example:
+        >>> explain_provider("gemini", "gemini-3-pro")
+        'write gemini-openai:gemini-3-pro'
+        >>> explain_provider("vllm", "qwen3")
+        'set OPENAI_BASE_URL to its address, as http://localhost:8000/v1, and write openai:qwen3'
+        >>> explain_provider("acme")
+        ''
+    """
+    name = name.lower()
+    if name in ALIASES:
+        return f"write {ALIASES[name]}:{model}"
+    if name in _OWN_SERVERS:
+        address = "its address, as http://localhost:8000/v1,"
+        return f"set OPENAI_BASE_URL to {address} and write openai:{model}"
+    if name in _REACHED_OTHERWISE:
+        return (
+            f"there is no provider for {name} yet; reach its models as openrouter:MODEL, or as"
+            " litellm:MODEL with a LiteLLM proxy of your own"
+        )
+    return ""
