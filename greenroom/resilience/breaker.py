@@ -1,6 +1,7 @@
 """Circuit breaker: stop calling a target that keeps failing, and probe it after a while."""
 
 import math
+import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import trio
 
 from greenroom.core import CircuitOpenError, ConfigurationError, GreenroomError
+from greenroom.resilience.clock import now
 from greenroom.resilience.retry import is_retryable
 
 T = TypeVar("T")
@@ -77,8 +79,8 @@ class CircuitBreaker:
     circuit closes; if it fails, the circuit stays open for another `cooldown`. If the probe is
     cancelled, or has not ended after `cooldown`, the next call becomes the probe.
 
-    One object protects one target, such as a provider, for all its callers. Use `call`, or
-    `async with breaker:` around the code that calls the target.
+    One object protects one target, such as a provider, for all its callers, in any event loops and
+    threads. Use `call`, or `async with breaker:` around the code that calls the target.
 
     Args:
         target: the name of what it protects, for errors and statistics.
@@ -126,6 +128,7 @@ class CircuitBreaker:
         self._window = window
         self._cooldown = cooldown
         self._counts = counts
+        self._lock = threading.RLock()  # guards all that follows
         self._failures = deque[float](maxlen=failures)  # the time of each
         self._open_until: float | None = None  # None while closed
         self._probe: CircuitCall | None = None
@@ -138,10 +141,11 @@ class CircuitBreaker:
     @property
     def state(self) -> CircuitState:
         """Whether calls go through."""
-        if self._open_until is None:
-            return CircuitState.CLOSED
-        is_over = trio.current_time() >= self._open_until
-        return CircuitState.HALF_OPEN if is_over else CircuitState.OPEN
+        with self._lock:
+            if self._open_until is None:
+                return CircuitState.CLOSED
+            is_over = now() >= self._open_until
+            return CircuitState.HALF_OPEN if is_over else CircuitState.OPEN
 
     def begin(self) -> "CircuitCall":
         """Begin a call; report its end with `end`.
@@ -152,13 +156,14 @@ class CircuitBreaker:
             CircuitOpenError: the circuit is open, or half open with a probe running.
         """
         call = CircuitCall(self)
-        state = self.state
-        if state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._has_probe()):
-            self._refused += 1
-            raise self._refusal()
-        if state is CircuitState.HALF_OPEN:
-            self._probe = call
-        self._running += 1
+        with self._lock:
+            state = self.state
+            if state is CircuitState.OPEN or (state is CircuitState.HALF_OPEN and self._has_probe):
+                self._refused += 1
+                raise self._refusal()
+            if state is CircuitState.HALF_OPEN:
+                self._probe = call
+            self._running += 1
         return call
 
     async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
@@ -185,19 +190,24 @@ class CircuitBreaker:
 
     def statistics(self) -> CircuitStatistics:
         """Return its state and counters."""
-        return CircuitStatistics(
-            target=self.target,
-            state=self.state,
-            failures=len(self._failures),
-            running=self._running,
-            succeeded=self._succeeded,
-            failed=self._failed,
-            refused=self._refused,
-            opened=self._opened,
-            retry_after=self._retry_after(),
-        )
+        with self._lock:
+            return CircuitStatistics(
+                target=self.target,
+                state=self.state,
+                failures=len(self._failures),
+                running=self._running,
+                succeeded=self._succeeded,
+                failed=self._failed,
+                refused=self._refused,
+                opened=self._opened,
+                retry_after=self._retry_after(),
+            )
 
     def _end(self, call: "CircuitCall", error: BaseException | None) -> None:
+        with self._lock:
+            self._record(call, error)
+
+    def _record(self, call: "CircuitCall", error: BaseException | None) -> None:
         self._running -= 1
         is_probe = call is self._probe
         if is_probe:
@@ -211,23 +221,24 @@ class CircuitBreaker:
                 self._open_until = None
         else:
             self._failed += 1
-            self._failures.append(trio.current_time())
+            self._failures.append(now())
             if is_probe or (self._open_until is None and self._is_too_much()):
                 self._opened += 1
-                self._open_until = trio.current_time() + self._cooldown
+                self._open_until = now() + self._cooldown
 
     def _is_too_much(self) -> bool:
         times = self._failures
         return len(times) == times.maxlen and times[-1] - times[0] <= self._window
 
+    @property
     def _has_probe(self) -> bool:
         probe = self._probe
-        return probe is not None and trio.current_time() < probe.began + self._cooldown
+        return probe is not None and now() < probe.began + self._cooldown
 
     def _retry_after(self) -> float:
         if self._open_until is None:
             return 0.0
-        return max(0.0, self._open_until - trio.current_time())
+        return max(0.0, self._open_until - now())
 
     def _refusal(self) -> CircuitOpenError:
         target, seconds = self.target or "the target", self._retry_after()
@@ -247,7 +258,7 @@ class CircuitCall:
 
     def __init__(self, breaker: CircuitBreaker) -> None:
         """Begin at this moment."""
-        self.began = trio.current_time()
+        self.began = now()
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:

@@ -5,17 +5,17 @@ A `Meter` is how a retry asks the budgets around it for another attempt.
 
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from itertools import count
 from typing import Literal, Protocol, Self, TypeAlias
 
-import trio
-
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
+from greenroom.resilience.clock import loop_time, now
 from greenroom.resilience.limits import ConcurrencyLimit
+from greenroom.resilience.waiting import WaitQueue
 
 Limit: TypeAlias = Literal[
     "seconds",
@@ -41,6 +41,7 @@ _WORDS: dict[Limit, str] = {
 """The description of a reached limit, in the order in which limits are checked."""
 
 _MOST = sys.float_info.max
+_REPLY = 4096  # tokens
 
 _numbers = count()
 
@@ -53,8 +54,8 @@ class BudgetStatistics:
         limits: the limits that are set.
         used: what was used, limited or not.
         remaining: what is left of everything that is both limited and counted.
-        deadline: when its time is over, on trio's clock; infinite without a limit, or before
-            `start()`.
+        deadline: when its time is over, on the running loop's clock; infinite without a limit, or
+            before `start()`.
         running: calls that hold a slot; 0 where concurrency is not limited.
         waiting: calls that wait for a slot.
     """
@@ -70,8 +71,10 @@ class BudgetStatistics:
 class Budget:
     """The limits of a scope, and one counter for everything below it.
 
-    Agents that get the same object share it like one purse. Tokens and cost are known only after a
-    call, so the call that reaches such a limit may exceed it; no other begins after it.
+    Agents that get the same object share it like one purse, in any event loops and threads. Tokens
+    and cost are known only after a call, so each call reserves what it may use while it runs, and
+    those for which nothing is left wait for its end. The last call may exceed a limit, since one
+    that runs alone always begins; no other begins after it.
 
     Args:
         seconds: time from `start()` on.
@@ -135,7 +138,11 @@ class Budget:
             "model_calls": before.model_calls,
             "tool_calls": before.tool_calls,
         }
-        self._deadline = math.inf
+        self._queue = WaitQueue()  # its lock guards what is used and reserved
+        self._reserved: dict[Limit, float] = dict.fromkeys(self._used, 0)
+        self._running = 0  # calls that hold a reserve
+        self._largest = 0  # output tokens of one call
+        self._until = math.inf  # on the clock that all loops share
         self._slots = None if concurrency is None else ConcurrencyLimit(concurrency)
         self.number = next(_numbers)
         """The number of the budget in this process. A call takes slots of several budgets newest
@@ -159,17 +166,67 @@ class Budget:
 
         `tokens` is the total of a call: the two other kinds are not added to it.
         """
-        self._used["model_calls"] += model_calls
-        self._used["tool_calls"] += tool_calls
-        self._used["tokens"] += tokens
-        self._used["input_tokens"] += input_tokens
-        self._used["output_tokens"] += output_tokens
-        self._used["cost"] += cost
+        counts: dict[Limit, float] = {
+            "model_calls": model_calls,
+            "tool_calls": tool_calls,
+            "tokens": tokens,
+            "input_tokens": input_tokens,
+            "output_tokens": output_tokens,
+            "cost": cost,
+        }
+        with self._queue.lock:
+            for what, count in counts.items():
+                self._used[what] += count
+            self._largest = max(self._largest, output_tokens)
+
+    @property
+    def expected_reply(self) -> int:
+        """How many tokens to reserve for a reply without a limit: as the largest, at first 4,096.
+
+        A reply without a known size may be that large.
+        """
+        return self._largest or _REPLY
+
+    async def reserve(self, amounts: Mapping[Limit, float]) -> None:
+        """Wait until a call that may use so much fits beside those that run, and reserve it.
+
+        With no other reserve it begins at once. Call `free` with the same amounts when its use has
+        been counted.
+
+        Raises:
+            BudgetExceededError: one of these limits, or the time, is reached.
+        """
+
+        def admit() -> float | None:
+            self.check("seconds", *amounts)
+            if self._running and not all(self._fits(*each) for each in amounts.items()):
+                return self._until
+            self._running += 1
+            self._add_reserve(amounts, 1)
+            return None
+
+        await self._queue.wait(admit)
+
+    def free(self, amounts: Mapping[Limit, float]) -> None:
+        """Give back what `reserve` has reserved, and let the next call begin."""
+        with self._queue.lock:
+            self._running -= 1
+            self._add_reserve(amounts, -1)
+            self._queue.wake()
+
+    def _fits(self, what: Limit, amount: float) -> bool:
+        used = self._used[what] + self._reserved[what]
+        return used + amount <= self._limits.get(what, math.inf)
+
+    def _add_reserve(self, amounts: Mapping[Limit, float], sign: int) -> None:
+        for what, amount in amounts.items():
+            self._reserved[what] += sign * amount
 
     def start(self) -> None:
         """Start the time, unless it has started; called by the code that binds it to a scope."""
-        if self._deadline == math.inf and "seconds" in self._limits:
-            self._deadline = trio.current_time() + self._limits["seconds"]
+        with self._queue.lock:
+            if self._until == math.inf and "seconds" in self._limits:
+                self._until = now() + self._limits["seconds"]
 
     def check(self, *limits: Limit) -> None:
         """Check these limits, or all.
@@ -190,7 +247,7 @@ class Budget:
 
     def _is_reached(self, what: Limit, limit: float) -> bool:
         if what == "seconds":
-            return self._deadline != math.inf and trio.current_time() >= self._deadline
+            return now() >= self._until
         return what in self._used and self._used[what] >= limit
 
     async def acquire(self) -> None:
@@ -217,8 +274,8 @@ class Budget:
 
     @property
     def deadline(self) -> float:
-        """When its time is over, on trio's clock; infinite without a limit."""
-        return self._deadline
+        """When its time is over, on the running loop's clock; infinite without a limit."""
+        return loop_time(self._until)
 
     @property
     def used(self) -> dict[Limit, float]:
@@ -241,7 +298,7 @@ class Budget:
             limits=dict(self._limits),
             used=self.used,
             remaining=self.remaining,
-            deadline=self._deadline,
+            deadline=self.deadline,
             running=slots.running if slots else 0,
             waiting=slots.waiting if slots else 0,
         )

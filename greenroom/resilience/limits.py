@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TypeVar, TypeVarTuple, Unpack
 
-import trio
-
 from greenroom.core import ConfigurationError
+from greenroom.resilience.clock import now
+from greenroom.resilience.waiting import WaitQueue
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -35,12 +35,13 @@ class RateLimit:
     """Allows at most `requests` calls and `tokens` tokens to begin within any `seconds`.
 
     The call that has waited longest is next, even if a later one would fit, so small requests do
-    not starve a large one. Share one object between all agents that use the same key. A cancelled
-    wait leaves the queue and uses nothing.
+    not starve a large one. Share one object between all agents that use the same key, in any event
+    loops and threads. A cancelled wait leaves the queue and uses nothing.
 
-    The tokens of a call are known only after it: `acquire` reserves an estimate, and
-    `Reservation.settle` replaces it by the true number. A call of more tokens than the limit begins
-    when no other call counts any more.
+    The tokens of a call are known only after it: `acquire` reserves what it may use at most, and
+    `Reservation.settle` replaces that by the true number. While no other call runs, a smaller
+    estimate is enough, so that a generous reserve does not hold up calls that come one by one. A
+    call of more tokens than the limit begins when no other call counts any more.
 
     Args:
         requests: calls within `seconds`; None for no limit.
@@ -78,12 +79,12 @@ class RateLimit:
         self._requests = math.inf if requests is None else requests
         self._tokens = math.inf if tokens is None else tokens
         self._seconds = seconds
+        self._queue = WaitQueue()  # its lock guards all that follows
         # Oldest first. Each entry has a request or a token, so the limits bound its length.
         self._entries = deque[_Entry]()
         self._total = _Entry(0.0, 0, 0)  # the sum of the entries
-        self._turn = trio.Lock()  # its holder is the next to begin, the others wait in its queue
-        self._waiting = _Entry(0.0, 0, 0)  # the sum of waiting calls
-        self._room = trio.Event()  # set when settled tokens make room
+        self._open = 0  # those of them that are not settled
+        self._waiting = 0  # tokens of waiting calls
         self._admitted = 0
 
     def __repr__(self) -> str:
@@ -91,34 +92,53 @@ class RateLimit:
         given = ", ".join(f"{name}={limit}" for name, limit in limits if limit < math.inf)
         return f"RateLimit({given}, seconds={self._seconds:g})"
 
-    async def acquire(self, tokens: int = 1) -> "Reservation":
-        """Wait until a call of about this many tokens may begin, and count it."""
+    async def acquire(self, tokens: int = 1, *, alone: int | None = None) -> "Reservation":
+        """Wait until a call may begin, and count it.
+
+        Args:
+            tokens: what it may use at most, which is reserved for it.
+            alone: what it will probably use, which is enough while no other call runs; by default
+                as many as `tokens`.
+        """
         size = self._size(tokens)
-        self._waiting.add(1, size)
+        least = size if alone is None else min(size, self._size(alone))
+        entries: list[_Entry] = []
+
+        def admit() -> float | None:
+            self._forget()
+            reserved = size if self._open else least
+            moment = self._moment(1, reserved)
+            if moment > now():
+                return moment
+            entries.append(self._count(1, reserved, is_open=True))
+            self._admitted += 1
+            return None
+
+        with self._queue.lock:
+            self._waiting += size
         try:
-            async with self._turn:
-                while (moment := self._moment(1, size)) > trio.current_time():
-                    self._room = trio.Event()
-                    with trio.CancelScope(deadline=moment):
-                        await self._room.wait()
-                entry = self._count(1, size)
+            await self._queue.wait(admit)
         finally:
-            self._waiting.add(-1, -size)
-        self._admitted += 1
-        return Reservation(self, entry)
+            with self._queue.lock:
+                self._waiting -= size
+        return Reservation(self, entries[0])
 
     def wait_time(self, tokens: int = 1) -> float:
         """Estimate how many seconds a call would wait if it asked now."""
-        now = trio.current_time()
-        calls, size = self._waiting.calls + 1, self._waiting.tokens + self._size(tokens)
-        # The excess over what fits at once takes whole rounds.
-        by_calls, by_tokens = (calls - 1) // self._requests, (size - 1) // self._tokens
-        rounds = int(max(by_calls, by_tokens))
-        rest = self._moment(
-            int(calls - by_calls * self._requests) if by_calls else calls,
-            int(size - by_tokens * self._tokens) if by_tokens else size,
-        )
-        return rounds * self._seconds + max(0.0, rest - now)
+        with self._queue.lock:
+            calls, size = len(self._queue) + 1, self._waiting + self._size(tokens)
+            # The excess over what fits at once takes whole rounds.
+            by_calls, by_tokens = (calls - 1) // self._requests, (size - 1) // self._tokens
+            rounds = int(max(by_calls, by_tokens))
+            rest = self._moment(
+                int(calls - by_calls * self._requests) if by_calls else calls,
+                int(size - by_tokens * self._tokens) if by_tokens else size,
+            )
+            return rounds * self._seconds + max(0.0, rest - now())
+
+    def exceeds(self, tokens: int) -> bool:
+        """Whether a call of so many tokens is larger than the limit, so that it must run alone."""
+        return tokens > self._tokens
 
     async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call an async function in turn; it counts as one request of one token.
@@ -138,28 +158,35 @@ class RateLimit:
 
     def statistics(self) -> RateLimitStatistics:
         """Return how much counts now, and how many calls wait."""
-        self._forget()
-        return RateLimitStatistics(
-            requests=self._total.calls,
-            tokens=self._total.tokens,
-            waiting=self._waiting.calls,
-            admitted=self._admitted,
-        )
+        with self._queue.lock:
+            self._forget()
+            return RateLimitStatistics(
+                requests=self._total.calls,
+                tokens=self._total.tokens,
+                waiting=len(self._queue),
+                admitted=self._admitted,
+            )
 
     def _size(self, tokens: int) -> int:
         return max(1, min(tokens, int(self._tokens)) if self.counts_tokens else tokens)
 
-    def _count(self, calls: int, tokens: int) -> "_Entry":
-        entry = _Entry(trio.current_time(), calls, tokens)
+    def _count(self, calls: int, tokens: int, *, is_open: bool = False) -> "_Entry":
+        entry = _Entry(now(), calls, tokens, is_open)
         self._entries.append(entry)
         self._total.add(calls, tokens)
+        self._open += is_open
         return entry
 
     def _forget(self) -> None:
-        now = trio.current_time()
-        while self._entries and self._entries[0].at + self._seconds <= now:
+        moment = now()
+        while self._entries and self._entries[0].at + self._seconds <= moment:
             old = self._entries.popleft()
             self._total.add(-old.calls, -old.tokens)
+            self._close(old)
+
+    def _close(self, entry: "_Entry") -> None:
+        self._open -= entry.is_open
+        entry.is_open = False
 
     def _moment(self, calls: int, tokens: int) -> float:
         """Return when there will be room for this much, if nothing else begins before."""
@@ -176,28 +203,50 @@ class RateLimit:
         return moment
 
     def _settle(self, entry: "_Entry", tokens: int) -> None:
-        more = max(1, tokens) - entry.tokens
-        if more > 0:
-            self._count(0, more)  # they were used later than the call began
-        elif entry.at + self._seconds > trio.current_time():
-            entry.tokens += more
-            self._total.add(0, more)
-            self._room.set()
+        with self._queue.lock:
+            self._forget()
+            self._close(entry)
+            more = max(1, tokens) - entry.tokens
+            if more > 0:
+                self._count(0, more)  # they were used later than the call began
+            elif entry.at + self._seconds > now():
+                entry.tokens += more
+                self._total.add(0, more)
+            self._queue.wake()
+
+    def _renew(self, entry: "_Entry") -> "_Entry":
+        with self._queue.lock:
+            self._forget()
+            renewed = self._count(entry.calls, entry.tokens, is_open=True)
+            if entry.at + self._seconds > now():
+                self._total.add(-entry.calls, -entry.tokens)
+                self._close(entry)
+            entry.calls = entry.tokens = 0
+            return renewed
 
 
 class Reservation:
-    """A call that a rate limit let through."""
+    """A call that a rate limit let through; a call that is never settled stays reserved."""
 
     def __init__(self, limit: RateLimit, entry: "_Entry") -> None:
         """Made by `RateLimit.acquire`."""
         self._limit: RateLimit | None = limit
         self._entry = entry
 
-    def settle(self, tokens: int) -> None:
-        """Replace the estimate by the tokens that the call used; only the first time counts."""
+    def renew(self) -> None:
+        """Count the call from now on: something else has held it up."""
+        if self._limit is not None:
+            self._entry = self._limit._renew(self._entry)
+
+    def settle(self, tokens: int | None = None) -> None:
+        """Replace the reserve by the tokens that the call used; only the first time counts.
+
+        None, for a call that has ended without telling them, leaves the number as it is.
+        """
         limit, self._limit = self._limit, None
-        if limit is not None and limit.counts_tokens:
-            limit._settle(self._entry, tokens)
+        if limit is not None:
+            known = self._entry.tokens if tokens is None or not limit.counts_tokens else tokens
+            limit._settle(self._entry, known)
 
 
 @dataclass
@@ -207,6 +256,7 @@ class _Entry:
     at: float
     calls: int
     tokens: int
+    is_open: bool = False
 
     def add(self, calls: int, tokens: int) -> None:
         self.calls += calls
@@ -232,7 +282,7 @@ class ConcurrencyLimit:
     """Allows `limit` calls to run at the same time; the call that has waited longest is next.
 
     Share one object between everything that it limits together, such as the agents that use one
-    server. A cancelled wait leaves the queue and uses nothing.
+    server, in any event loops and threads. A cancelled wait leaves the queue and uses nothing.
 
     Raises:
         ConfigurationError: the limit is not a whole number of at least 1.
@@ -254,7 +304,7 @@ class ConcurrencyLimit:
                 f"a limit of {limit!r} calls makes no sense", hint="give a whole number, 1 or more"
             )
         self._limit = limit
-        self._lot = trio.lowlevel.ParkingLot()
+        self._queue = WaitQueue()  # its lock guards the number that run
         self._running = 0
 
     def __repr__(self) -> str:
@@ -263,30 +313,31 @@ class ConcurrencyLimit:
     @property
     def is_free(self) -> bool:
         """Whether a call could begin at once."""
-        return self._running < self._limit and not self._lot
+        return self._running < self._limit and not self._queue
 
     async def acquire(self) -> None:
         """Wait until a call may begin."""
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self.is_free:
-            self._running += 1
-            await trio.lowlevel.cancel_shielded_checkpoint()
-        else:
-            await self._lot.park()  # `release` hands its slot over
+        await self._queue.wait(self._admit)
+
+    def _admit(self) -> float | None:
+        if self._running >= self._limit:
+            return math.inf
+        self._running += 1
+        return None
 
     def force(self) -> None:
         """Begin at once, even beyond the limit, for a call that is already running.
 
         No other call begins until the excess has ended.
         """
-        self._running += 1
+        with self._queue.lock:
+            self._running += 1
 
     def release(self) -> None:
         """Record that a call has ended; the one that has waited longest begins."""
-        self._running -= 1
-        if self._running < self._limit and self._lot:
-            self._lot.unpark()
-            self._running += 1
+        with self._queue.lock:
+            self._running -= 1
+            self._queue.wake()
 
     async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call an async function in turn.
@@ -307,4 +358,5 @@ class ConcurrencyLimit:
 
     def statistics(self) -> ConcurrencyStatistics:
         """Return how many calls run and wait."""
-        return ConcurrencyStatistics(self._limit, self._running, len(self._lot))
+        with self._queue.lock:
+            return ConcurrencyStatistics(self._limit, self._running, len(self._queue))

@@ -47,7 +47,7 @@ def test_in_no_stretch_of_time_there_is_more_than_allowed_and_who_came_first_is_
     times = [time for _, time in found]
     assert times == sorted(times)
     for start in times:
-        within = [number for number, time in found if start <= time < start + 10]
+        within = [number for number, time in found if start <= time < start + 10 - 1e-6]
         assert len(within) <= requests
         assert sum(min(arrivals[number][1], tokens) for number in within) <= tokens
     patient = {number for number, (_, _, impatient, _) in enumerate(arrivals) if not impatient}
