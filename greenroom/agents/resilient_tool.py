@@ -54,7 +54,7 @@ def resilient_tool(
     only its open circuit is waited for.
 
     The tool's time-out holds for each attempt, without the waits. The whole call may take as long
-    as its attempts and the time of the retry together, and twice as long with a limit.
+    as an attempt and the time of the retry together, and twice as long with a limit.
 
     `AskPerson` is returned as it is: a person is asked once, and may take their time.
 
@@ -119,7 +119,7 @@ class _ResilientTool:
         self.category = complete.category
         self.parameters = complete.parameters
         self._once = complete.timeout
-        whole = retry.attempts * self._once + (retry.seconds if retry.attempts > 1 else 0.0)
+        whole = self._once + (retry.seconds if retry.attempts != 1 else 0.0)
         # The registry's time-out is the last resort, so it is later than that of the last attempt.
         self.timeout = (2 * whole if limits else whole) + _MARGIN
         self._retry = retry
@@ -154,7 +154,7 @@ class _ResilientTool:
                     return result
                 error = late
             attempts.check()
-            context.progress(self._announce(error, attempts.number, seconds))
+            context.progress(f"{_reason_of(error)}; {attempts.announce(seconds)}\n")
             await attempts.wait(seconds)
 
     async def _attempt(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
@@ -178,11 +178,6 @@ class _ResilientTool:
         text = f"{self.name} was stopped: it did not finish within {self._once:g} seconds."
         return ToolResult.error(text, ToolStatus.TIMEOUT)
 
-    def _announce(self, error: Exception, number: int, seconds: float) -> str:
-        reason = error.message if isinstance(error, GreenroomError) else describe_error(error)
-        most = self._retry.attempts
-        return f"{clip(reason, _REASON)}; attempt {number} of {most} in {seconds:.1f} s\n"
-
     def _refuse(self, error: CircuitOpenError) -> ToolResult:
         seconds = error.retry_after
         when = f"in {seconds:.0f} seconds" if seconds else "a little later"
@@ -190,6 +185,12 @@ class _ResilientTool:
             f"{self.name} was not run: {error.message}. Try again {when}, or go on without it.",
             error_message=error.message,
         )
+
+
+def _reason_of(error: Exception) -> str:
+    return clip(
+        error.message if isinstance(error, GreenroomError) else describe_error(error), _REASON
+    )
 
 
 def _find_timeout(result: ToolResult) -> ToolError | None:

@@ -20,7 +20,7 @@ from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
-from greenroom.llm import LLMProvider, find_window, resilient
+from greenroom.llm import LLMProvider, find_window
 from greenroom.permissions import PermissionManager, user_rules_path
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
@@ -98,6 +98,10 @@ async def open_setup(
     notes += restore_grants(session, rules.manager, workspace, options)
     settings = await trio.to_thread.run_sync(read_settings)
     model, about_model = open_model_of_run(options.model, session, env, settings)
+    # A program that reads the pieces has them already; a person is told to forget them.
+    model = settings.make_resilient(
+        model, "raise" if options.output_format == "stream-json" else "restart"
+    )
     window = await find_window(model)
     sandbox = _make_sandbox(options)
     notes += [*about_model, *await _describe_gaps(sandbox)]
@@ -150,15 +154,12 @@ def open_model_of_run(
 ) -> tuple[LLMProvider, tuple[str, ...]]:
     """Open the named model, else the session's own, else the default; return it with notes.
 
-    What fails for a while is retried, a few times and for a minute; the offline model does not
-    fail.
-
     Raises:
         ConfigurationError: it was asked for, and can't be used.
     """
     with collect_advice() as advice:
         model, notes = _open_model(name, session, env, settings)
-    return (model if model.name == "offline" else resilient(model)), (*advice, *notes)
+    return model, (*advice, *notes)
 
 
 def _open_model(

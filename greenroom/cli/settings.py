@@ -1,4 +1,4 @@
-"""Reads the user's settings file: the default model, how it is asked, and what models cost."""
+"""Reads the user's settings file: the default model, how it is asked, what models cost; strict."""
 
 import warnings
 from collections.abc import Iterator, Mapping
@@ -10,15 +10,18 @@ from pathlib import Path
 from greenroom import core
 from greenroom.core import ConfigurationFileError, Price, error_at, serde
 from greenroom.llm import (
+    AfterOutput,
     LLMProvider,
     ModelChoice,
     ModelSettings,
     choose_model,
     full_name,
     open_model,
+    resilient,
     without_date,
 )
 from greenroom.permissions import user_rules_path
+from greenroom.resilience import RateLimit, Retry
 
 _MAX_SIZE = 1 << 20
 _SHAPE = (
@@ -53,12 +56,16 @@ class Settings:
         window: the tokens that the model of a run takes, whichever it is; or None.
         prices: what models cost, by `provider:model`.
         model_settings: how the model is asked.
+        retry: how long to hold out while a model fails; None for not at all.
+        rate_limit: what all calls of models wait for, or None.
     """
 
     model: str | None = None
     window: int | None = None
     prices: Mapping[str, ListedPrice] = field(default_factory=dict)
     model_settings: ModelSettings | None = None
+    retry: Retry | None = field(default_factory=Retry)
+    rate_limit: RateLimit | None = None
 
     @property
     def currency(self) -> str:
@@ -78,7 +85,7 @@ class Settings:
         return choose_model(env, self.model)
 
     def open(self, name: str | None, env: Mapping[str, str]) -> LLMProvider:
-        """Open the model of this name, or the chosen default, with its price and window.
+        """Open the model of this name, or the chosen default; it does not retry.
 
         Raises:
             ConfigurationError: no such provider, or its key is missing.
@@ -86,7 +93,23 @@ class Settings:
         name = self.choose(env).name if name is None else full_name(name, env)
         listed = self.price_of(name)
         price = listed.price if listed else None
-        return open_model(name, env, price=price, window=self.window, settings=self.model_settings)
+        return open_model(
+            name,
+            env,
+            price=price,
+            window=self.window,
+            settings=self.model_settings,
+            retry=None,
+        )
+
+    def make_resilient(self, llm: LLMProvider, after_output: AfterOutput) -> LLMProvider:
+        """Add the retries and the rate limit to a model; the offline model needs neither."""
+        if llm.name == "offline":
+            return llm
+        once = Retry(attempts=1)
+        return resilient(
+            llm, retry=self.retry or once, limit=self.rate_limit, after_output=after_output
+        )
 
 
 @contextmanager
@@ -161,7 +184,10 @@ def _parse(text: str, path: str) -> Settings:
     except core.ConfigurationError as error:
         place = ("model_settings",)
         raise error_at(kind, text, path, place, error.message, error.hint) from error
-    return Settings(chosen, model.window, prices, settings)
+    retry = Retry(seconds=model.retry) if model.retry else None
+    limit = model.rate_limit
+    rate_limit = RateLimit(requests=limit.requests, tokens=limit.tokens) if limit else None
+    return Settings(chosen, model.window, prices, settings, retry, rate_limit)
 
 
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:

@@ -1,9 +1,9 @@
 """The settings file as pydantic models, apart, so that pydantic is loaded only if there is one."""
 
 import datetime
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from greenroom.llm import SMALLEST_WINDOW, Effort
 
@@ -17,7 +17,8 @@ def _no_other_way_to_write_a_date(value: object) -> object:
 
 
 Amount = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
-Count = Annotated[int, Field(ge=0, strict=True)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+Tokens = Annotated[int, Field(ge=0, strict=True)]
 Day = Annotated[datetime.date, BeforeValidator(_no_other_way_to_write_a_date)]
 
 
@@ -42,9 +43,23 @@ class ModelSettingsModel(BaseModel, extra="forbid"):
     stop: list[Text] = Field([], description="Texts at which a reply stops.")
     seed: Annotated[int, Field(strict=True)] | None = Field(None, description="For the sampling.")
     effort: Effort | None = Field(None, description="How hard the model thinks.")
-    thinking: Count | None = Field(None, description="For how many tokens it may think.")
+    thinking: Tokens | None = Field(None, description="For how many tokens it may think.")
     parallel_tools: bool | None = Field(None, description="Whether a reply may call several tools.")
     extra: dict[str, object] = Field({}, description="Fields of the vendor's own request.")
+
+
+class RateLimitModel(BaseModel, extra="forbid"):
+    """How much of the models may be used in any minute."""
+
+    requests: Count | None = Field(None, description="Calls of models.")
+    tokens: Count | None = Field(None, description="Tokens that are sent and received.")
+
+    @model_validator(mode="after")
+    def limits_something(self) -> Self:
+        """Refuse a limit of nothing."""
+        if self.requests is None and self.tokens is None:
+            raise ValueError("write requests, tokens or both")
+        return self
 
 
 class SettingsModel(BaseModel, extra="forbid"):
@@ -60,3 +75,8 @@ class SettingsModel(BaseModel, extra="forbid"):
         description="The tokens that the model takes, request and reply together.",
     )
     prices: dict[Text, PriceModel] = Field({}, description="By provider:model.")
+    retry: Amount = Field(
+        600,
+        description="Seconds to hold out while a model fails for a while; 0 to give up at once.",
+    )
+    rate_limit: RateLimitModel | None = Field(None, description="For all models together.")

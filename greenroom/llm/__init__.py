@@ -101,7 +101,7 @@ from greenroom.llm.recorded import (
 from greenroom.llm.recorded_request import same_request as same_request
 from greenroom.llm.request_encoder import EncodedRequest as EncodedRequest
 from greenroom.llm.request_rules import RequestRules as RequestRules
-from greenroom.llm.resilient import resilient as resilient
+from greenroom.llm.resilient import AfterOutput as AfterOutput, resilient as resilient
 from greenroom.llm.responses import (
     OpenAIResponsesProvider as OpenAIResponsesProvider,
     read_responses_request as read_responses_request,

@@ -7,6 +7,7 @@ import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError, ModelCallForbiddenError
@@ -50,6 +51,12 @@ class Endpoint:
                 f"the key of {self.provider} has characters that a key can't have",
                 hint="copy it again, without quotes or line ends",
             )
+
+    @property
+    def account(self) -> str:
+        """What the provider's limits count for: the host and the key, of which this is a digest."""
+        text = "\n".join((urlsplit(self.url).netloc, *self.secrets))
+        return sha256(text.encode()).hexdigest()
 
     def conceal(self, body: bytes) -> bytes:
         """Remove the keys from a body that the server sent, as they are or with escaped slashes."""

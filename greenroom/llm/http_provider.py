@@ -84,6 +84,11 @@ class HttpProvider(ABC):
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.model!r})"
 
+    @property
+    def account(self) -> str:
+        """What the provider's limits count for, as a digest: the key at its host."""
+        return self._endpoint.account
+
     def fit(self, request: ModelRequest) -> FittedRequest:
         """Return the request as this model accepts it; see `RequestRules`.
 

@@ -19,7 +19,9 @@ from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.provider_aliases import explain_provider
+from greenroom.llm.resilient import resilient
 from greenroom.llm.responses import OpenAIResponsesProvider
+from greenroom.resilience import RateLimit, Retry
 
 DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "offline": "rules"}
 """The default model of each provider, for names such as `openai:`."""
@@ -77,8 +79,13 @@ def open_model(
     price: Price | None = None,
     settings: ModelSettings | None = None,
     window: int | None = None,
+    retry: Retry | None = Retry(),  # noqa: B008 (a frozen value)
+    rate_limit: RateLimit | None = None,
 ) -> LLMProvider:
     """Open the model of this name; nothing is sent yet.
+
+    It is `resilient`: what fails for a while is tried again, for ten minutes by default, and a
+    reply that breaks off starts over. `retry=None` opens the bare provider.
 
     Args:
         name: `provider:model`, such as `anthropic:claude-sonnet-5-5`, `groq:openai/gpt-oss-120b` or
@@ -90,6 +97,8 @@ def open_model(
         settings: how to ask the model where a request does not say.
         window: the tokens that the model takes, request and reply together. Without it, a server on
             this machine or its private network is asked, and the catalogue is looked up.
+        retry: how long and how often to retry, and which errors; None raises each error at once.
+        rate_limit: what its calls wait for; share one object between all models with one key.
 
     Warns:
         UserWarning: the model is not in the catalogue, and its name resembles one that is. It is
@@ -101,12 +110,17 @@ def open_model(
 
     Example:
         >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
-        (OfflineProvider(), OpenAIProvider('gpt-5.4'))
+        (OfflineProvider(), resilient(OpenAIProvider('gpt-5.4')))
+        >>> open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"}, retry=None)
+        OpenAIProvider('gpt-5.4')
     """
     provider, model = _split(full_name(name or default_model(env), env), env)
     if advice := _advise(provider, model, env):
         warnings.warn(advice, stacklevel=2)
     llm = _vendor(provider, env).open(model, env, price, window)
+    if not isinstance(llm, OfflineProvider) and (retry is not None or rate_limit is not None):
+        once = Retry(attempts=1)
+        llm = resilient(llm, retry=retry or once, limit=rate_limit, after_output="restart")
     return llm if settings is None else ConfiguredModel(llm, settings)
 
 

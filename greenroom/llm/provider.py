@@ -19,6 +19,9 @@ class LLMProvider(Protocol):
     A provider with a known price also has a member `price: Price`, and sets the cost in the usage
     of each reply. Without it, a budget that limits the cost refuses the model's calls.
 
+    A provider whose limits count for several models, such as all with one key, also has a member
+    `account: str`, the same for all of them; `resilient` makes them wait for each other.
+
     A provider that can enforce a JSON Schema, `ModelRequest.output`, also has a method
     `accepts_output(output: OutputSchema) -> bool`. Without it, `generate_structured` uses a tool. A
     provider that may refuse to force a call, `ModelRequest.tool_choice`, has a method
@@ -104,6 +107,12 @@ class ProviderWrapper(ABC):
     def price(self) -> Price | None:
         """What the model charges, or None if that is not known."""
         return price_of(self.llm)
+
+    @property
+    def account(self) -> str | None:
+        """What the limits of the model's provider count for, or None if that is not known."""
+        account = getattr(self.llm, "account", None)
+        return account if isinstance(account, str) else None
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the model's provider can enforce this schema."""

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Literal, TypeAlias
@@ -28,6 +28,7 @@ from greenroom.core import (
     visible,
 )
 from greenroom.llm.catalog import find_window
+from greenroom.llm.model_attempt import CallLimit, ModelAttempt, ModelTarget, gate_of
 from greenroom.llm.provider import (
     LLMProvider,
     ProviderWrapper,
@@ -38,8 +39,6 @@ from greenroom.llm.provider import (
 )
 from greenroom.llm.stream import (
     Announcement,
-    BlockDelta,
-    BlockEnd,
     Draft,
     ModelStream,
     StreamEnd,
@@ -47,132 +46,15 @@ from greenroom.llm.stream import (
     StreamRestart,
     collect,
 )
-from greenroom.llm.tokens import EstimatedCounter, TokenCounter
 from greenroom.llm.windows import ContextWindow
 from greenroom.resilience import (
     Attempts,
     CircuitBreaker,
-    CircuitCall,
-    ConcurrencyLimit,
-    RateLimit,
-    Reservation,
+    Gate,
     Retry,
     current_meter,
+    take_ticket,
 )
-
-CallLimit: TypeAlias = RateLimit | ConcurrencyLimit
-"""A limit that a call of a model may have to wait for."""
-
-
-@dataclass(frozen=True)
-class ModelTarget:
-    """A model with its circuit breaker and its limits."""
-
-    llm: LLMProvider
-    breaker: CircuitBreaker | None = None
-    limits: Sequence[CallLimit] = ()
-    counter: TokenCounter = field(default_factory=EstimatedCounter)
-
-    @property
-    def full_name(self) -> str:
-        """The name of the model, as `provider:model`."""
-        return f"{self.llm.name}:{self.llm.model}"
-
-    @property
-    def counts_tokens(self) -> bool:
-        """Whether a limit needs to know the tokens of a request."""
-        return any(isinstance(each, RateLimit) and each.counts_tokens for each in self.limits)
-
-
-class ModelAttempt:
-    """One call of one model, with its stream, its place in the limits and its circuit.
-
-    Attributes:
-        has_output: whether a piece of the reply that a reader sees has been received.
-    """
-
-    def __init__(self, target: ModelTarget, request: ModelRequest) -> None:
-        """Begin the call at the circuit breaker.
-
-        Raises:
-            CircuitOpenError: the circuit is open.
-        """
-        self.target = target
-        self.has_output = False
-        self._request = request
-        self._tokens = 1
-        if target.counts_tokens:
-            self._tokens = target.counter.count(request, model=target.llm.model)
-        self._stack = AsyncExitStack()
-        self._stream: ModelStream | None = None
-        self._reservations: list[Reservation] = []
-        self._circuit: CircuitCall | None = target.breaker.begin() if target.breaker else None
-
-    def expected_wait(self) -> tuple[float, str] | None:
-        """Return about how many seconds the limits will make it wait, and why; None for no wait."""
-        limits = self.target.limits
-        rates = [each.wait_time(self._tokens) for each in limits if isinstance(each, RateLimit)]
-        seconds = max(rates, default=0.0)
-        if seconds > 0:
-            return seconds, "the rate limit"
-        is_full = any(isinstance(each, ConcurrencyLimit) and not each.is_free for each in limits)
-        return (0.0, "other calls to end") if is_full else None
-
-    async def receive(self) -> StreamEvent:
-        """Return the next event; the first call waits for the limits and opens the stream.
-
-        Raises:
-            ModelError: the request failed or the reply broke off; the attempt is closed.
-        """
-        try:
-            if self._stream is None:
-                self._stream = await self._open()
-            event = await anext(self._stream)
-        except Exception as error:
-            if self._circuit is not None:
-                self._circuit.end(error)
-            await self.close(error)
-            raise
-        if isinstance(event, BlockDelta | BlockEnd):
-            self.has_output = True
-        if isinstance(event, StreamEnd):
-            if self._circuit is not None:
-                self._circuit.end()
-            return StreamEnd(self._stream.message)  # with its cost
-        return event
-
-    async def _open(self) -> ModelStream:
-        for limit in self.target.limits:
-            if isinstance(limit, RateLimit):
-                self._reservations.append(await limit.acquire(self._tokens))
-            else:
-                await self._stack.enter_async_context(limit)
-        return await self._stack.enter_async_context(self.target.llm.stream(self._request))
-
-    def partial(self) -> Message | None:
-        """Return the reply so far, or None if the stream was not opened."""
-        return None if self._stream is None else self._stream.partial()
-
-    async def close(self, error: BaseException | None) -> None:
-        """Close the stream, as if its block were left with this error, and free the limits.
-
-        A second call does nothing.
-        """
-        partial = self.partial()
-        if partial is not None and partial.usage is not None and self._reservations:
-            for reservation in self._reservations:
-                reservation.settle(partial.usage.total)
-            self._reservations.clear()
-            if self.target.counts_tokens:
-                model = self.target.llm.model
-                self.target.counter.observe(self._request, partial.usage, model=model)
-        try:
-            trace = None if error is None else error.__traceback__
-            await self._stack.__aexit__(None if error is None else type(error), error, trace)
-        finally:
-            if self._circuit is not None:
-                self._circuit.abandon()
-
 
 AfterOutput: TypeAlias = Literal["raise", "restart"]
 """What to do if a reply breaks off after a piece of it was published."""
@@ -211,20 +93,25 @@ def resilient(
     usage that a failed attempt reported is in the `StreamRestart` event, and counts in an agent's
     budgets.
 
+    All models with one key at one host share a `Gate`: once the provider refuses a call of one, the
+    others wait too, and then go on in order, at the pace that the provider accepts. Waiting there
+    or for a limit is not an attempt, and waiting for a limit takes none of the retry's time.
+
     Only errors of models are retried; anything else is a bug and is raised at once.
 
     Args:
         llm: the model that is asked first.
-        retry: how often and for how long to retry, and which errors; each model starts anew.
-        fallback: models to ask, in this order, when the one before is given up: its attempts are
-            used up, or waiting would not cure its error (a key, a quota, a model that does not
-            exist, an open circuit). A request that is invalid, too long, or refused by a content
-            filter is not passed on.
+        retry: how long and how often to retry, and which errors; each model starts anew. With a
+            fallback, you may not want to wait ten minutes for the first model.
+        fallback: models to ask, in this order, when the one before is given up: its time or its
+            attempts are used up, or waiting would not cure its error (a key, a quota, a model that
+            does not exist, an open circuit). A request that is invalid, too long, or refused by a
+            content filter is not passed on.
         breaker: refuses calls of `llm` while it keeps failing. To give a fallback a breaker, make
             it `resilient` too; the outermost retry counts.
-        limit: what calls of `llm` wait for: a `RateLimit`, whose tokens are estimated before the
-            call and settled by the reported usage after it, a `ConcurrencyLimit`, or several, in
-            this order.
+        limit: what calls of `llm` wait for: a `RateLimit`, which reserves the tokens of the request
+            and of the largest reply before the call and is settled by the reported usage after it,
+            a `ConcurrencyLimit`, or several, in this order.
         after_output: what to do if a reply breaks off after a piece of it has been read.
 
     Raises:
@@ -246,7 +133,10 @@ def resilient(
             f"after_output is {after_output!r}", hint='write "raise" or "restart"'
         )
     limits = () if limit is None else (limit,) if isinstance(limit, CallLimit) else tuple(limit)
-    targets = (ModelTarget(llm, breaker, limits), *map(ModelTarget, fallback))
+    targets = (
+        ModelTarget(llm, breaker, limits, _find_gate(llm)),
+        *(ModelTarget(each, gate=_find_gate(each)) for each in fallback),
+    )
     return _ResilientProvider(targets, retry, after_output)
 
 
@@ -274,6 +164,10 @@ class _ResilientProvider(ProviderWrapper):
             return None
         return next((price for price in known if not price.is_free), known[0])
 
+    @property
+    def account(self) -> None:
+        """None: each model waits at the gate of its own account."""
+
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the providers of all models can enforce this schema."""
         return all(accepts_output(llm, output) for llm in self._llms)
@@ -298,6 +192,11 @@ class _ResilientProvider(ProviderWrapper):
         async with AsyncExitStack() as stack:
             for llm in self._llms:
                 stack.push_async_callback(llm.aclose)
+
+
+def _find_gate(llm: LLMProvider) -> Gate | None:
+    """Return the gate of a model's account; a resilient model waits at its own."""
+    return None if isinstance(llm, _ResilientProvider) else gate_of(llm)
 
 
 class _FinalDraft(Draft):
@@ -329,6 +228,8 @@ class _ResilientStream(ModelStream):
         self._request = request
         self._attempt: ModelAttempt | None = None
         self._attempts = Attempts(retry)
+        self._ticket = take_ticket()
+        self._is_announced = False  # the wait of the attempt that comes next
         # Before the next attempt: the announcement comes first, then the wait.
         self._announcement: Announcement | None = None
         self._wait: Callable[[], Awaitable[None]] | None = None
@@ -365,8 +266,9 @@ class _ResilientStream(ModelStream):
 
     async def _advance(self) -> Iterable[StreamEvent]:
         if self._attempt is None:
-            self._attempt = ModelAttempt(self._target, self._request)
-            if wait := self._attempt.expected_wait():
+            self._attempt = ModelAttempt(self._target, self._request, self._attempts, self._ticket)
+            is_announced, self._is_announced = self._is_announced, False
+            if (wait := self._attempt.expected_wait()) and not is_announced:
                 current_meter().check_wait(wait[0])
                 return (self._announce_wait(*wait),)
         return (await self._attempt.receive(),)
@@ -381,10 +283,12 @@ class _ResilientStream(ModelStream):
         if attempt is not None and attempt.has_output and not self._restarts:
             raise error
         has_fallback = bool(self._rest) and _may_fall_back(error)
-        seconds = self._plan(error, has_fallback)
+        at_gate = attempt.wait_at_gate() if attempt is not None else None
+        seconds = self._plan(error, at_gate, has_fallback)
         if seconds is not None:
             announcement = self._announce_retry(error, seconds)
-            self._wait = partial(self._attempts.wait, seconds)
+            self._is_announced = at_gate is not None
+            self._wait = partial(self._attempts.wait, 0.0 if self._is_announced else seconds)
         elif has_fallback:
             self._attempts.renew(error)
             self._errors.append(error)
@@ -400,12 +304,12 @@ class _ResilientStream(ModelStream):
             return events
         return self._publish(announcement)
 
-    def _plan(self, error: Exception, has_fallback: bool) -> float | None:
+    def _plan(self, error: Exception, at_gate: float | None, has_fallback: bool) -> float | None:
         """Return how long to wait for this model, or None to give it up."""
         if has_fallback and isinstance(error, CircuitOpenError):
             return None
         try:
-            return self._attempts.plan(error)
+            return self._attempts.plan(error, at_gate)
         except BudgetExceededError:
             if not has_fallback:
                 raise
@@ -429,8 +333,8 @@ class _ResilientStream(ModelStream):
         return first
 
     def _announce_retry(self, error: Exception, seconds: float) -> Announcement:
+        text = f"{_describe(error)}; {self._attempts.announce(seconds)}"
         number, most = self._attempts.number, self._retry.attempts
-        text = f"{_describe(error)}; attempt {number} of {most} in {seconds:.1f} s"
         data = {"seconds": seconds, "attempt": number, "attempts": most}
         return self._announce("model.retry", _error_data(error) | data, text)
 

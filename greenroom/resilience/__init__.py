@@ -2,7 +2,9 @@
 
 The first three have `await policy.call(fn, *args)`, so they compose:
 `retry.call(breaker.call, fn, x)`. Modules: `retry` (with back-off), `breaker`, `limits` (rate and
-concurrency), and `budget` (with the meter that may refuse a wait).
+concurrency), `gate` (what all calls with one key learn from a refusal), and `budget` (with the
+meter that may refuse a wait). What is shared may be used in several event loops, one after the
+other or at once: `clock` and `waiting` see to that.
 """
 
 from greenroom.resilience.breaker import (
@@ -21,6 +23,11 @@ from greenroom.resilience.budget import (
     current_meter as current_meter,
     use_meter as use_meter,
 )
+from greenroom.resilience.gate import (
+    Gate as Gate,
+    Passage as Passage,
+    shared_gate as shared_gate,
+)
 from greenroom.resilience.limits import (
     ConcurrencyLimit as ConcurrencyLimit,
     ConcurrencyStatistics as ConcurrencyStatistics,
@@ -28,6 +35,7 @@ from greenroom.resilience.limits import (
     RateLimitStatistics as RateLimitStatistics,
     Reservation as Reservation,
 )
+from greenroom.resilience.reply_size import ReplySize as ReplySize
 from greenroom.resilience.retry import (
     Attempts as Attempts,
     Backoff as Backoff,
@@ -35,3 +43,4 @@ from greenroom.resilience.retry import (
     is_retryable as is_retryable,
     retry_after as retry_after,
 )
+from greenroom.resilience.waiting import take_ticket as take_ticket

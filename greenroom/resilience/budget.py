@@ -15,6 +15,7 @@ from typing import Literal, Protocol, Self, TypeAlias
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
 from greenroom.resilience.clock import loop_time, now
 from greenroom.resilience.limits import ConcurrencyLimit
+from greenroom.resilience.reply_size import ReplySize
 from greenroom.resilience.waiting import WaitQueue
 
 Limit: TypeAlias = Literal[
@@ -41,7 +42,6 @@ _WORDS: dict[Limit, str] = {
 """The description of a reached limit, in the order in which limits are checked."""
 
 _MOST = sys.float_info.max
-_REPLY = 4096  # tokens
 
 _numbers = count()
 
@@ -141,7 +141,8 @@ class Budget:
         self._queue = WaitQueue()  # its lock guards what is used and reserved
         self._reserved: dict[Limit, float] = dict.fromkeys(self._used, 0)
         self._running = 0  # calls that hold a reserve
-        self._largest = 0  # output tokens of one call
+        self.replies = ReplySize()
+        """How many tokens to reserve for a reply whose limit is not known."""
         self._until = math.inf  # on the clock that all loops share
         self._slots = None if concurrency is None else ConcurrencyLimit(concurrency)
         self.number = next(_numbers)
@@ -177,15 +178,8 @@ class Budget:
         with self._queue.lock:
             for what, count in counts.items():
                 self._used[what] += count
-            self._largest = max(self._largest, output_tokens)
-
-    @property
-    def expected_reply(self) -> int:
-        """How many tokens to reserve for a reply without a limit: as the largest, at first 4,096.
-
-        A reply without a known size may be that large.
-        """
-        return self._largest or _REPLY
+            if output_tokens > 0:
+                self.replies.observe(output_tokens)
 
     async def reserve(self, amounts: Mapping[Limit, float]) -> None:
         """Wait until a call that may use so much fits beside those that run, and reserve it.

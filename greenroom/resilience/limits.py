@@ -4,7 +4,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeVar, TypeVarTuple, Unpack
+from typing import Self, TypeVar, TypeVarTuple, Unpack
 
 from greenroom.core import ConfigurationError
 from greenroom.resilience.clock import now
@@ -39,9 +39,10 @@ class RateLimit:
     loops and threads. A cancelled wait leaves the queue and uses nothing.
 
     The tokens of a call are known only after it: `acquire` reserves what it may use at most, and
-    `Reservation.settle` replaces that by the true number. While no other call runs, a smaller
-    estimate is enough, so that a generous reserve does not hold up calls that come one by one. A
-    call of more tokens than the limit begins when no other call counts any more.
+    `Reservation.settle` replaces that by the true number. In the block of its reservation a call
+    holds its reserve until then, however long it takes. While no call does, a smaller estimate is
+    enough for the next, so that generous reserves do not hold up calls that come one by one. A call
+    of more tokens than the limit begins when no other call counts any more.
 
     Args:
         requests: calls within `seconds`; None for no limit.
@@ -55,8 +56,8 @@ class RateLimit:
         >>> import trio
         >>> limit = RateLimit(requests=60, tokens=40_000)
         >>> async def main() -> int:
-        ...     reservation = await limit.acquire(tokens=1000)
-        ...     reservation.settle(250)
+        ...     with await limit.acquire(tokens=1000) as reservation:
+        ...         reservation.settle(250)
         ...     return limit.statistics().tokens
         >>> trio.run(main)
         250
@@ -83,7 +84,8 @@ class RateLimit:
         # Oldest first. Each entry has a request or a token, so the limits bound its length.
         self._entries = deque[_Entry]()
         self._total = _Entry(0.0, 0, 0)  # the sum of the entries
-        self._open = 0  # those of them that are not settled
+        self._running = 0  # calls that hold a reserve, which is in no entry
+        self._held = 0  # tokens of their reserves
         self._waiting = 0  # tokens of waiting calls
         self._admitted = 0
 
@@ -97,20 +99,19 @@ class RateLimit:
 
         Args:
             tokens: what it may use at most, which is reserved for it.
-            alone: what it will probably use, which is enough while no other call runs; by default
-                as many as `tokens`.
+            alone: what it will probably use, which is enough while no other call holds a reserve;
+                by default as many as `tokens`.
         """
         size = self._size(tokens)
         least = size if alone is None else min(size, self._size(alone))
         entries: list[_Entry] = []
 
         def admit() -> float | None:
-            self._forget()
-            reserved = size if self._open else least
+            reserved = size if self._running else least
             moment = self._moment(1, reserved)
             if moment > now():
                 return moment
-            entries.append(self._count(1, reserved, is_open=True))
+            entries.append(self._count(1, reserved))
             self._admitted += 1
             return None
 
@@ -124,7 +125,10 @@ class RateLimit:
         return Reservation(self, entries[0])
 
     def wait_time(self, tokens: int = 1) -> float:
-        """Estimate how many seconds a call would wait if it asked now."""
+        """Estimate how many seconds a call would wait if it asked now.
+
+        It is infinite where that depends on the end of other calls.
+        """
         with self._queue.lock:
             calls, size = len(self._queue) + 1, self._waiting + self._size(tokens)
             # The excess over what fits at once takes whole rounds.
@@ -162,7 +166,7 @@ class RateLimit:
             self._forget()
             return RateLimitStatistics(
                 requests=self._total.calls,
-                tokens=self._total.tokens,
+                tokens=self._total.tokens + self._held,
                 waiting=len(self._queue),
                 admitted=self._admitted,
             )
@@ -170,11 +174,10 @@ class RateLimit:
     def _size(self, tokens: int) -> int:
         return max(1, min(tokens, int(self._tokens)) if self.counts_tokens else tokens)
 
-    def _count(self, calls: int, tokens: int, *, is_open: bool = False) -> "_Entry":
-        entry = _Entry(now(), calls, tokens, is_open)
+    def _count(self, calls: int, tokens: int) -> "_Entry":
+        entry = _Entry(now(), calls, tokens)
         self._entries.append(entry)
         self._total.add(calls, tokens)
-        self._open += is_open
         return entry
 
     def _forget(self) -> None:
@@ -182,17 +185,13 @@ class RateLimit:
         while self._entries and self._entries[0].at + self._seconds <= moment:
             old = self._entries.popleft()
             self._total.add(-old.calls, -old.tokens)
-            self._close(old)
-
-    def _close(self, entry: "_Entry") -> None:
-        self._open -= entry.is_open
-        entry.is_open = False
+            old.calls = old.tokens = 0
 
     def _moment(self, calls: int, tokens: int) -> float:
-        """Return when there will be room for this much, if nothing else begins before."""
+        """Return when there will be room for this much, if nothing else begins or ends before."""
         self._forget()
         more_calls = self._total.calls + calls - self._requests
-        more_tokens = self._total.tokens + tokens - self._tokens
+        more_tokens = self._total.tokens + self._held + tokens - self._tokens
         moment = -math.inf
         for entry in self._entries:
             if more_calls <= 0 and more_tokens <= 0:
@@ -200,53 +199,64 @@ class RateLimit:
             more_calls -= entry.calls
             more_tokens -= entry.tokens
             moment = entry.at + self._seconds
-        return moment
+        return moment if more_calls <= 0 and more_tokens <= 0 else math.inf
 
-    def _settle(self, entry: "_Entry", tokens: int) -> None:
-        with self._queue.lock:
-            self._forget()
-            self._close(entry)
-            more = max(1, tokens) - entry.tokens
-            if more > 0:
-                self._count(0, more)  # they were used later than the call began
-            elif entry.at + self._seconds > now():
-                entry.tokens += more
-                self._total.add(0, more)
-            self._queue.wake()
-
-    def _renew(self, entry: "_Entry") -> "_Entry":
-        with self._queue.lock:
-            self._forget()
-            renewed = self._count(entry.calls, entry.tokens, is_open=True)
-            if entry.at + self._seconds > now():
-                self._total.add(-entry.calls, -entry.tokens)
-                self._close(entry)
-            entry.calls = entry.tokens = 0
-            return renewed
+    def _change(self, entry: "_Entry", calls: int, tokens: int) -> None:
+        """Change an entry, unless it does not count any more."""
+        self._forget()
+        if entry.calls or entry.tokens:
+            self._total.add(calls - entry.calls, tokens - entry.tokens)
+            entry.calls, entry.tokens = calls, tokens
 
 
 class Reservation:
-    """A call that a rate limit let through; a call that is never settled stays reserved."""
+    """A call that a rate limit let through; in its `with` block it holds its reserve."""
 
     def __init__(self, limit: RateLimit, entry: "_Entry") -> None:
         """Made by `RateLimit.acquire`."""
-        self._limit: RateLimit | None = limit
+        self._limit = limit
         self._entry = entry
+        self._reserve = entry.tokens
+        self._holds = self._is_settled = False
+
+    def __enter__(self) -> Self:
+        """Hold the reserve until it is settled."""
+        limit = self._limit
+        with limit._queue.lock:
+            limit._change(self._entry, self._entry.calls, 0)
+            limit._running += 1
+            limit._held += self._reserve
+            self._holds = True
+        return self
+
+    def __exit__(self, *_exit: object) -> None:
+        """Count the whole reserve as used, unless it was settled."""
+        self.settle(self._reserve)
 
     def renew(self) -> None:
         """Count the call from now on: something else has held it up."""
-        if self._limit is not None:
-            self._entry = self._limit._renew(self._entry)
+        limit = self._limit
+        with limit._queue.lock:
+            limit._change(self._entry, 0, 0)
+            self._entry = limit._count(1, 0 if self._holds else self._reserve)
 
-    def settle(self, tokens: int | None = None) -> None:
-        """Replace the reserve by the tokens that the call used; only the first time counts.
-
-        None, for a call that has ended without telling them, leaves the number as it is.
-        """
-        limit, self._limit = self._limit, None
-        if limit is not None:
-            known = self._entry.tokens if tokens is None or not limit.counts_tokens else tokens
-            limit._settle(self._entry, known)
+    def settle(self, tokens: int) -> None:
+        """Replace the reserve by the tokens that the call used; only the first time counts."""
+        limit = self._limit
+        with limit._queue.lock:
+            if self._is_settled:
+                return
+            self._is_settled = True
+            used = max(1, tokens if limit.counts_tokens else self._reserve)
+            if self._holds:
+                limit._running -= 1
+                limit._held -= self._reserve
+                limit._count(0, used)  # from now on: most of them were used at the end
+            elif used > self._reserve:
+                limit._count(0, used - self._reserve)
+            else:
+                limit._change(self._entry, self._entry.calls, used)
+            limit._queue.wake()
 
 
 @dataclass
@@ -256,7 +266,6 @@ class _Entry:
     at: float
     calls: int
     tokens: int
-    is_open: bool = False
 
     def add(self, calls: int, tokens: int) -> None:
         self.calls += calls

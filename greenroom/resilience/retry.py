@@ -1,4 +1,4 @@
-"""Retry: call again what failed, up to a number of times and for a limited time.
+"""Retry: call again what failed, for a limited time.
 
 A `Backoff` decides how long to wait; a retry inside another one makes a single attempt.
 """
@@ -145,10 +145,11 @@ def is_retryable(error: BaseException) -> bool:
 class Retry:
     """Calls a function again after it failed, with growing delays.
 
-    The delay is the back-off's, plus the time that the error asks to wait (`retry_after`). If the
-    wait would end after `seconds`, or after the deadline of a cancel scope around the call, the
-    error is raised at once. In a model call of an agent its budgets are checked first, and each
-    further attempt counts as a model call.
+    By default it holds out for ten minutes, however many attempts that takes. The delay is the
+    back-off's, plus the time that the error asks to wait (`retry_after`). If the wait would end
+    after `seconds`, or after the deadline of a cancel scope around the call, the error is raised at
+    once. In a model call of an agent its budgets are checked first, and each further attempt counts
+    as a model call.
 
     A retry inside an attempt of another one makes a single attempt, so of nested retries only the
     outermost retries. This covers all tasks in nurseries that were opened in the attempt; a task
@@ -158,10 +159,10 @@ class Retry:
     number of calls at the same time.
 
     Attributes:
-        attempts: the most calls, the first one included.
+        attempts: the most calls, the first one included; None for as many as there is time for.
         seconds: how long after the start of the first call another may start. A running call is not
             cut off: use `trio.fail_after` inside the call for that.
-        backoff: the delays; by default up to half a second, then 1, 2 and so on, up to 30.
+        backoff: the delays; by default 1 to 2 seconds, then 2 to 4 and so on, up to 15 to 30.
         retryable: whether to retry after an error; by default, whether the error is retryable.
 
     Raises:
@@ -180,16 +181,17 @@ class Retry:
         'hello'
     """
 
-    attempts: int = 4
-    seconds: float = 60.0
-    backoff: Backoff = Backoff(first=0.5, limit=30.0, jitter=1.0)
+    attempts: int | None = None
+    seconds: float = 600.0
+    backoff: Backoff = Backoff(first=2.0, limit=30.0, jitter=0.5)
     retryable: Callable[[Exception], bool] = is_retryable
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
-        if isinstance(self.attempts, bool) or not isinstance(self.attempts, int):
-            raise ConfigurationError(f"Retry.attempts is {self.attempts!r}, not a whole number")
-        if self.attempts < 1:
+        attempts = 1 if self.attempts is None else self.attempts
+        if isinstance(attempts, bool) or not isinstance(attempts, int):
+            raise ConfigurationError(f"Retry.attempts is {attempts!r}, not a whole number")
+        if attempts < 1:
             raise ConfigurationError("Retry.attempts must be 1 or more: the first call is one")
         if not 0 <= self.seconds < math.inf:
             raise ConfigurationError("Retry.seconds must be 0 or more, and finite")
@@ -232,23 +234,27 @@ class Attempts:
         self._is_nested = is_in_attempt()
         self._error: BaseException | None = None
 
-    def plan(self, error: Exception) -> float | None:
+    def plan(self, error: Exception, seconds: float | None = None) -> float | None:
         """Return the seconds to wait before the next attempt, or None if the error is final.
 
         A final error gets a hint, or a note, with the reason.
+
+        Args:
+            error: the error of the last attempt.
+            seconds: how long something else, such as a gate, will hold up the next attempt; it
+                takes the place of the back-off.
 
         Raises:
             BudgetExceededError: a budget refuses the wait; its cause is the error.
         """
         if self._is_nested or not self.retry.retryable(error):
             return None
-        if self.number >= self.retry.attempts:
+        if self.retry.attempts is not None and self.number >= self.retry.attempts:
             self._explain(error, "")
             return None
-        asked = retry_after(error)
-        left = self._began + self.retry.seconds - trio.current_time()
+        asked, left = max(retry_after(error), seconds or 0.0), self.seconds_left
         # Calls that were refused together must not come back together, so the back-off is added.
-        seconds = asked + self.retry.backoff.delay(self.number)
+        seconds = asked + self.retry.backoff.delay(self.number) if seconds is None else asked
         if (asked or seconds) > left:
             bound = f"{self.retry.seconds:g} s in which attempts may begin"
             wait = _format_seconds(asked or seconds)
@@ -271,6 +277,20 @@ class Attempts:
         self.number += 1
         self._error = error
         return seconds
+
+    def announce(self, seconds: float) -> str:
+        """Say when the next attempt comes, such as "attempt 2 of 4 in 1.5 s"."""
+        most = "" if self.retry.attempts is None else f" of {self.retry.attempts}"
+        return f"attempt {self.number}{most} in {seconds:.1f} s"
+
+    @property
+    def seconds_left(self) -> float:
+        """How long from now another attempt may begin."""
+        return self._began + self.retry.seconds - trio.current_time()
+
+    def extend(self, seconds: float) -> None:
+        """Leave a wait out of the time, such as that for a limit that the caller has set."""
+        self._began += seconds
 
     def renew(self, error: Exception) -> None:
         """Start over with another target after this error; then call `check` and `wait(0)`."""

@@ -35,7 +35,7 @@ from greenroom.testing import (
 )
 from greenroom.tools import ToolRegistry
 
-EVEN = Retry(backoff=Backoff(first=1.0, jitter=0))
+EVEN = Retry(attempts=4, backoff=Backoff(first=1.0, jitter=0))
 ALL = PermissionManager([PermissionRule.allow_all()])
 
 

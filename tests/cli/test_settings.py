@@ -10,6 +10,7 @@ from greenroom.cli.settings import read_settings
 from greenroom.cli.settings_schema import SettingsModel
 from greenroom.core import ConfigurationFileError, Price, serde
 from greenroom.llm import ModelSettings
+from greenroom.resilience import Retry
 
 SCHEMA = Path(__file__).parents[2] / "docs" / "reference" / "settings.schema.json"
 
@@ -90,11 +91,26 @@ def test_the_window_is_that_of_the_model_of_a_run(path):
     assert settings.open("offline:", {}).window == 32_768
 
 
+def test_it_says_how_long_to_hold_out_and_how_much_to_send_in_a_minute(path):
+    path.write_text('{"retry": 30, "rate_limit": {"requests": 50, "tokens": 40000}}')
+    jsonschema.validate(serde.loads(path.read_bytes()), serde.loads(SCHEMA.read_bytes()))
+    settings = read_settings(path)
+    assert settings.retry == Retry(seconds=30)
+    assert repr(settings.rate_limit) == "RateLimit(requests=50, tokens=40000, seconds=60)"
+    path.write_text('{"retry": 0}')
+    assert read_settings(path).retry is None
+    path.write_text("{}")
+    assert read_settings(path).retry == Retry(seconds=600)
+
+
 @pytest.mark.parametrize(
     ("text", "place", "words"),
     [
         ('{"window": 3}', (1, 12), "window: "),
         ('{"window": "8192"}', (1, 12), "window: "),
+        ('{"retry": -1}', (1, 11), "retry: "),
+        ('{"rate_limit": {}}', (1, 16), "write requests, tokens or both"),
+        ('{"rate_limit": {"tokens": 1.5}}', (1, 27), "rate_limit.tokens: "),
         ('{\n  "modell": "gpt-5.4"}', (2, 13), "modell: no such setting"),
         ('{"model": 3}', (1, 11), "model: "),
         ('{"model":\n "antropic:x"}', (2, 2), "did you mean anthropic:x"),

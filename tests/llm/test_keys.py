@@ -81,7 +81,7 @@ def test_a_key_with_letters_that_no_header_can_have_is_refused(file):
 def test_every_way_to_open_a_model_reads_it(file):
     env = {FILE: str(file)}
     assert choose_model(env).reason == f"since {FILE} is set"
-    assert open_model(None, env)._endpoint.secrets == ("sk-in-a-file", "")
+    assert open_model(None, env, retry=None)._endpoint.secrets == ("sk-in-a-file", "")
     token = AnthropicProvider("claude-sonnet-5", env={"ANTHROPIC_AUTH_TOKEN_FILE": str(file)})
     assert token._endpoint.secrets == ("", "sk-in-a-file")
     for host in HOSTS.values():
@@ -90,7 +90,7 @@ def test_every_way_to_open_a_model_reads_it(file):
     env = {"OPENAI_API_KEY_FILE": str(file)}
     assert OpenAIProvider("gpt-5.4", env=env)._endpoint.secrets == ("sk-in-a-file",)
     assert OpenAIEmbedder(env=env)._endpoint.secrets == ("sk-in-a-file",)
-    assert open_model("groq:m", {"GROQ_API_KEY_FILE": str(file)})._endpoint.secrets == (
+    assert open_model("groq:m", {"GROQ_API_KEY_FILE": str(file)}, retry=None)._endpoint.secrets == (
         "sk-in-a-file",
     )
 

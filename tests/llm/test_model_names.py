@@ -7,7 +7,13 @@ import warnings
 
 import pytest
 
-from greenroom.core import ConfigurationError, Message, ModelNotFoundError, serde
+from greenroom.core import (
+    ConfigurationError,
+    Message,
+    ModelNotFoundError,
+    ModelOverloadedError,
+    serde,
+)
 from greenroom.llm import (
     DEFAULT_MODELS,
     HOSTS,
@@ -25,6 +31,8 @@ from greenroom.llm import (
     open_model,
 )
 from greenroom.llm.provider_aliases import ALIASES, explain_provider
+from greenroom.resilience import Backoff, RateLimit, Retry
+from tests.llm import wire
 from tests.llm.server import Answer, model_server
 
 KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
@@ -50,7 +58,7 @@ KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
     ],
 )
 def test_a_name_opens_its_provider(name, provider, model):
-    opened = open_model(name, KEYS)
+    opened = open_model(name, KEYS, retry=None)
     assert type(opened) is provider
     assert isinstance(opened, LLMProvider)
     assert opened.model == model
@@ -179,7 +187,7 @@ def test_each_compatible_server_has_a_name_a_key_and_an_address(host):
         with pytest.raises(ConfigurationError, match=host.base_variables[0]):
             open_model(f"{host.name}:some-model", own)
         own[host.base_variables[0]] = "https://mine.example"
-    opened = open_model(f"{host.name}:some-model", own)
+    opened = open_model(f"{host.name}:some-model", own, retry=None)
     assert isinstance(opened, OpenAIProvider)
     assert (opened.name, opened.model, opened.host) == (host.name, "some-model", host)
 
@@ -202,16 +210,20 @@ def test_a_provider_without_a_default_asks_for_the_model():
 
 def test_a_server_behind_openai_s_variables_is_found_again_by_the_name_that_it_gave():
     env = {"OPENAI_API_KEY": "sk-o", "OPENAI_BASE_URL": "https://llm.example.com/v1"}
-    first = open_model("openai:their-model", env)
-    again = open_model(f"{first.name}:{first.model}", env)
+    first = open_model("openai:their-model", env, retry=None)
+    again = open_model(f"{first.name}:{first.model}", env, retry=None)
     assert (again.name, again.model) == ("llm.example.com", "their-model")
     env["OPENAI_BASE_URL"] = "https://openrouter.ai/api/v1"
     assert open_model("openrouter:x/y", env).name == "openrouter"
     env["OPENAI_BASE_URL"] = "http://gpu.example:11434/v1"
-    assert open_model("ollama:x", env)._endpoint.url.startswith("http://gpu.example:11434/")
+    assert open_model("ollama:x", env, retry=None)._endpoint.url.startswith(
+        "http://gpu.example:11434/"
+    )
     env["OLLAMA_HOST"] = "http://other.example:11434"
     env["OLLAMA_API_KEY"] = "k"
-    assert open_model("ollama:x", env)._endpoint.url.startswith("http://other.example:11434/")
+    assert open_model("ollama:x", env, retry=None)._endpoint.url.startswith(
+        "http://other.example:11434/"
+    )
 
 
 def test_a_named_model_without_its_key_is_an_error_and_not_another_model():
@@ -265,3 +277,28 @@ def test_the_package_loads_no_http_before_a_provider_needs_it():
         "assert len(loaded()) == 2\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+async def test_a_model_that_is_opened_by_name_holds_out_while_its_server_fails():
+    down = Answer.error(503, {"error": {"message": "down"}})
+    answers = [down, Answer.stream(wire.anthropic(*wire.text_block(0, "Hel", "lo")))]
+    request = ModelRequest(messages=[Message.user("hi")])
+    async with model_server(lambda _: answers.pop(0)) as server:
+        env = {"ANTHROPIC_API_KEY": "k", "ANTHROPIC_BASE_URL": server.url}
+        llm = open_model("anthropic:m", env, retry=Retry(backoff=Backoff(first=0)))
+        assert (await llm.generate(request)).text == "Hello"
+        await llm.aclose()
+        answers = [down]
+        llm = open_model("anthropic:m", env, retry=None)
+        with pytest.raises(ModelOverloadedError):
+            await llm.generate(request)
+        await llm.aclose()
+
+
+def test_a_model_that_is_opened_by_name_retries_and_waits_for_a_limit_unless_it_is_told_not_to():
+    limit = RateLimit(requests=5)
+    assert repr(open_model("gpt-5.4", KEYS)) == "resilient(OpenAIProvider('gpt-5.4'))"
+    assert repr(open_model("gpt-5.4", KEYS, retry=None)) == "OpenAIProvider('gpt-5.4')"
+    limited = open_model("gpt-5.4", KEYS, retry=None, rate_limit=limit)
+    assert repr(limited) == "resilient(OpenAIProvider('gpt-5.4'))"
+    assert repr(open_model("offline:", rate_limit=limit)) == "OfflineProvider()"

@@ -1,5 +1,6 @@
 """`resilient`: retries, limits, circuit and fallbacks of one model, without a network."""
 
+import random
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -48,7 +49,7 @@ from tests.llm import wire
 from tests.llm.server import Answer, model_server
 
 HELLO = ModelRequest(messages=[Message.user("hi")])
-EVEN = Retry(backoff=Backoff(first=1.0, jitter=0))
+EVEN = Retry(attempts=4, backoff=Backoff(first=1.0, jitter=0))
 
 
 def fails(kind=ModelOverloadedError, text="busy", **facts):
@@ -113,11 +114,11 @@ async def test_what_is_told_has_the_facts_and_one_readable_line(autojump_clock):
             "model": "script",
             "reason": "slow down",
             "error": "ModelRateLimitError",
-            "seconds": 8.0,
+            "seconds": 7.0,
             "attempt": 2,
             "attempts": 4,
         },
-        "slow down; attempt 2 of 4 in 8.0 s",
+        "slow down; attempt 2 of 4 in 7.0 s",
     )
 
 
@@ -380,6 +381,47 @@ async def test_the_estimate_learns_from_what_is_reported(autojump_clock):
     assert (await read(model, request))[1] == []
     # By its length it would fit in beside the first.
     assert (await read(model, request))[1] == [("model.wait", 0)]
+
+
+@pytest.mark.parametrize("most", [None, 3000, 30_000])
+@pytest.mark.parametrize("agents", [1, 20])
+async def test_replies_count_in_the_limit_before_they_are_known(agents, most, autojump_clock):
+    used, chance = [], random.Random(agents)
+
+    class Model(ScriptedProvider):
+        @asynccontextmanager
+        async def stream(self, request):
+            reply = chance.randint(200, 2000)
+            used.append((trio.current_time(), 1000))
+            await trio.sleep(reply / 100)
+            used.append((trio.current_time(), reply))
+            usage = Usage(1000, reply)
+            async with ScriptedProvider(Reply("ok", usage=usage)).stream(request) as stream:
+                yield stream
+
+    model = resilient(Model(), limit=RateLimit(tokens=20_000))
+    request = ModelRequest(messages=[Message.user("word " * 1000)], max_tokens=most)
+
+    async def agent():
+        for _ in range(60 // agents):
+            await model.generate(request)
+
+    async with trio.open_nursery() as nursery:
+        for _ in range(agents):
+            nursery.start_soon(agent)
+    for at, _ in used:
+        assert sum(tokens for other, tokens in used if at <= other < at + 60 - 1e-6) <= 22_000
+    # A reserve that is too large costs time, but not a whole minute for each call.
+    assert sum(tokens for _, tokens in used) / trio.current_time() > 20_000 / 60 / 3
+
+
+async def test_a_request_larger_than_the_limit_goes_alone_with_a_warning(autojump_clock, caplog):
+    model = resilient(ScriptedProvider("one", "two"), limit=RateLimit(tokens=1000))
+    await model.generate(HELLO)
+    await model.generate(ModelRequest(messages=[Message.user("word " * 3000)]))
+    assert trio.current_time() == 60
+    (record,) = caplog.records
+    assert "exceeds RateLimit(tokens=1000, seconds=60) alone" in record.message
 
 
 async def test_each_attempt_counts_and_gives_its_slot_back_while_it_waits(autojump_clock):

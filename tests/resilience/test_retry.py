@@ -1,5 +1,6 @@
 """`Retry`: how often, when, and when not."""
 
+import itertools
 import math
 import random
 
@@ -105,7 +106,7 @@ async def test_a_wait_longer_than_the_time_left_is_not_begun(autojump_clock):
 
 
 async def test_a_long_wait_is_told_in_whole_seconds(autojump_clock):
-    with pytest.raises(ModelRateLimitError, match="a wait of 86400 s would pass the 60 s"):
+    with pytest.raises(ModelRateLimitError, match="a wait of 86400 s would pass the 600 s"):
         await Retry().call(Flaky(rate_limit_error(86_400.0)))
 
 
@@ -188,7 +189,19 @@ def test_the_delays_are_spread_evenly_over_what_they_may_be():
         assert abs(sum(found) / len(found) / whole - 0.5) < 4 / math.sqrt(12 * len(found))
 
 
-async def test_by_default_it_jitters_fully_and_what_failed_together_comes_back_apart(
+async def test_by_default_it_holds_out_for_ten_minutes_with_waits_of_a_second_and_more(
+    autojump_clock,
+):
+    call = Flaky(*overload_errors(1000))
+    with pytest.raises(ModelOverloadedError, match="would pass the 600 s"):
+        await Retry().call(call)
+    waits = [after - before for before, after in itertools.pairwise(call.times)]
+    assert 20 < len(waits) < 50
+    assert 1 <= min(waits) <= max(waits) <= 30
+    assert 570 < call.times[-1] <= 600
+
+
+async def test_by_default_it_jitters_and_what_failed_together_comes_back_apart(
     autojump_clock,
 ):
     calls = [Flaky(rate_limit_error(5.0)) for _ in range(50)]
@@ -197,7 +210,7 @@ async def test_by_default_it_jitters_fully_and_what_failed_together_comes_back_a
             nursery.start_soon(Retry().call, call)
     again = [call.times[1] for call in calls]
     assert len(set(again)) == 50
-    assert 5 <= min(again) < max(again) <= 5.5
+    assert 6 <= min(again) < max(again) <= 7
 
 
 async def test_three_nested_retries_make_the_attempts_of_one(autojump_clock):

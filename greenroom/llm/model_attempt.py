@@ -1,0 +1,252 @@
+"""One call of one model: its place in the limits and at the gate, its circuit, and its stream."""
+
+import logging
+import math
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TypeAlias
+from weakref import WeakKeyDictionary
+
+import trio
+
+from greenroom.core import (
+    Message,
+    ModelOverloadedError,
+    ModelQuotaError,
+    ModelRateLimitError,
+    ModelRequest,
+    notice,
+)
+from greenroom.llm.provider import LLMProvider
+from greenroom.llm.stream import BlockDelta, BlockEnd, ModelStream, StreamEnd, StreamEvent
+from greenroom.llm.tokens import EstimatedCounter, TokenCounter
+from greenroom.resilience import (
+    Attempts,
+    CircuitBreaker,
+    CircuitCall,
+    ConcurrencyLimit,
+    Gate,
+    Passage,
+    RateLimit,
+    ReplySize,
+    Reservation,
+    shared_gate,
+)
+
+CallLimit: TypeAlias = RateLimit | ConcurrencyLimit
+"""A limit that a call of a model may have to wait for."""
+
+_log = logging.getLogger("greenroom.llm")
+
+
+@dataclass(frozen=True)
+class ModelTarget:
+    """A model with its circuit breaker, its limits and its gate."""
+
+    llm: LLMProvider
+    breaker: CircuitBreaker | None = None
+    limits: Sequence[CallLimit] = ()
+    gate: Gate | None = None
+    counter: TokenCounter = field(default_factory=EstimatedCounter)
+    replies: ReplySize = field(default_factory=ReplySize)
+
+    @property
+    def full_name(self) -> str:
+        """The name of the model, as `provider:model`."""
+        return f"{self.llm.name}:{self.llm.model}"
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether a limit needs to know the tokens of a request."""
+        return any(isinstance(each, RateLimit) and each.counts_tokens for each in self.limits)
+
+
+_gates: WeakKeyDictionary[object, Gate] = WeakKeyDictionary()
+
+
+def gate_of(llm: LLMProvider) -> Gate:
+    """Return the gate of a provider's account; a provider that names none has its own.
+
+    An account is what the provider's limits count for, such as a key at a host.
+    """
+    account = getattr(llm, "account", None)
+    if isinstance(account, str):
+        return shared_gate(account)
+    try:
+        return _gates.setdefault(llm, Gate())
+    except TypeError:  # it can't be hashed, or not be referred to weakly
+        return Gate()
+
+
+class ModelAttempt:
+    """One call of one model, with its stream, its place in the limits and its circuit.
+
+    Attributes:
+        has_output: whether a piece of the reply that a reader sees has been received.
+    """
+
+    def __init__(
+        self, target: ModelTarget, request: ModelRequest, attempts: Attempts, ticket: int
+    ) -> None:
+        """Begin the call at the circuit breaker.
+
+        Args:
+            target: the model.
+            request: what to send.
+            attempts: the attempts that this is one of; their time bounds the wait at the gate.
+            ticket: the place of the call at the gate.
+
+        Raises:
+            CircuitOpenError: the circuit is open.
+        """
+        self.target = target
+        self.has_output = False
+        self._request = request
+        self._attempts = attempts
+        self._ticket = ticket
+        self._alone, self._tokens = self._estimate()
+        self._stack = AsyncExitStack()
+        self._stream: ModelStream | None = None
+        self._reservations: list[Reservation] = []
+        self._passage: Passage | None = None
+        self._is_refused = False
+        self._circuit: CircuitCall | None = target.breaker.begin() if target.breaker else None
+
+    def _estimate(self) -> tuple[int, int]:
+        """Return the tokens that the call will probably take, and those to reserve."""
+        if not self.target.counts_tokens:
+            return 1, 1
+        sent = self.target.counter.count(self._request, model=self.target.llm.model)
+        for limit in self.target.limits:
+            if isinstance(limit, RateLimit) and limit.exceeds(sent):
+                name = self.target.full_name
+                notice(_log, f"a request of about {sent} tokens to {name} exceeds {limit!r} alone")
+        expected = self.target.replies.expected
+        most = self._request.max_tokens or expected
+        return sent + min(expected, most), sent + most
+
+    def expected_wait(self) -> tuple[float, str] | None:
+        """Return about how many seconds it will have to wait, and for what; None for no wait."""
+        limits, gate = self.target.limits, self.target.gate
+        rates = [each.wait_time(self._alone) for each in limits if isinstance(each, RateLimit)]
+        seconds, at_gate = max(rates, default=0.0), gate.wait_time(self._ticket) if gate else 0.0
+        if at_gate > seconds:
+            return at_gate, "the provider, which refused other calls"
+        if seconds > 0:
+            return (0.0 if math.isinf(seconds) else seconds), "the rate limit"
+        is_full = any(isinstance(each, ConcurrencyLimit) and not each.is_free for each in limits)
+        return (0.0, "other calls to end") if is_full else None
+
+    def wait_at_gate(self) -> float | None:
+        """Return how long the gate will hold up the next attempt, if it was closed by this one."""
+        gate = self.target.gate
+        return gate.wait_time(self._ticket) if gate is not None and self._is_refused else None
+
+    async def receive(self) -> StreamEvent:
+        """Return the next event; the first call waits for its turn and opens the stream.
+
+        Raises:
+            ModelError: the request failed or the reply broke off; the attempt is closed.
+        """
+        try:
+            if self._stream is None:
+                self._stream = await self._open()
+            event = await anext(self._stream)
+        except Exception as error:
+            self._report(error)
+            await self.close(error)
+            raise
+        if self._passage is not None:
+            self._passage.accept()
+        if isinstance(event, BlockDelta | BlockEnd):
+            self.has_output = True
+        if isinstance(event, StreamEnd):
+            if self._circuit is not None:
+                self._circuit.end()
+            return StreamEnd(self._stream.message)  # with its cost
+        return event
+
+    async def _open(self) -> ModelStream:
+        began = trio.current_time()
+        for limit in self.target.limits:
+            if isinstance(limit, RateLimit):
+                reservation = await limit.acquire(self._tokens, alone=self._alone)
+                self._reservations.append(self._stack.enter_context(reservation))
+            else:
+                await self._stack.enter_async_context(limit)
+        self._attempts.extend(trio.current_time() - began)
+        if self.target.gate is not None:
+            self._passage = await self._pass(self.target.gate)
+            for reservation in self._reservations:
+                reservation.renew()
+        return await self._stack.enter_async_context(self.target.llm.stream(self._request))
+
+    async def _pass(self, gate: Gate) -> Passage:
+        """Wait at the gate, but not beyond the time of the attempts.
+
+        Raises:
+            ModelRateLimitError: that is over.
+        """
+        seconds = gate.wait_time(self._ticket)
+        with trio.move_on_after(max(0.0, self._attempts.seconds_left)):
+            if seconds <= self._attempts.seconds_left:
+                return await gate.enter(self._ticket)
+        raise ModelRateLimitError(
+            f"{self.target.llm.name} refuses calls with this key for now",
+            provider=self.target.llm.name,
+            retry_after=gate.wait_time(self._ticket) or None,
+            hint="try again later, or use another model",
+        )
+
+    def _report(self, error: Exception) -> None:
+        """Tell the circuit and the gate how the provider has answered."""
+        if self.target.gate is not None and self._passage is None:
+            return  # it was never sent
+        if self._circuit is not None:
+            self._circuit.end(error)
+        if self._passage is None:
+            return
+        is_limit = isinstance(error, ModelRateLimitError) and not isinstance(error, ModelQuotaError)
+        asked = (
+            isinstance(error, ModelOverloadedError | ModelRateLimitError) and error.retry_after
+        ) or 0.0
+        if is_limit or (isinstance(error, ModelOverloadedError) and asked):
+            self._is_refused = True
+            self._passage.refuse(asked, counts=is_limit)
+
+    def partial(self) -> Message | None:
+        """Return the reply so far, or None if the stream was not opened."""
+        return None if self._stream is None else self._stream.partial()
+
+    async def close(self, error: BaseException | None) -> None:
+        """Close the stream, as if its block were left with this error, and free the limits.
+
+        A second call does nothing.
+        """
+        self._settle()
+        self._reservations.clear()
+        if self._passage is not None:
+            self._passage.abandon()
+        try:
+            trace = None if error is None else error.__traceback__
+            await self._stack.__aexit__(None if error is None else type(error), error, trace)
+        finally:
+            if self._circuit is not None:
+                self._circuit.abandon()
+
+    def _settle(self) -> None:
+        """Replace what the limits have reserved by what was used, as far as that is known."""
+        reply = self.partial()
+        usage = None if reply is None else reply.usage
+        if usage is not None:
+            used = usage.total
+            self.target.replies.observe(usage.output_tokens or 0)
+        elif reply is None or self._is_refused:
+            used = 0
+        else:
+            return  # what broke off may have used the whole reserve
+        for reservation in self._reservations:
+            reservation.settle(used)
+        if usage is not None and self.target.counts_tokens:
+            self.target.counter.observe(self._request, usage, model=self.target.llm.model)
