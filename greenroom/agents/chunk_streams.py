@@ -14,7 +14,18 @@ from typing import Generic, Self, TypeVar
 import msgspec
 import trio
 
-from greenroom.core import Custom, Error, OutputChunk, TextDelta, ToolEnd, ToolStart, utc_now
+from greenroom.core import (
+    Custom,
+    Done,
+    Error,
+    ModelStreamError,
+    OutputChunk,
+    TextDelta,
+    ToolEnd,
+    ToolStart,
+    TurnStart,
+    utc_now,
+)
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -81,13 +92,40 @@ def only(chunks: AsyncIterable[OutputChunk], *kinds: type[Chunk]) -> AsyncIterat
 def texts(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[str]:
     """Iterate over the text alone, piece by piece as the model writes it.
 
+    Raises:
+        ModelStreamError: the reply whose pieces were handed out broke off, and the agent starts it
+            over; read the chunks themselves to go on with the new one.
+
     Example:
         ```python
         async for piece in texts(handle.stream()):
             print(piece, end="", flush=True)
         ```
     """
-    return mapped(chunks, lambda chunk: chunk.text if isinstance(chunk, TextDelta) else None)
+    return mapped(chunks, _Pieces().take)
+
+
+class _Pieces:
+    """The pieces of text in a stream, as long as none is taken back."""
+
+    def __init__(self) -> None:
+        self._has_piece = False  # of the reply that is being written
+
+    def take(self, chunk: OutputChunk) -> str | None:
+        match chunk:
+            case TextDelta(text=text):
+                self._has_piece = True
+                return text
+            case Custom(kind="reply.restarted") if self._has_piece:
+                raise ModelStreamError(
+                    "the reply broke off after some of its text was read, and starts over",
+                    hint="read the chunks to go on: a Custom('reply.restarted') comes between",
+                )
+            case TurnStart() | ToolStart() | Done():
+                self._has_piece = False
+            case _:
+                pass
+        return None
 
 
 @asynccontextmanager
@@ -148,7 +186,8 @@ class StreamEvent(msgspec.Struct, frozen=True):
         type: what it is about.
         data: the facts, as JSON: of a token its `text`; of a tool's start `id`, `name` and `input`;
             of its end `id`, `text` and `is_error`; of a switch `from` and `to`, the agents' names;
-            of an error `message`, `kind` and `hint`.
+            of an error `message`, `kind` and `hint`. A reply that starts over is an error of the
+            kind "reply.restarted": forget its tokens.
         timestamp: when it was read, in UTC, to the second.
     """
 
@@ -184,6 +223,9 @@ def _event(chunk: OutputChunk) -> StreamEvent | None:
         case Custom(kind="handoff"):
             names = {end: chunk.data.get(end, "") for end in ("from", "to")}
             return _make_event(StreamEventType.AGENT_SWITCH, **names)
+        case Custom(kind="reply.restarted"):
+            error, hint = StreamEventType.ERROR, "forget the tokens of this reply"
+            return _make_event(error, message=chunk.text, kind=chunk.kind, hint=hint)
         case Error():
             error = StreamEventType.ERROR
             return _make_event(error, message=chunk.message, kind=chunk.kind, hint=chunk.hint)

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import trio
 
-from greenroom.agents import coder, stream_reply
+from greenroom.agents import Agent, coder, stream_reply
 from greenroom.core import (
     BudgetExceededError,
     Custom,
@@ -34,6 +34,8 @@ from greenroom.testing import (
     run_agent,
 )
 from greenroom.tools import ToolRegistry
+from tests.llm import wire
+from tests.llm.server import Answer, model_server
 
 EVEN = Retry(attempts=4, backoff=Backoff(first=1.0, jitter=0))
 ALL = PermissionManager([PermissionRule.allow_all()])
@@ -276,3 +278,15 @@ def test_a_subagent_spawned_in_an_attempt_retries_for_itself():
 
     assert run_agent(parent, inputs="hi").text == "from the child"
     assert len(llm.requests) == 2
+
+
+async def test_in_a_run_of_an_agent_by_name_a_reply_that_breaks_off_starts_over(monkeypatch):
+    cut = wire.anthropic(*wire.text_block(0, "half a"))[:-60]
+    whole = wire.anthropic(*wire.text_block(0, "the whole"))
+    answers = [Answer.stream(cut, end="cut"), Answer.stream(whole)]
+    async with model_server(lambda _: answers.pop(0)) as server:
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        result = await Agent("anthropic:m").run("go")
+    assert result.output == "the whole"
+    assert [message.text for message in result.session.history] == ["go", "the whole"]

@@ -73,6 +73,15 @@ async def events(*chunks):
             "error",
             {"message": "no", "kind": "ModelError", "hint": "wait"},
         ),
+        (
+            Custom("reply.restarted", {}, "it broke off"),
+            "error",
+            {
+                "message": "it broke off",
+                "kind": "reply.restarted",
+                "hint": "forget the tokens of this reply",
+            },
+        ),
     ],
 )
 async def test_each_chunk_makes_its_event(chunk, kind, data):

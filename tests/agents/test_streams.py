@@ -22,6 +22,7 @@ from greenroom import (
     texts,
 )
 from greenroom.agents import mapped
+from greenroom.core import Custom, ModelStreamError
 from greenroom.resilience import Budget
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 
@@ -56,6 +57,16 @@ async def test_only_gives_the_kinds_that_are_named():
 
 async def test_texts_are_the_pieces_even_empty_ones():
     assert await collect(texts(Items(TextDelta("a"), Done("1"), TextDelta("")))) == ["a", ""]
+
+
+async def test_texts_end_with_an_error_where_pieces_are_taken_back_and_only_there():
+    again = Custom("reply.restarted", {}, "it starts over")
+    taken = [TextDelta("a"), ToolStart("1", "t", {}), again, TextDelta("b"), Done("1")]
+    assert await collect(texts(Items(*taken))) == ["a", "b"]
+    pieces = texts(Items(TextDelta("half a"), again, TextDelta("whole")))
+    assert await anext(pieces) == "half a"
+    with pytest.raises(ModelStreamError, match="starts over"):
+        await anext(pieces)
 
 
 @pytest.mark.parametrize("kinds", [(), ("text_delta",), (TextDelta("a"),)])

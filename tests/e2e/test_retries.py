@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import trio
 
 from greenroom.core import serde
@@ -54,3 +55,22 @@ async def test_an_interrupt_ends_a_wait_at_once(tmp_path):
     (told,) = [chunk for chunk in chunks if chunk["type"] == "custom"]
     assert told["data"]["seconds"] >= 50
     assert (chunks[-1]["type"], chunks[-1]["status"]) == ("done", "interrupted")
+
+
+@pytest.mark.parametrize("form", ["json", "stream-json"])
+async def test_a_reply_that_breaks_off_starts_over_unless_its_pieces_were_handed_out(
+    form, tmp_path
+):
+    whole = Anthropic.answer("Good day!", None, 1)
+    cut = Answer.stream(*whole.pieces[: len(whole.pieces) * 2 // 3], end="cut")
+    answers = [cut, whole]
+    async with model_server(lambda _: answers.pop(0)) as server:
+        done = await greenroom(
+            *HELLO, "--output-format", form, cwd=tmp_path, **Anthropic.environment(server.url)
+        )
+    last = serde.loads(done.stdout.splitlines()[-1])
+    if form == "json":
+        assert (done.returncode, last["result"]) == (0, "Good day!")
+    else:
+        assert (done.returncode, last["status"], len(answers)) == (1, "failed", 1)
+        assert b"reply.restarted" not in done.stdout
