@@ -24,6 +24,7 @@ from greenroom.llm import (
     Announcement,
     BlockDelta,
     BlockEnd,
+    EstimatedCounter,
     LLMProvider,
     ModelRequest,
     ModelSettings,
@@ -134,6 +135,8 @@ async def _stream(
     # From here on the conversation survives a kill, and with the next flush a power cut.
     await agent.session.save(flush=False)
 
+    count = compactor.count if compactor is not None else EstimatedCounter().count
+
     def complete() -> ModelRequest:
         """Add the settings, and the history as it is now: the compactor may have shortened it."""
         history = agent.session.history
@@ -141,22 +144,26 @@ async def _stream(
         return settings.complete(replace(request, messages=sent))
 
     try:
-        reply = await _ask(agent, llm, complete(), reader)
+        reply = await _ask(agent, llm, complete(), reader, count)
     except ModelContextTooLongError:
         if compactor is None or not await compactor.compact(
             agent, system=request.system, tools=request.tools
         ):
             raise
-        reply = await _ask(agent, llm, complete(), reader)
+        reply = await _ask(agent, llm, complete(), reader, count)
     if compactor is not None:
         await compactor.note_reply(agent)
     return reply
 
 
 async def _ask(
-    agent: AgentInternals, llm: LLMProvider, request: ModelRequest, reader: "_Reader"
+    agent: AgentInternals,
+    llm: LLMProvider,
+    request: ModelRequest,
+    reader: "_Reader",
+    count: Callable[[ModelRequest], int],
 ) -> Message:
-    with agent.model_call(llm, request) as call:
+    async with agent.model_call(llm, request, count) as call:
         async with llm.stream(request) as stream:
             # Inside the block, since a cancel while it closes must not lose a whole reply.
             reply = call.reply = await reader.read(stream)

@@ -268,6 +268,10 @@ class Compactor:
         if self._memory is not None:
             await _store(agent, self._memory, segment, summary.turns - begun + 1)
 
+    def count(self, request: ModelRequest) -> int:
+        """Estimate the tokens of a request."""
+        return self._counter.count(request)
+
     async def _take_notes(
         self,
         agent: AgentInternals,
@@ -279,13 +283,13 @@ class Compactor:
         """Ask the model for notes; return the old ones if it fails."""
         request = ask_for_summary(notes, segment, most, budget.window, self._counter)
         try:
-            with agent.model_call(self._llm, request) as call:
+            async with agent.model_call(self._llm, request, self.count) as call:
                 reply = call.reply = await self._llm.generate(request)
+                if reply.usage is not None:
+                    await agent.send(UsageReport(reply.usage, model=reply.model or self._llm.model))
         except ModelError as error:
             await agent.send(Custom("memory.failed", {"error": type(error).__name__}, f"{error}"))
             return notes, None
-        if reply.usage is not None:
-            await agent.send(UsageReport(reply.usage, model=reply.model or self._llm.model))
         room = ContextBudget(most, reply=0)
         (kept,) = fit([Message.user(reply.text or notes or "-")], room, self._counter)
         return kept.text, reply.usage

@@ -2,8 +2,8 @@
 
 The first three have `await policy.call(fn, *args)`, so they compose:
 `retry.call(breaker.call, fn, x)`. Modules: `retry` (with back-off), `breaker`, `limits` (rate and
-concurrency), `gate` (what all calls with one key learn from a refusal), and `budget` (with the
-meter that may refuse a wait). What is shared may be used in several event loops, one after the
+concurrency), `gate` (what all calls with one key learn from a refusal), `budget`, and `meter` (by
+which a budget may refuse a wait). What is shared may be used in several event loops, one after the
 other or at once: `clock` and `waiting` see to that.
 """
 
@@ -18,10 +18,7 @@ from greenroom.resilience.budget import (
     Budget as Budget,
     BudgetStatistics as BudgetStatistics,
     Limit as Limit,
-    Meter as Meter,
     TokenBudget as TokenBudget,
-    current_meter as current_meter,
-    use_meter as use_meter,
 )
 from greenroom.resilience.gate import (
     Gate as Gate,
@@ -34,6 +31,11 @@ from greenroom.resilience.limits import (
     RateLimit as RateLimit,
     RateLimitStatistics as RateLimitStatistics,
     Reservation as Reservation,
+)
+from greenroom.resilience.meter import (
+    Meter as Meter,
+    current_meter as current_meter,
+    use_meter as use_meter,
 )
 from greenroom.resilience.reply_size import ReplySize as ReplySize
 from greenroom.resilience.retry import (

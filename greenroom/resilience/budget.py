@@ -1,16 +1,11 @@
-"""Budgets: counters with limits, which know nothing of agents or models.
-
-A `Meter` is how a retry asks the budgets around it for another attempt.
-"""
+"""Budgets: counters with limits, which know nothing of agents or models."""
 
 import math
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
 from greenroom.resilience.clock import loop_time, now
@@ -129,15 +124,7 @@ class Budget:
         self._limits = {what: limit for what, limit in given.items() if limit is not None}
         for what, limit in self._limits.items():
             _check(what, limit)
-        before = used or Used()
-        self._used: dict[Limit, float] = {
-            "tokens": before.usage.total,
-            "input_tokens": before.usage.sent,
-            "output_tokens": before.usage.output_tokens or 0,
-            "cost": before.usage.cost or 0,
-            "model_calls": before.model_calls,
-            "tool_calls": before.tool_calls,
-        }
+        self._used = _amounts(used or Used())
         self._queue = WaitQueue()  # its lock guards what is used and reserved
         self._reserved: dict[Limit, float] = dict.fromkeys(self._used, 0)
         self._running = 0  # calls that hold a reserve
@@ -344,6 +331,18 @@ class TokenBudget(Budget):
         return cls()
 
 
+def _amounts(used: Used) -> dict[Limit, float]:
+    """Return what was used by the names of the limits."""
+    return {
+        "tokens": used.usage.total,
+        "input_tokens": used.usage.sent,
+        "output_tokens": used.usage.output_tokens or 0,
+        "cost": used.usage.cost or 0,
+        "model_calls": used.model_calls,
+        "tool_calls": used.tool_calls,
+    }
+
+
 def _check(what: Limit, limit: object) -> None:
     """Refuse an invalid limit."""
     kinds = (int, float) if what in {"seconds", "cost"} else (int,)
@@ -354,65 +353,3 @@ def _check(what: Limit, limit: object) -> None:
             f"a budget of {limit!r} {what.replace('_', ' ')} makes no sense",
             hint=f"give a {number} that is {least} or more, or None for no limit",
         )
-
-
-class Meter(Protocol):
-    """Limits the work that runs under it, such as an agent's turn, and counts further attempts.
-
-    It connects code that retries a model call, and knows no agents, to the runtime, which counts
-    their budgets and knows no models.
-    """
-
-    def check_wait(self, seconds: float) -> None:
-        """Refuse a wait that would outlast what is left.
-
-        Raises:
-            BudgetExceededError: the time would be over first.
-        """
-
-    def check_attempt(self) -> None:
-        """Refuse a further attempt if nothing is left for it.
-
-        Raises:
-            BudgetExceededError: calls, tokens or cost are spent.
-        """
-
-    def begin_attempt(self) -> None:
-        """Count a further attempt.
-
-        Raises:
-            BudgetExceededError: as `check_attempt`.
-        """
-
-
-class _Unlimited:
-    """The meter of unlimited work."""
-
-    def check_wait(self, seconds: float) -> None:
-        """Allow any wait."""
-
-    def check_attempt(self) -> None:
-        """Allow any attempt."""
-
-    def begin_attempt(self) -> None:
-        """Count nothing."""
-
-
-_UNLIMITED = _Unlimited()
-_meter: ContextVar[Meter] = ContextVar("greenroom_meter", default=_UNLIMITED)
-
-
-def current_meter() -> Meter:
-    """Return the meter of the running work; the default one allows everything."""
-    return _meter.get()
-
-
-@contextmanager
-def use_meter(meter: Meter) -> Iterator[None]:
-    """Use this meter for waits and further attempts in the block."""
-    outer = _meter.get()
-    _meter.set(meter)
-    try:
-        yield
-    finally:
-        _meter.set(outer)

@@ -13,7 +13,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
-from greenroom.resilience.budget import current_meter
+from greenroom.resilience.meter import current_meter
 
 # The attempt of the running code. Tasks outside the attempt inherit it as well: a task started in
 # an outer nursery, such as a subagent in its parent's, goes on when the attempt fails, and is not

@@ -1,13 +1,14 @@
 """What an agent may use: the limits of its runtime, and budgets."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
 import trio
 
-from greenroom.core import BudgetExceededError, ConfigurationError, Usage
+from greenroom.core import BudgetExceededError, ConfigurationError, Price, Usage
 from greenroom.resilience import Budget, Limit
 
 
@@ -114,9 +115,24 @@ class BudgetScope:
 
 
 _TOKENS: tuple[Limit, ...] = ("tokens", "input_tokens", "output_tokens")
-_MODEL_CALL: tuple[Limit, ...] = ("seconds", "model_calls", *_TOKENS, "cost")
+_USAGE: tuple[Limit, ...] = (*_TOKENS, "cost")
+_MODEL_CALL: tuple[Limit, ...] = ("seconds", "model_calls", *_USAGE)
 _TOOL_CALL: tuple[Limit, ...] = ("seconds", "tool_calls")
 """What must be left for a call to begin. The tool calls of the last reply may still run."""
+
+
+def _estimate(
+    budget: Budget, sent: int, most: int | None, price: Price | None
+) -> dict[Limit, float]:
+    """Return how much of what a budget limits a call may use."""
+    reply = most or budget.replies.expected
+    amounts: dict[Limit, float] = {
+        "tokens": sent + reply,
+        "input_tokens": sent,
+        "output_tokens": reply,
+        "cost": price.cost(Usage(sent, reply)) if price else 0.0,
+    }
+    return {what: amount for what, amount in amounts.items() if budget.limits(what)}
 
 
 class SlotHolder(Protocol):
@@ -187,6 +203,34 @@ class Budgets:
         """Raise `BudgetExceededError` if a model call could not begin now."""
         self._check(*_MODEL_CALL)
 
+    @property
+    def limits_usage(self) -> bool:
+        """Whether one limits the tokens or the cost of model calls."""
+        return any(budget.limits(what) for budget in self.counters for what in _USAGE)
+
+    async def reserve(self, sent: int, most: int | None, price: Price | None) -> ExitStack:
+        """Wait until every budget has room for a call, and reserve it; close the result to free it.
+
+        Args:
+            sent: the tokens of the request, about.
+            most: the limit of the reply, or None if it is not known.
+            price: what the model charges.
+
+        Raises:
+            BudgetExceededError: a budget is spent.
+        """
+        with ExitStack() as reserves:
+            # Newest first: all calls reserve in one order, so no two can wait for each other.
+            for scope in sorted(self._scopes, key=lambda scope: -scope.budget.number):
+                amounts = _estimate(scope.budget, sent, most, price)
+                if amounts:
+                    try:
+                        await scope.budget.reserve(amounts)
+                    except BudgetExceededError:
+                        raise scope.make_error("seconds", *_USAGE) from None
+                    reserves.callback(scope.budget.free, amounts)
+            return reserves.pop_all()
+
     def check_wait(self, seconds: float) -> None:
         """Raise `BudgetExceededError` if a deadline would pass during such a wait."""
         scope, now = self.first_to_end, trio.current_time()
@@ -228,7 +272,7 @@ class Budgets:
     def refuse_unreported(self, what: str) -> None:
         """Raise `ConfigurationError` if a budget limits what a model has not reported."""
         self._refuse(
-            (*_TOKENS, "cost"),
+            _USAGE,
             f"{what} reports no usage",
             "limit the model calls, or let the server report its usage",
         )

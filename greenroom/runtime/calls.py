@@ -9,7 +9,7 @@ that its parent learns in this way does not arrive again as input.
 """
 
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, ExitStack
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -27,7 +27,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnError,
 )
-from greenroom.resilience import Budget, use_meter
+from greenroom.resilience import Budget, current_meter, use_meter
 from greenroom.runtime.actor import Actor, HandleWait
 from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.results import TurnResult
@@ -56,17 +56,47 @@ class ModelCallScope:
         reply: put the complete reply here.
     """
 
-    def __init__(self, actor: Actor, model: Model, request: ModelRequest) -> None:
+    def __init__(
+        self,
+        actor: Actor,
+        model: Model,
+        request: ModelRequest,
+        count: Callable[[ModelRequest], int] | None,
+    ) -> None:
         """Made by `AgentInternals.model_call`."""
         self._actor = actor
         self._name = f"{model.name}:{model.model}"
         self._price: Price | None = getattr(model, "price", None)
         self._call = ModelCall(model.name, model.model, request)
-        self._further = _FurtherAttempts(actor.budgets)
-        self._meter = use_meter(self._further)
+        self._count = count
+        self._running = _RunningCall(actor.budgets)
+        self._meter = use_meter(self._running)
         self.reply: Message | None = None
 
+    async def __aenter__(self) -> Self:
+        """Wait until the budgets have room for the call beside those that run, and begin it."""
+        budgets, request = self._actor.budgets, self._call.request
+        await trio.lowlevel.checkpoint_if_cancelled()
+        # A call inside of another one, as by a guard, must not wait for what that has reserved.
+        if budgets.limits_usage and _running_call() is None:
+            sent = self._count(request) if self._count else 0
+            self._running.reserves = await budgets.reserve(sent, request.max_tokens, self._price)
+        try:
+            return self.__enter__()
+        except BaseException:
+            self._running.free()
+            raise
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
     def __enter__(self) -> Self:
+        """Begin the call at once; it reserves nothing."""
         if self._price is None:
             self._actor.budgets.refuse_unpriced(self._name)
         self._meter.__enter__()
@@ -80,7 +110,7 @@ class ModelCallScope:
         trace: TracebackType | None,
     ) -> None:
         self._meter.__exit__(None, None, None)
-        self._further.is_over = True
+        self._running.end()
         self._actor.notify("after_model_call", self._call, self.reply, error)
         # A call that broke off may have left a reply in the history as well.
         if self.reply is not None or error is not None:
@@ -90,8 +120,8 @@ class ModelCallScope:
             self._actor.budgets.refuse_unreported(self._name)
 
 
-class _FurtherAttempts:
-    """Asks the agent's budgets before a failed request is sent again.
+class _RunningCall:
+    """A model call that runs: what it has reserved, and the budgets to ask for another attempt.
 
     The first attempt was counted by `step`; each further one is a model call of its own.
     """
@@ -99,6 +129,16 @@ class _FurtherAttempts:
     def __init__(self, budgets: Budgets) -> None:
         self._budgets = budgets
         self.is_over = False  # a task that outlives the call has inherited this
+        self.reserves = ExitStack()
+
+    def free(self) -> None:
+        """Give back what the call has reserved."""
+        self.reserves.close()
+
+    def end(self) -> None:
+        """End the call."""
+        self.is_over = True
+        self.free()
 
     def check_wait(self, seconds: float) -> None:
         if not self.is_over:
@@ -111,6 +151,12 @@ class _FurtherAttempts:
     def begin_attempt(self) -> None:
         if not self.is_over:
             self._budgets.begin_model_call()
+
+
+def _running_call() -> _RunningCall | None:
+    """Return the model call that the caller is part of, or None."""
+    meter = current_meter()
+    return meter if isinstance(meter, _RunningCall) and not meter.is_over else None
 
 
 T = TypeVar("T")
@@ -421,6 +467,8 @@ class Wait:
             self._caller.waits.append(self._wait)
         if self._is_parent_waiting:
             self._target.report.begin_wait()
+        if call := _running_call():
+            call.free()  # the other agent may need what it holds
         await self._pause.__aenter__()
         return self
 

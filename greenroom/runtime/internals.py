@@ -223,20 +223,34 @@ class AgentInternals:
         actor.budgets.begin_model_call()
         actor.turns.begin_step()
 
-    def model_call(self, model: Model, request: ModelRequest) -> ModelCallScope:
-        """Open the block in which a model is asked, with `with`; put its reply into `.reply`.
+    def model_call(
+        self,
+        model: Model,
+        request: ModelRequest,
+        count: Callable[[ModelRequest], int] | None = None,
+    ) -> ModelCallScope:
+        """Open the block in which a model is asked, with `async with`; put its reply into `.reply`.
+
+        Where a budget limits tokens or cost, the block is entered once it has room for this call
+        beside those that run; send the `UsageReport` in the block. A plain `with` does not wait.
+
+        Args:
+            model: the model that will be asked.
+            request: what it will be sent.
+            count: estimates the tokens of the request; called only where a budget limits them.
 
         Raises:
+            BudgetExceededError: on entering: a budget was spent by the calls that ran.
             ConfigurationError: on entering: a budget limits the cost, and the model has no price;
                 on leaving: one limits tokens or cost, and the reply has no usage.
 
         Example:
             ```python
-            with agent.model_call(llm, request) as call:
+            async with agent.model_call(llm, request) as call:
                 call.reply = await llm.generate(request)
             ```
         """
-        return ModelCallScope(self._actor, model, request)
+        return ModelCallScope(self._actor, model, request, count)
 
     def tool_call(self, call: ToolUseBlock) -> ToolCallScope:
         """Open the block of one call that a model has asked for, with `with`.

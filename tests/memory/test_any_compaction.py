@@ -83,7 +83,7 @@ def test_a_conversation_of_a_few_words_stays_as_it_is(counter: type[EstimatedCou
 class Poor(Internals):
     """An agent whose budget is spent."""
 
-    def model_call(self, llm: object, request: ModelRequest) -> NoReturn:
+    def model_call(self, llm: object, request: ModelRequest, count: object) -> NoReturn:
         raise BudgetExceededError("spent")
 
 

@@ -4,7 +4,7 @@ import random
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -33,8 +33,8 @@ class Internals:
     async def send(self, chunk):
         self.known.append(self.session.history)
 
-    @contextmanager
-    def model_call(self, llm, request):
+    @asynccontextmanager
+    async def model_call(self, llm, request, count):
         yield SimpleNamespace()
 
 

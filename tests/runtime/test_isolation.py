@@ -970,7 +970,9 @@ async def test_replies_that_no_model_call_has_counted_are_told_once(runtime, cap
         async for message in agent.inputs():
             async with agent.turn(message):
                 await agent.step()
-                with agent.model_call(ScriptedProvider("hi"), ModelRequest(messages=())) as call:
+                async with agent.model_call(
+                    ScriptedProvider("hi"), ModelRequest(messages=())
+                ) as call:
                     call.reply = Message("assistant", Message.user("hi").content, usage=Usage(1))
                 agent.session.add_message(call.reply)
 
