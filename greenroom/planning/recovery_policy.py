@@ -28,6 +28,7 @@ from greenroom.planning.revision import Failure
 from greenroom.planning.text_tools import TextTools
 from greenroom.planning.watched_model import WatchedModel
 from greenroom.resilience import Backoff, Retry, is_retryable
+from greenroom.resilience.clock import now
 from greenroom.tools import RegisteredTool, may_repeat
 
 Row: TypeAlias = tuple[Component, ErrorClass]
@@ -84,7 +85,7 @@ _FEASIBLE = {
     _E: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
     _P: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
 }
-_BACKOFF = Backoff(first=0.5, limit=30.0, jitter=1.0)
+_BACKOFF = Retry().backoff
 
 
 class RecoveryPolicy:
@@ -105,7 +106,7 @@ class RecoveryPolicy:
         rows: rows that replace those of `RECOVERY_TABLE`.
         errors: how many errors are handled within `seconds`.
         seconds: how long an error counts.
-        backoff: the waits before retries.
+        backoff: the waits before retries; by default those of a `Retry`.
         fallback: models to ask when the first is given up.
         may_repeat: returns whether a call of a tool may be made twice.
 
@@ -194,7 +195,7 @@ class RecoveryPolicy:
     @property
     def errors_left(self) -> int:
         """How many more errors would be handled now."""
-        begin = trio.current_time() - self._seconds
+        begin = now() - self._seconds
         while self._error_times and self._error_times[0] <= begin:
             self._error_times.popleft()
         return self._errors - len(self._error_times)
@@ -203,7 +204,7 @@ class RecoveryPolicy:
         """Count an error; return False if the budget is spent."""
         if self.errors_left < 1:
             return False
-        self._error_times.append(trio.current_time())
+        self._error_times.append(now())
         return True
 
     async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:

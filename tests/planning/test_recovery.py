@@ -571,6 +571,21 @@ async def test_beyond_the_error_budget_errors_are_given_up_until_old_ones_are_fo
     assert policy.decide(*row).decision is RecoveryDecision.RETRY
 
 
+def test_the_error_budget_counts_over_many_runs():
+    policy, row = RecoveryPolicy(errors=2, seconds=60), (Component.TOOL, ErrorClass.FAILED, 1)
+
+    async def fail(count, pause):
+        await trio.sleep(pause)
+        return [policy.decide(*row).cause.value for _ in range(count)]
+
+    def run(*args):
+        return trio.run(fail, *args, clock=MockClock(autojump_threshold=0))
+
+    assert run(2, 1000) == ["row", "row"]
+    assert run(1, 0) == ["budget"]
+    assert run(1, 61) == ["row"]
+
+
 def test_each_row_ends_and_asks_only_what_its_component_can():
     for row, answers in RECOVERY_TABLE.items():
         assert answers, row
