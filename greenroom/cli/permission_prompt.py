@@ -145,6 +145,8 @@ class QuestionQueue:
         """The request that is asked now."""
         self.takes_prefix = False
         """Whether a remembered yes stores the rules in `prefixes`; see `switch`."""
+        self.shows_reading = False
+        """Whether the question shows how its command was read, page by page where it is long."""
         self._current_choice: Choice | None = None  # what asks for words next
         self._answer_count = 0  # since nothing was open
 
@@ -203,7 +205,7 @@ class QuestionQueue:
         before, self.current = self.current, self._requests[0] if self._requests else None
         if self.current is before:
             return None
-        self._current_choice, self.takes_prefix = None, False
+        self._current_choice, self.takes_prefix, self.shows_reading = None, False, False
         self._answer_count = self._answer_count + 1 if before is not None and self._requests else 0
         return self.current
 
@@ -232,7 +234,8 @@ class QuestionQueue:
         if line.text.startswith("\t"):  # of a terminal that passes it on like a letter
             self.switch()
         if request.runs_as and line.text.strip().casefold() in ("r", "read"):
-            return f"read as: {exact(request.runs_as)}"
+            self.shows_reading = not self.shows_reading
+            return ""
         choice = find_choice(line.text)
         if choice is None:
             return self._refuse(request, line.text) if line.text.strip() else ""
@@ -308,6 +311,7 @@ def render_request(
     *,
     can_hide: bool = True,
     takes_prefix: bool = False,
+    shows_reading: bool = False,
 ) -> RenderableType:
     """Show all that a person needs to decide, whole.
 
@@ -317,12 +321,15 @@ def render_request(
         warning: what should be known before a choice is made.
         can_hide: whether the terminal can hide typed text.
         takes_prefix: whether a remembered yes would store the rules in `prefixes`.
+        shows_reading: whether to show how the command was read.
     """
     lines: list[RenderableType] = [_head(request, "asks", scheme)]
     if request.details:
         lines.append(_quote(Text(exact(request.details)), scheme))
     if request.diff:
         lines.append(_quote(diff_text(exact(request.diff), scheme), scheme))
+    if shows_reading:
+        lines += [Text("  read as:", scheme.note), _quote(Text(exact(request.runs_as)), scheme)]
     lines += [_render_line(line, "bold") for line in _warnings(request)]
     lines += [render_part(part, scheme) for part in request.parts]
     lines += [_render_line(line, scheme.effect) for line in _effects(request)]
@@ -398,6 +405,8 @@ def _effects(request: PermissionRequest) -> Iterator[str]:
     ):
         if found:
             yield f"{what}: {', '.join(exact(each) for each in found)}"
+    for program in effects.unchecked:
+        yield f"the files that {exact(program)} reads by default are not checked"
 
 
 def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) -> Iterator[str]:

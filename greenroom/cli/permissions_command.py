@@ -128,7 +128,9 @@ async def _show_explanation(
     styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
     head = Text(str(verdict.decision), styles[verdict.decision])
     head.append(f": {core.exact(verdict.reason)}")
-    lines = [f"runs as: {verdict.runs_as}"] if verdict.runs_as else []
+    # What a person says yes to runs as it was written.
+    way = "runs as" if verdict.decision == "allow" else "read as"
+    lines = [f"{way}: {verdict.runs_as}"] if verdict.runs_as else []
     lines += [f"the mode is {options.mode}"] if options.mode != "default" else []
     if verdict.decision == "deny":
         lines.append(f"the model gets: {verdict.message}")
@@ -138,6 +140,10 @@ async def _show_explanation(
         lines.append(f"an always would store: {rules}" if rules else f"always is not offered{why}")
         if verdict.prefixes:
             lines.append(f"or with a prefix: {', '.join(map(str, verdict.prefixes))}")
+        lines += [
+            f"the files that {program} reads by default are not checked"
+            for program in verdict.effects.unchecked
+        ]
         if verdict.forbids:
             lines.append(f"a never would store: {', '.join(str(each) for each in verdict.forbids)}")
     lines.append(f"digest: {verdict.digest}")

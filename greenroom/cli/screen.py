@@ -289,9 +289,9 @@ class Screen:
         self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
         self._asked_request: PermissionRequest | None = None
-        # Terminals know a question by these functions, so they stay the same while it is asked;
-        # the second paints it where a remembered yes stores a prefix.
-        self._paints: tuple[Callable[[int], str], ...] = ()
+        # Terminals know a question by these functions, so they stay the same while it is asked; by
+        # whether a remembered yes stores a prefix, and whether it shows how its command was read.
+        self._paints: dict[tuple[bool, bool], Callable[[int], str]] = {}
         self.queued_inputs: tuple[str, ...] = ()
         self.hint = ""
 
@@ -329,10 +329,16 @@ class Screen:
         self._close_question()
         self._asked_request = request
         paint = partial(self._paint_request, request, warning)
-        self._paints = (partial(paint, False), partial(paint, True))
+        both = (False, True)
+        self._paints = {(p, r): partial(paint, p, r) for p in both for r in both}
 
     def _paint_request(
-        self, request: PermissionRequest, warning: str, takes_prefix: bool, columns: int
+        self,
+        request: PermissionRequest,
+        warning: str,
+        takes_prefix: bool,
+        shows_reading: bool,
+        columns: int,
     ) -> str:
         # The last column stays free here too, if it can.
         rendered = render_request(
@@ -341,6 +347,7 @@ class Screen:
             warning,
             can_hide=self._terminal.is_live,
             takes_prefix=takes_prefix,
+            shows_reading=shows_reading,
         )
         return self._painter.paint([rendered], columns - 1)
 
@@ -382,7 +389,8 @@ class Screen:
             return None
         if self._asked_request is None:
             return PromptQuestion("", "")
-        return self.questions.question(self._paints[self.questions.takes_prefix])
+        questions = self.questions
+        return questions.question(self._paints[questions.takes_prefix, questions.shows_reading])
 
     @property
     def _columns(self) -> int:

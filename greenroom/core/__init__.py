@@ -84,6 +84,8 @@ from greenroom.core.instrument import (
     ModelCall as ModelCall,
 )
 from greenroom.core.lookalikes import (
+    describe_hidden as describe_hidden,
+    describe_lookalikes as describe_lookalikes,
     disguises as disguises,
     lookalikes as lookalikes,
     texts_in as texts_in,

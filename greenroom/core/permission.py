@@ -64,6 +64,7 @@ class PermissionEffects(Wire, frozen=True):
         hosts: hosts that it contacts, or that an address in a command names.
         changes: variables that it sets, functions that it defines.
         privileges: commands that run something with other rights, such as sudo.
+        unchecked: programs that may read more files than are known, which the digest leaves out.
     """
 
     reads: tuple[str, ...] = ()
@@ -72,6 +73,7 @@ class PermissionEffects(Wire, frozen=True):
     hosts: tuple[str, ...] = ()
     changes: tuple[str, ...] = ()
     privileges: tuple[str, ...] = ()
+    unchecked: tuple[str, ...] = ()
 
 
 AUTOMATIC_DECIDERS = frozenset(

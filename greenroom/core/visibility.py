@@ -34,7 +34,8 @@ def _list_odd(text: str) -> set[str]:
     return {ch for ch in odd if not _HARMLESS.match(ch)}
 
 
-def _list_hidden(text: str) -> set[str]:
+def list_hidden(text: str) -> set[str]:
+    """List the characters that can't be seen; tabs, newlines and blanks are not among them."""
     return {ch for ch in _list_odd(text) if unicodedata.category(ch) != "Zs"}
 
 
@@ -55,7 +56,7 @@ def visible(text: str) -> str:
         >>> print(visible("ls \u202e.txt"))
         ls \u{202e}.txt
     """
-    return _escape(text, _list_hidden(text))
+    return _escape(text, list_hidden(text))
 
 
 def without_hidden(text: str) -> str:
@@ -65,7 +66,7 @@ def without_hidden(text: str) -> str:
         >>> without_hidden(".g\u200bit")
         '.git'
     """
-    hidden = _list_hidden(text)
+    hidden = list_hidden(text)
     return text.translate(dict.fromkeys(map(ord, hidden))) if hidden else text
 
 

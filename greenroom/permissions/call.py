@@ -58,7 +58,7 @@ from greenroom.shell import (
     Unknown,
     analyse,
     extract_words,
-    find_lookalikes,
+    find_disguises,
     list_program_effects,
 )
 
@@ -145,7 +145,7 @@ class Call:
     script: Script | None = None
     git: Mapping[str, GitAnswer] = field(default_factory=dict, compare=False, repr=False)
     missing_answers: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
-    operand_files: dict[tuple[str, Place | None], tuple[PathUse, ...]] = field(
+    operand_files: dict[tuple[str, Place], tuple[PathUse, ...]] = field(
         default_factory=dict, compare=False, repr=False
     )
     protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
@@ -333,14 +333,15 @@ def _list_other_facts(effect: Effect, place: Place) -> Sequence[Fact]:
             return (
                 place.use("read", path, tilde=True),
                 *_search_targets(path, pattern, place),
-                *find_lookalikes(path, sure=True),
+                *find_disguises(path, sure=True),
+                *find_disguises(pattern, sure=True),
             )
         case WritePath(path):
-            return (place.use("write", path, tilde=True), *find_lookalikes(path, sure=True))
+            return (place.use("write", path, tilde=True), *find_disguises(path, sure=True))
         case Contact(url):
             odd = () if url.isprintable() else (Unknown(reason=f"not a usable URL: {url!r}"),)
             host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
-            return (HostUse(url=url, host=Host.of(url)), *odd, *find_lookalikes(host))
+            return (HostUse(url=url, host=Host.of(url)), *odd, *find_disguises(host))
         case Execute(argv, cwd, environment):
             return list_program_effects(argv, environment, _enter(place, cwd))
         case Opaque(reason):
@@ -357,11 +358,11 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
         yield from dict.fromkeys(chain.from_iterable(found))
 
 
-def find_files(word: str, place: Place | None, call: Call) -> tuple[PathUse, ...]:
+def find_files(word: str, place: Place, call: Call) -> tuple[PathUse, ...]:
     """Find the files that a word may name; each word of a call is looked at only once."""
     key = (word, place)
     if key not in call.operand_files:
-        call.operand_files[key] = tuple(list_files(word, place or call.place))
+        call.operand_files[key] = tuple(list_files(word, place))
     return call.operand_files[key]
 
 
@@ -397,7 +398,7 @@ def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
 
 def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may name what it writes, not at the command it runs."""
-    for at, word in enumerate(fact.argv[1 : fact.inner], 1):
+    for at, word in enumerate(fact.argv[1 : fact.invocation.inner], 1):
         parts = extract_words(word) if fact.loose else ()  # which it may run
         uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
         if names := tuple(name for use in uses for name in _list_protected(use, call)):

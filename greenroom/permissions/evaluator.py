@@ -22,9 +22,10 @@ the call is allowed.
 
 Nothing unknown is ever allowed, with one exception: a text that is not plain is covered by a rule
 for the whole tool, as long as nothing is denied, since the text may hide just that. The same goes
-for a command whose words may run other programs. A call without facts still has the fact that the
-tool was called; an empty list of rulings is a question; and what is added later (operands, guards)
-can only make the decision stricter.
+for a command whose words may run other programs, and a text that a command hands to a shell is
+covered by such a rule or by one that names its words, but not by one for all calls. A call without
+facts still has the fact that the tool was called; an empty list of rulings is a question; and what
+is added later (operands, guards) can only make the decision stricter.
 
 Two kinds of facts can only make a decision stricter. A **guard** is what a wrapper such as `sudo`
 runs, or what a part seems to run that is asked about anyway: denials and questions apply to it, but
@@ -285,7 +286,8 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     if isinstance(fact, Unknown):
         return bool(fact.text and matcher.tool and matcher.about_calls)
     if matcher.about_calls:
-        return not find_protected(fact, call)
+        is_text = isinstance(fact, Command) and fact.runs_text
+        return bool(matcher.tool or not is_text) and not find_protected(fact, call)
     if isinstance(fact, Command):
         return _covers_command(matcher, fact, call)
     if isinstance(fact, PathUse):

@@ -187,7 +187,7 @@ def _find_outermost(commands: Sequence[Command]) -> Iterator[Command]:
 def _list_paths(call: Call) -> Iterator[str]:
     """List every path at which a command may read, write or run something."""
     commands = [fact for fact in call.facts if isinstance(fact, Command)]
-    programs = ((each.argv[0], each.place or call.place) for each in commands)
+    programs = ((each.argv[0], each.place) for each in commands)
     for name, place in dict.fromkeys(programs):
         folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
         # A name with a slash is looked up like any other file.
@@ -199,7 +199,7 @@ def _list_paths(call: Call) -> Iterator[str]:
     for use in uses:
         yield from (*use.lexical, *use.real)
     for each in commands:
-        yield from find_default_files(each.argv, (each.place or call.place).folder) or ()
+        yield from find_default_files(each.argv, each.place.folder) or ()
 
 
 def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
@@ -217,7 +217,7 @@ def _find_consequences(call: Call) -> PermissionEffects:
     found = [fact for fact in call.facts if isinstance(fact, Command)]
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
-    changes = (fact.reason for fact in call.facts if isinstance(fact, Change))
+    changes = (each.reason for each in call.facts if isinstance(each, Change) and not each.guard)
     privileged = (each.text for each in commands if basename(each.argv[0]) in _PRIVILEGED)
     return PermissionEffects(
         reads=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "read"),
@@ -226,7 +226,15 @@ def _find_consequences(call: Call) -> PermissionEffects:
         hosts=_list_distinct(_list_hosts(call, commands)),
         changes=_list_distinct(changes),
         privileges=_list_distinct(privileged),
+        unchecked=_list_distinct(_list_unchecked(commands)),
     )
+
+
+def _list_unchecked(commands: Iterable[Command]) -> Iterator[str]:
+    """Name the programs that may read files which neither their words nor a table name."""
+    for each in commands:
+        if not each.perhaps and find_default_files(each.argv, each.place.folder) is None:
+            yield basename(each.argv[0])
 
 
 def _list_distinct(found: Iterable[str]) -> tuple[str, ...]:

@@ -65,8 +65,10 @@ class GitCommand(NamedTuple):
         words = argv[at + 1 :]
         if verb in TABLE["git messages"]:
             words = tuple(_leave_out_messages(words))
-        if verb == "grep" and not any("$" in part.marks for part in command.parts):
-            pattern = next((p.at for p in command.parts if not p.option and p.at > at), 0)
+        if verb == "grep" and not any("$" in part.marks for part in command.invocation.parts):
+            pattern = next(
+                (p.at for p in command.invocation.parts if not p.option and p.at > at), 0
+            )
             words = (*argv[at + 1 : pattern], *argv[pattern + 1 :]) if pattern else words
         roots = tuple(dict.fromkeys(filter(None, map(_find_root, place.folders))))
         top = replace(place, folder=roots[0], others=roots[1:]) if roots else place

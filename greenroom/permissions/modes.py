@@ -156,7 +156,7 @@ def find_obstacle(fact: Command, call: Call) -> str | None:
     Returns:
         The reason in words; empty if it needs no rule; None if the program may do more than read.
     """
-    reading, place = fact.reading, fact.place or call.place
+    reading, place = fact.reading, fact.place
     if reading is None or fact.guard or fact.takes_input or "/" in fact.argv[0]:
         return None
     if place.is_lost or not os.path.isdir(call.place.root):

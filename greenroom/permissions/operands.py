@@ -79,9 +79,9 @@ def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Opera
         if care.hosts and fact.extent != "prints":
             yield from _find_command_hosts(fact, care)
         if care.paths and fact.extent != "prints":
-            yield from _find_command_files(fact, fact.place or place, care)
+            yield from _find_command_files(fact, fact.place, care)
     elif isinstance(fact, Change) and fact.setting:
-        place = (fact.command and fact.command.place) or place
+        place = fact.command.place if fact.command else place
         yield from _find_hosts(fact.setting, care, contacts=True) if care.hosts else ()
         yield from list_files(fact.setting, place, tilde=True) if care.paths else ()
     elif isinstance(fact, PathUse) and care.paths:
@@ -95,7 +95,7 @@ def _show(text: str) -> str:
 def _uses_option(command: Command, options: Iterable[str]) -> bool:
     """Return whether a command has one of these options; of an unknown program, any letter is."""
     words = command.argv[1:]
-    given = {part.option for part in command.parts} or {
+    given = {part.option for part in command.invocation.parts} or {
         f"-{letter}" for word in words if re.match("-[^-]", word) for letter in word
     }
     long = {word.partition("=")[0] for word in words if re.match("--[a-z0-9]{3}", word)}
@@ -122,8 +122,8 @@ def find_hosts(text: str) -> Iterator[HostUse]:
 
 def _find_command_hosts(command: Command, care: Care) -> Iterator[Operand]:
     argv, end = command.argv, len(command.argv)
-    if command.inner is not None:  # what it runs is judged on its own
-        inner = range(command.inner, end)
+    if command.invocation.inner is not None:  # what it runs is judged on its own
+        inner = range(command.invocation.inner, end)
         end = next((at for at in inner if not _SETTING.match(argv[at])), end)
     name = basename(argv[0]).lower()
     contacts = name in TABLE["contacts"]

@@ -151,7 +151,13 @@ class PermissionRule:
 
     @classmethod
     def allow_all(cls, **options: Unpack[_Options]) -> Self:
-        """Allow every call whose effects are known."""
+        """Allow every call whose effects are known, by any tool.
+
+        Not covered, and so asked about, are commands that are not plain, texts that a command hands
+        to a shell (`bash -c …`), what is protected such as `.git/hooks`, and what a tool calls
+        `Opaque`. A rule for a whole tool, such as `allow_tool("Bash")`, covers its commands of any
+        kind, unless something is denied.
+        """
         return cls(decision=_ALLOW, matcher=RuleMatcher(all=True), **options)
 
     @classmethod

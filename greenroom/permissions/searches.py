@@ -44,8 +44,8 @@ def list_searched(command: Command, place: Place) -> Sequence[str]:
         return (*argv[1:], ".") if reads_here else argv[1:]
     if _PYTHON.fullmatch(name) and "-m" in argv and TABLE["folders python"].intersection(argv):
         return (*argv[1:], ".")
-    operands = [argv[part.at] for part in command.parts if not part.option]
-    if not command.parts:
+    operands = [argv[part.at] for part in command.invocation.parts if not part.option]
+    if not command.invocation.parts:
         operands = [word for word in argv[1:] if not word.startswith("-")]
     if name in TABLE["folders first"]:
         is_into = len(operands) < 2 or any(map(_INTO.match, argv[1:]))
@@ -54,7 +54,9 @@ def list_searched(command: Command, place: Place) -> Sequence[str]:
     if not reads_here and name not in TABLE["folders recursive"]:
         return ()
     there = [each for each in operands if exists(each, place)]
-    is_pattern = there == operands[:1] and not any("$" in part.marks for part in command.parts)
+    is_pattern = there == operands[:1] and not any(
+        "$" in part.marks for part in command.invocation.parts
+    )
     if (there and not is_pattern) or not (reads_here or any(map(_RECURSIVE.match, argv[1:]))):
         return there
     return [*there, "."]
@@ -149,7 +151,7 @@ def find_unnamed(command: Command, uses: Sequence[PathUse], search: Search) -> I
     Files that its options leave out don't count. An empty name stands for too many to tell.
     """
     choice, name = _Choice.of(command), basename(command.argv[0])
-    options = (*command.argv[1:], *(part.option for part in command.parts))
+    options = (*command.argv[1:], *(part.option for part in command.invocation.parts))
     linked = name in TABLE["folders linked"] or any(map(_FOLLOWS.match, options))
     narrowed = search._replace(care=search.care.shown)
     folders = dict.fromkeys(path for use in uses for path in (*use.lexical, *use.real))
@@ -181,7 +183,7 @@ class _Choice(NamedTuple):
         only, files, folders = list[str](), list[str](), list[str]()
         kind = _CHOOSY.fullmatch(name)
         if name.endswith("tar"):  # options are about the names behind them
-            first = next((part.at for part in command.parts if not part.option), 0)
+            first = next((part.at for part in command.invocation.parts if not part.option), 0)
             words = command.argv[1:first]
         for at, word in enumerate(words if kind else ()):
             found = _CHOICE.fullmatch(word)

@@ -226,7 +226,7 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
     A program in the workspace's own environment is treated like the usual one of its name.
     """
     if words[0] == "xargs":
-        inner = fact.inner or 0
+        inner = fact.invocation.inner or 0
         return inner + 1 if {*words[inner : inner + 1]} & _TABLES["harmless"] else 0
     words = _normalize(words, fact, call)
     if lead := find_lead(words):
@@ -240,7 +240,7 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
     name, verb, further = (basename(words[0]), *words[1:3], "", "")[:3]
     is_exact = not fact.loose or name[:1] in ("", "-") or {name, _base_name(name)} & _EXACT
     is_verb = _VERB.fullmatch(verb) and all(map(_is_harmless, (name, verb, further)))
-    place = fact.place or call.place
+    place = fact.place
     if is_exact or not is_verb or "-c" in words or os.path.lexists(f"{place.folder}/{verb}"):
         return 0
     return 3 if further in _TABLES["actions"] else 2  # the verb is one of a group
@@ -350,5 +350,5 @@ def _stays_inside(word: str, fact: Command, call: Call) -> bool:
 
 def _list_inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
     """Return the paths of a name if it lies in the workspace and is not protected."""
-    use = (fact.place or call.place).use("write", name)
+    use = fact.place.use("write", name)
     return use.lexical if isinstance(use, PathUse) and writes_inside(use, call) else ()

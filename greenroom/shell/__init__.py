@@ -18,8 +18,8 @@ Example:
 from greenroom.shell.analyser import (
     Analysis as Analysis,
     analyse as analyse,
+    find_disguises as find_disguises,
     find_lead as find_lead,
-    find_lookalikes as find_lookalikes,
     list_program_effects as list_program_effects,
 )
 from greenroom.shell.effects import (

@@ -21,15 +21,14 @@ shell, as `bash -c` does: that command is only allowed by its exact words.
 
 import os
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from greenroom.core import lookalikes, visible
+from greenroom.core import describe_hidden, describe_lookalikes, visible
 from greenroom.shell.effects import (
     Change,
     Command,
-    Extent,
+    PathUse,
     Place,
     ShellEffect,
     Unknown,
@@ -54,7 +53,7 @@ from greenroom.shell.reading import find_reading
 from greenroom.shell.risks import find_risks, is_display_setting, names_program
 from greenroom.shell.script import NotPlainError, Script, SimpleCommand, basename
 
-MAX_LENGTH = 1 << 20  # no person can read more, and Linux takes no longer argument list
+MAX_LENGTH = 131_071  # characters; Linux takes no longer argument, so bash could not get it
 MAX_LEVEL = 12  # of commands inside commands
 MAX_INNER_WORDS = 50_000  # words of all commands inside commands together
 _BUILTIN_NAMES = """
@@ -105,16 +104,16 @@ def analyse(command: str, place: Place) -> Analysis:
         too_long = Unknown(reason=f"a command of {len(command)} characters", too_large=True)
         return Analysis((too_long,))
     analyser = _Analyser(place, command)
-    if hidden := name_hidden_characters(command):
-        reason = f"the command holds characters that can't be seen: {hidden}"
-        return Analysis(_finish([Unknown(reason=reason), *analyser.read_pieces(command)]))
+    if hidden := describe_hidden(command):
+        found = Unknown(reason=f"the command holds {hidden}")
+        return Analysis(_finish([found, *analyser.read_pieces(command)]))
     try:
         _check_locale(command, place)
         script = read(command, home=place.home, folder=place.folder, list_names=analyser.list_names)
     except NotPlainError as error:
         reason = f"not plain: {error.reason} at {error.at}: {_NOT_PLAIN}"
-        found = [Unknown(reason=reason, text=command), *analyser.read_pieces(command)]
-        return Analysis(_finish(found))
+        found = Unknown(reason=reason, text=command)
+        return Analysis(_finish([found, *analyser.read_pieces(command)]))
     return Analysis(_finish(analyser.read_script(script)), script)
 
 
@@ -132,12 +131,15 @@ def list_program_effects(
     if not argv or not all(isinstance(word, str) and "\0" not in word for word in argv):
         return (Unknown(reason="not a usable command"),)
     command = SimpleCommand(tuple(argv), tuple(environment))
-    return _finish(_Analyser(place).read_simple(command, -1, place))
+    facts = list(_Analyser(place).read_simple(command, -1, place))
+    if hidden := describe_hidden(" ".join(argv)):
+        facts.append(Unknown(reason=f"the command holds {hidden}"))
+    return _finish(facts)
 
 
 def _finish(found: Iterable[ShellEffect]) -> tuple[ShellEffect, ...]:
     facts = list(found)
-    return (*facts, *dict.fromkeys(find_disguised_words(facts)))
+    return (*facts, *dict.fromkeys(find_lookalikes(facts)))
 
 
 def _check_locale(command: str, place: Place) -> None:
@@ -161,6 +163,7 @@ class _Analyser:
         self._start = place
         self._place = place  # of the command that is read
         self._number = -1  # of the simple command that is read
+        self._piece_level: int | None = None  # of the text whose piece is read, if it is one
         self._may_create = False  # whether a program may have been made by now
         self._has_input = False  # whether the standard input is a pipe, a file or a text
         self._text = text
@@ -224,7 +227,8 @@ class _Analyser:
         if self._runs_written_file(command):
             yield Unknown(reason="runs a file that the same command writes")
         settings = _list_settings(command)
-        yield from self._read_settings(command.settings)
+        for name, value in command.settings:
+            yield from self._read_value(name, value)
         given = tuple(filter(None, settings.values()))
         facts = list(self.read_command(command.words, settings=given))
         commands = [fact for fact in facts if isinstance(fact, Command)]
@@ -237,11 +241,16 @@ class _Analyser:
         self._place = _change_folder(place, command, commands)
 
     def _read_settings(self, settings: Iterable[tuple[str, str]]) -> Iterator[ShellEffect]:
-        """List what programs may run because of variables, so that it can be denied."""
+        """List what is set in another way than before a command, so that it can be denied."""
         for name, value in settings:
-            words = extract_words(value) if names_program(name) else ()
-            if words:
-                yield Command(argv=words, guard=True, loose=True, place=self._place)
+            yield Change(reason=f"sets the variable {name}", setting=f"{name}={value}", guard=True)
+            yield from self._read_value(name, value)
+
+    def _read_value(self, name: str, value: str) -> Iterator[ShellEffect]:
+        """List what programs may run because of a variable."""
+        words = extract_words(value) if names_program(name) else ()
+        if words:
+            yield Command(argv=words, guard=True, loose=True, place=self._place)
 
     def _runs_written_file(self, command: SimpleCommand) -> bool:
         names = [basename(word) for word in command.words]
@@ -254,8 +263,6 @@ class _Analyser:
         *,
         settings: tuple[str, ...] = (),
         level: int = 0,
-        guard: bool = False,
-        perhaps: bool = False,
         outer: Command | None = None,
         start: int = 0,
         takes_input: bool = False,
@@ -267,70 +274,61 @@ class _Analyser:
             yield Unknown(reason="too many commands inside commands")
             return
         invocation = read_invocation(words)
-        risks = self._find_risks(invocation)
+        texts = find_inner_texts(invocation)
+        risks = self._find_risks(invocation, runs_text=bool(texts))
+        is_piece = self._piece_level is not None
         command = Command(
             argv=words,
-            guard=guard or is_transparent(invocation),
-            perhaps=perhaps,
+            guard=is_piece or is_transparent(invocation),
+            perhaps=self._piece_level == 0,
             outer=outer,
             start=start,
-            number=self._number,
+            number=-1 if is_piece else self._number,
             file=self._find_file(words[0], outer),
             risks=risks,
             loose=bool(risks) or _may_run_words(invocation),
             fed=self._text if self._has_input else "",
             takes_input=takes_input,
             place=self._place,
-            settings=settings,
-            extent=_find_extent(invocation, risky=bool(risks)),
-            reading=None if risks else find_reading(invocation),
-            parts=invocation.parts,
-            inner=invocation.inner,
+            settings=outer.settings if outer else settings,
+            invocation=invocation,
+            runs_text=bool(texts),
         )
         yield command
-        yield from self._read_inner(command, invocation, level, guard=guard)
+        for text in texts:
+            yield from self.read_pieces(text, level + 1)
+        yield from self._read_inner(command, invocation, level)
 
     def _is_too_deep(self, words: Sequence[str], level: int) -> bool:
         self._inner_words -= level and len(words)
         return level >= MAX_LEVEL or self._inner_words < 0
 
     def _read_inner(
-        self,
-        command: Command,
-        invocation: Invocation,
-        level: int,
-        *,
-        guard: bool,
+        self, command: Command, invocation: Invocation, level: int
     ) -> Iterator[ShellEffect]:
-        """Read what a command sets and runs: texts, commands from its input, other commands."""
+        """Read what a command sets and runs: commands from its input, other commands."""
         words, name = command.argv, basename(command.argv[0])
         if words[0] in _DECLARERS:
             named = (word.partition("=") for word in words[1:])
             yield from self._read_settings((name, value) for name, _, value in named)
-        for text in find_inner_texts(invocation):
-            yield from self.read_pieces(text, level + 1)
         if (self._has_input or name in SHELLS) and reads_commands(invocation):
             why = f"{words[0]} may run what its standard input brings"
             yield Unknown(reason=why, text=command.text)
         if name in WRAPPERS:
-            yield from self._read_wrapped(command, invocation, level, guard=guard)
+            yield from self._read_wrapped(command, invocation, level)
         elif name == "find":
             for begin, end in find_actions(words):
+                inner = words[begin:end]
                 yield from self.read_command(
-                    words[begin:end],
-                    settings=command.settings,
-                    level=level + 1,
-                    guard=guard,
-                    perhaps=command.perhaps,
-                    outer=command,
-                    start=begin,
-                    takes_input=True,
+                    inner, level=level + 1, outer=command, start=begin, takes_input=True
                 )
 
-    def _find_risks(self, invocation: Invocation) -> tuple[tuple[int, str], ...]:
+    def _find_risks(
+        self, invocation: Invocation, *, runs_text: bool
+    ) -> tuple[tuple[int, str], ...]:
         """Find the risks of a command; an absolute path inside the folder is as good as any."""
         words = invocation.argv
-        if find_inner_texts(invocation):
+        if runs_text:
             why = f"{words[0]} runs a text, so only a rule for these exact words allows it"
             return tuple((at, why) for at in range(1, len(words)))
         here, ends = self._place.folder, ("", "/", ":")
@@ -349,9 +347,9 @@ class _Analyser:
         return found or (None if self._may_create else "")
 
     def _read_wrapped(
-        self, command: Command, invocation: Invocation, level: int, *, guard: bool
+        self, command: Command, invocation: Invocation, level: int
     ) -> Iterator[ShellEffect]:
-        argv, kinds, begin = command.argv, invocation.program.kinds, command.inner
+        argv, kinds, begin = command.argv, invocation.program.kinds, invocation.inner
         if begin is None:
             if invocation.program.name != "command":
                 yield Unknown(reason=f"an option of {argv[0]} that is not understood")
@@ -361,43 +359,26 @@ class _Analyser:
             yield Change(reason=f"sets the variable {name}")
             yield from self._read_settings([(name, value)])
             begin += 1
-        inner = argv[begin:]
+        inner, takes_input = argv[begin:], command.takes_input or "fills" in kinds
         yield from self.read_command(
-            inner,
-            settings=command.settings,
-            level=level + 1,
-            guard=guard,
-            perhaps=command.perhaps,
-            outer=command,
-            start=begin,
-            takes_input=command.takes_input or "fills" in kinds,
+            inner, level=level + 1, outer=command, start=begin, takes_input=takes_input
         )
 
     def read_pieces(self, text: str, level: int = 0) -> Iterator[ShellEffect]:
         """List what a text that is not plain seems to do, for denials."""
         place = self._place.lose() if level == 0 and "cd" in text else self._place
-        number, self._number = self._number, -1
-        for settings, words, reads, writes in split_pieces(
-            text, home=place.home, folder=place.folder
-        ):
-            yield from self._read_settings(settings)
-            yield from self.read_command(words, level=level, guard=True, perhaps=level == 0)
-            uses = [place.use("read", each, guard=True) for each in reads]
-            uses += [place.use("write", each, guard=True) for each in writes]
+        around, self._piece_level = self._piece_level, level
+        for piece in split_pieces(text, home=place.home, folder=place.folder):
+            yield from self._read_settings(piece.settings)
+            yield from self.read_command(piece.words, level=level)
+            uses = [place.use("read", each, guard=True) for each in piece.reads]
+            uses += [place.use("write", each, guard=True) for each in piece.writes]
             yield from (each for each in uses if not isinstance(each, Unknown))
-        self._number = number
+        self._piece_level = around
 
 
 def _may_run_words(invocation: Invocation) -> bool:
     return not is_known(invocation) or takes_commands(invocation)
-
-
-def _find_extent(invocation: Invocation, *, risky: bool) -> Extent:
-    """Find out what a command does with the things that its words name."""
-    reading = None if risky else find_reading(invocation)
-    if reading is not None:
-        return "reads" if reading.files or reading.deep else "prints"
-    return "stores" if invocation.program.is_kind("stores") and not risky else "any"
 
 
 def _list_settings(command: SimpleCommand) -> dict[str, str]:
@@ -466,46 +447,35 @@ def _change_folder(place: Place, command: SimpleCommand, commands: Iterable[Comm
 
 # Characters that make a command look like another one.
 
-# Picks the coloured form of an emoji; it is visible as part of it and hides nothing.
-_HARMLESS = "\N{VARIATION SELECTOR-16}"
-MAX_NAMED = 5
+# With a dash of any kind but those that begin a line of speech.
+_OPTION = re.compile("[\u2010-\u2013\u2043\u2212\ufe58\ufe63\uff0d-]+[-A-Za-z][^\\s=]*")
 
 
-def name_hidden_characters(text: str) -> str:
-    r"""Name the control, invisible and direction-changing characters in a text; empty if none.
+def find_lookalikes(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
+    """Find programs, options, files and hosts in commands that look like others in ASCII.
 
-    Example:
-        >>> name_hidden_characters("ls \u202e.txt")
-        'U+202E (RIGHT-TO-LEFT OVERRIDE)'
-    """
-    if text.isascii() and text.isprintable():
-        return ""
-    return _describe(sorted(ch for ch in set(text) if ch != _HARMLESS and visible(ch) != ch))
-
-
-def find_disguised_words(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
-    """Find programs, options, paths and hosts in commands that look like others in ASCII.
-
-    A text with spaces is left alone, and so are words of a real language.
+    A text with spaces is left alone, but not an option before them, and so are words of a real
+    language.
     """
     for fact in facts:
-        if isinstance(fact, Command) and not fact.text.isascii():
-            for at, word in enumerate(fact.argv):
+        if isinstance(fact, PathUse):
+            yield from _report(fact.text, describe_lookalikes(fact.text, sure=True))
+        elif isinstance(fact, Command) and not fact.text.isascii():
+            for at, word in enumerate(dict.fromkeys(fact.argv)):
+                option = _OPTION.match(word)
                 if at == 0 or word.startswith("-"):
-                    yield from find_lookalikes(word.partition("=")[0])
-                elif " " not in word:
-                    yield from find_lookalikes(word, sure=True)
+                    name = word.partition("=")[0]
+                    yield from _report(name, describe_lookalikes(name))
+                elif option or " " not in word:
+                    name = option[0] if option else word
+                    yield from _report(name, describe_lookalikes(name, sure=True))
 
 
-def find_lookalikes(text: str, *, sure: bool = False) -> Iterator[Unknown]:
-    """Report the letters that make a text look like another one in ASCII, if there are any."""
-    if letters := lookalikes(text, sure=sure):
-        names = _describe(letters)
-        yield Unknown(reason=f"{text} holds letters that look like those of ASCII: {names}")
+def find_disguises(text: str, *, sure: bool = False) -> Iterator[Unknown]:
+    """Report the characters that hide in a path or host, or that make it look like another one."""
+    yield from _report(text, describe_hidden(text) or describe_lookalikes(text, sure=sure))
 
 
-def _describe(characters: Iterable[str]) -> str:
-    return ", ".join(
-        f"U+{ord(ch):04X} ({unicodedata.name(ch, 'a control character')})"
-        for ch in list(characters)[:MAX_NAMED]
-    )
+def _report(text: str, found: str) -> Iterator[Unknown]:
+    if found:
+        yield Unknown(reason=f"{text} holds {found}")

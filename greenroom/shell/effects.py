@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 from greenroom.core import visible
 from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
 from greenroom.shell.pieces import extract_words
-from greenroom.shell.programs import Part
-from greenroom.shell.reading import Reading
+from greenroom.shell.programs import Invocation, Program
+from greenroom.shell.reading import Reading, find_reading
 from greenroom.shell.script import Redirection
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
@@ -29,6 +29,9 @@ Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 - stores: it writes, but not to a file that they name, like `git add`.
 - any: anything that its program can do.
 """
+
+
+_UNKNOWN = Invocation(("",), Program(""), 0, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,12 +50,10 @@ class Command:
         loose: the program is unknown or has risks, so it may run what its words say.
         fed: the whole text, if a part of it may be what the program reads as commands.
         takes_input: it also gets words that come from its input, as from `xargs`.
-        place: where the relative paths among its words begin, or None.
+        place: where the relative paths among its words begin.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
-        extent: what it does with the things that its words name; "any" if it has risks.
-        reading: what it reads, if it is known to do nothing else; None otherwise.
-        parts: its options and operands; empty for an unknown program.
-        inner: the position of the command that it runs, as `timeout` does, or None.
+        invocation: its words as its program understands them.
+        runs_text: whether it runs a text in its words as commands, as `bash -c` does.
     """
 
     argv: tuple[str, ...]
@@ -66,17 +67,27 @@ class Command:
     loose: bool = False
     fed: str = field(default="", repr=False)
     takes_input: bool = False
-    place: "Place | None" = field(default=None, repr=False)
+    place: "Place" = field(repr=False)
     settings: tuple[str, ...] = ()
-    extent: Extent = "any"
-    reading: Reading | None = field(default=None, repr=False, compare=False)
-    parts: tuple[Part, ...] = field(default=(), repr=False, compare=False)
-    inner: int | None = None
+    invocation: Invocation = field(default=_UNKNOWN, repr=False, compare=False)
+    runs_text: bool = False
 
     @property
     def offset(self) -> int:
         """Where in the words of the simple command it begins."""
         return self.start + self.outer.offset if self.outer else 0
+
+    @cached_property
+    def reading(self) -> Reading | None:
+        """What it reads, if it is known to do nothing else."""
+        return None if self.risks else find_reading(self.invocation)
+
+    @cached_property
+    def extent(self) -> Extent:
+        """What it does with the things that its words name."""
+        if self.reading is not None:
+            return "reads" if self.reading.files or self.reading.deep else "prints"
+        return "stores" if self.invocation.program.is_kind("stores") and not self.risks else "any"
 
     @cached_property
     def text(self) -> str:
@@ -134,12 +145,13 @@ class Change:
         command: the command that the variable is set for, or None if it is set for all.
         setting: "NAME=value"; of the rules about commands, only one that names this setting
             covers it. Empty if no rule may name it.
+        guard: only denials and questions apply to it.
     """
 
     reason: str
     command: Command | None = field(default=None, hash=False, repr=False)
     setting: str = ""
-    guard: bool = field(default=False, init=False)
+    guard: bool = False
 
     def __str__(self) -> str:
         return visible(self.reason)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from greenroom.shell.pieces import extract_words
 from greenroom.shell.script import basename
 
 SHELLS = frozenset(
@@ -29,6 +30,8 @@ _FORBIDDEN = re.compile("[!~%a>&]")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _ACTIONS = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _STDIN = frozenset({"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"})
+_INPUTS = frozenset({"input", "input1", "input2"})
+MAX_PLACES = 16  # where programs are looked for among the words of another
 _SHELL_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
 
@@ -121,6 +124,8 @@ _GROUPS = frozenset(name.partition(" ")[0] for name in PROGRAMS if " " in name)
 
 WRAPPERS = frozenset(name for name, each in PROGRAMS.items() if each.kinds & {"wraps", "wraps2"})
 """Programs that run the command that their own words name."""
+
+_INPUT_READERS = SHELLS | {n for n, each in PROGRAMS.items() if each.kinds & _INPUTS}
 
 RUNNERS = frozenset(name for name, each in PROGRAMS.items() if "runs" in each.kinds)
 """Programs that run their words elsewhere or later, so that they need a rule of their own."""
@@ -317,17 +322,28 @@ def reads_commands(invocation: Invocation) -> bool:
 
     Example:
         >>> [reads_commands(read_invocation(line.split())) for line in (
-        ...     "bash", "bash f.sh", "python -", "python -m json.tool", "ed -s f", "sort")]
+        ...     "bash", "bash f.sh", "python -", "python -m json.tool", "ssh h sudo sh", "sort")]
         [True, False, True, False, True, False]
     """
     argv, kinds = invocation.argv, invocation.program.kinds
     if basename(argv[0]) in SHELLS:
         return _find_shell_text(argv) == ""
+    if not is_known(invocation) and _may_run_reader(argv):
+        return True
     needed = next((n for n in range(3) if f"input{n or ''}" in kinds), None)
     if needed is None or any("$" in part.marks for part in invocation.parts):
         return "runs" in kinds
     given = invocation.operands[:needed]
     return not given or len(given) < needed or any(argv[part.at] in _STDIN for part in given)
+
+
+def _may_run_reader(argv: Sequence[str]) -> bool:
+    """Return whether the words of a program that may run them name one that runs its input."""
+    words = extract_words(" ".join(argv[1:]))
+    places = [at for at, word in enumerate(words) if basename(word) in _INPUT_READERS]
+    return len(places) > MAX_PLACES or any(
+        reads_commands(read_invocation(words[at:])) for at in places
+    )
 
 
 def _find_shell_text(argv: Sequence[str]) -> str | None:
@@ -353,7 +369,7 @@ def _find_shell_text(argv: Sequence[str]) -> str | None:
 
 def takes_commands(invocation: Invocation) -> bool:
     """Return whether the program runs texts that its words or its input may hold."""
-    return invocation.program.is_kind("input", "input1", "input2")
+    return not invocation.program.kinds.isdisjoint(_INPUTS)
 
 
 def is_transparent(invocation: Invocation) -> bool:

@@ -114,6 +114,19 @@ def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
     assert screen.count("coder asked") == 1
 
 
+def test_how_a_command_was_read_is_shown_in_the_question(terminal):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >", without=["read as"])
+    ask(program, "r")
+    program.wait_for("read as:", "'touch' 'made'", "coder asks")
+    ask(program, "r")
+    program.wait_for("coder asks", without=["read as"])
+    ask(program, "n")
+    program.wait_for("denied", "idle")
+
+
 def test_tab_lets_an_answer_be_remembered_for_the_first_words(terminal):
     program = terminal()
     program.wait_for(READY)

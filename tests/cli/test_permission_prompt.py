@@ -17,6 +17,7 @@ from greenroom.cli.permission_prompt import (
     render_record,
     render_request,
 )
+from greenroom.cli.prompt_layout import QuestionPane
 from greenroom.cli.terminal import Line
 from greenroom.core import (
     PermissionEffects,
@@ -278,9 +279,42 @@ def test_tab_switches_nothing_without_a_prefix_and_in_a_reason():
 def test_how_a_command_was_read_is_shown_if_it_is_plain_and_answers_nothing():
     asked = request(runs_as="'ls' 'a\u202eb'")
     assert shown(asked).endswith("  [r] how it was read\n")
-    assert queue_of(asked).read(line("R")) == "read as: 'ls' 'a\\u{202e}b'"
+    queue = queue_of(asked)
+    assert queue.read(line("R")) == ""
+    assert queue.shows_reading
+    assert "  read as:\n  │ 'ls' 'a\\u{202e}b'\n" in shown(asked, shows_reading=True)
+    assert queue.read(line("r")) == ""
+    assert not queue.shows_reading
     assert queue_of(request()).read(line("r")).startswith("“r” is not a choice")
     assert "how it was read" not in shown(request())
+
+
+def test_all_of_how_a_command_was_read_can_be_paged_through():
+    words = [f"'word-{number}'" for number in range(5_000)]
+    asked = request(runs_as=" ".join(words))
+    pane, text = QuestionPane(lambda columns: shown(asked, shows_reading=True)), ""
+    while not pane.is_read:
+        rows = pane.fit(120, 20)
+        assert len(rows) <= 20
+        text += "".join(part[1] for row in rows[:-1] for part in row)
+        pane.mark_shown()
+        pane.turn(1)
+    assert all(word in text.replace("  │ ", "") for word in words)
+
+
+def test_the_next_question_is_not_shown_as_it_was_read():
+    queue = queue_of(request(runs_as="'ls'"))
+    queue.read(line("r"))
+    queue.follow([msgspec.structs.replace(request(), request_id="p-2")])
+    assert not queue.shows_reading
+
+
+def test_programs_whose_default_files_are_not_known_are_named():
+    asked = request(effects=PermissionEffects(unchecked=("python\u202e", "frob")))
+    assert (
+        "  the files that python\\u{202e} reads by default are not checked\n"
+        "  the files that frob reads by default are not checked\n"
+    ) in shown(asked)
 
 
 def test_what_is_no_choice_is_refused_with_the_choices():

@@ -46,11 +46,24 @@ def test_a_command_is_explained_part_by_part_with_rule_and_source(run, own_rules
     assert first == f"  allowed git status  (the rule 'user/git-read' allows this; {source})"
     assert second == "  asks    make  (no rule is about this)"
     assert third == "  asks    write log.txt  (no rule is about this)"
-    assert runs_as.startswith("  runs as: ")
+    assert runs_as.startswith("  read as: ")  # as it was written, if a person says yes
     assert runs_as.endswith("'git' 'status' && 'make' > 'log.txt'")
     assert always == "  an always would store: allow Bash(make, > log.txt)"
     assert digest.startswith("  digest: ")
     assert not (project / "log.txt").exists()
+
+
+def test_what_runs_is_told_of_what_is_allowed_alone(run):
+    assert "\n  runs as: " in run("permissions", "explain", "ls a").out
+    denied = run("permissions", "explain", "ls a", "--deny", "Bash(ls:*)").out
+    assert "\n  runs as: " not in denied
+    assert "\n  runs as: " not in run("permissions", "explain", "ls $x").out
+
+
+def test_programs_whose_default_files_are_not_known_are_named(run):
+    told = "  the files that frob reads by default are not checked\n"
+    assert told in run("permissions", "explain", "timeout 5 frob a").out
+    assert told not in run("permissions", "explain", "make a").out
 
 
 def test_what_an_always_and_a_never_would_store_is_told(run):

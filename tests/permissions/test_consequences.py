@@ -78,6 +78,21 @@ def test_a_link_out_of_the_workspace_is_told_with_where_it_leads(root):
     assert of(root, "cut -d/ -f1 a.txt").names == ()
 
 
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        ("frob a", ("frob",)),
+        ("python a.py; /usr/bin/python b.py", ("python",)),
+        ("timeout 5 bash run.sh | frob", ("bash", "frob")),
+        ("make && npm test && sort -o a b", ()),
+        ("uv run pytest", ()),
+        ("frob $x", ()),  # it is not known what runs
+    ],
+)
+def test_programs_are_told_that_may_read_files_which_no_table_lists(root, command, told):
+    assert of(root, command).unchecked == told
+
+
 def test_where_nobody_is_asked_they_are_not_looked_for(root):
     found = effects(root, "Bash", [PermissionRule.deny_all()], command="sudo id")
     assert found == PermissionEffects()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.core import AgentContext, RuleDecision, Workspace, disguises
+from greenroom.core import AgentContext, Execute, RuleDecision, Workspace, disguises
 from greenroom.permissions import PermissionManager, PermissionRule
 
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
@@ -24,13 +24,18 @@ def explained(tool, data):
         ("сат 'привет'", "U+0441"),
         ("'сат' a", "U+0441"),
         ("timeout 5 сат a", "U+0441"),
-        ("bash -c 'сат a'", "U+0441"),
         ("git push --fоrсe", "U+043E"),
         ("git push '--fоrсe'", "U+043E"),
         ("cat ѕrс/a", "U+0455"),
         ("cat 'ѕrс/a'", "U+0455"),
         ("curl https://gіthub.com/x", "U+0456"),
         ("ssh rооt@host", "U+043E"),
+        ("echo a > ѕrс/a", "U+0455"),
+        ("echo a 2>> 'ѕrс/a'", "U+0455"),
+        ("sort < ѕrс/a", "U+0455"),
+        ("grep '-е x' a", "U+0435"),
+        ("grep '‐e x' a", "U+2010"),
+        ("sort '−−output=a b' c", "U+2212"),
     ],
 )
 def test_a_word_that_poses_as_another_is_asked_about(command, named):
@@ -54,10 +59,46 @@ def test_a_word_that_poses_as_another_is_asked_about(command, named):
         "grep '5 μs' a",
         "ls 文档 δοκιμή",
         "git log --author=Иван",
+        "git log > 'отчёт за май.txt'",
+        "git commit -m '— исправление'",
+        "git commit -m '–исправление сора'",
+        "git commit -m '«сор» в избе'",
     ],
 )
 def test_text_in_another_language_is_not(command):
     assert explained("Bash", {"command": command}).decision is RuleDecision.ALLOW
+
+
+def test_a_text_for_a_shell_is_looked_at_as_well():
+    found = explained("Bash", {"command": "bash -c 'сат a'"})
+    assert any("U+0441" in part.reason for part in found.parts)
+
+
+class Runner:
+    """A tool that runs a program without a shell."""
+
+    name, category = "Run", "execute"
+
+    def effects(self, input, context):
+        return (Execute(tuple(input["words"])),)
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("Read", {"file_path": "a\u202e.txt"}),
+        ("Edit", {"file_path": "\u200ba.txt"}),
+        ("Write", {"file_path": "a\x1b[2K.txt"}),
+        ("Grep", {"pattern": "a", "path": "src\u2060"}),
+        ("Glob", {"pattern": "*\u202e.txt"}),
+        (Runner(), {"words": ["cat", "a\u202e.txt"]}),
+        (Runner(), {"words": ["cat", "ѕrс/a"]}),
+    ],
+)
+def test_what_can_not_be_seen_in_a_path_is_asked_about(tool, arguments):
+    found = explained(tool, arguments)
+    assert found.decision is RuleDecision.ASK
+    assert "U+" in found.reason
 
 
 @pytest.mark.parametrize(

