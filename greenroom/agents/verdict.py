@@ -35,6 +35,7 @@ from greenroom.core import (
     clip,
     utc_now,
 )
+from greenroom.git import GitAnswer, GitAnswers
 from greenroom.permissions import (
     Explanation,
     Judgement,
@@ -44,7 +45,6 @@ from greenroom.permissions import (
     keep_rules,
 )
 from greenroom.runtime import AgentInternals
-from greenroom.shell import GitAnswer, GitAnswers
 from greenroom.tools import RegisteredTool, ToolRegistry
 
 _PARTS = 32  # of a call that a record keeps

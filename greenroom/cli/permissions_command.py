@@ -20,6 +20,7 @@ from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.tool_names import find_unknown_names, find_unknown_tool, has_known_names
 from greenroom.core import serde
+from greenroom.git import GitAnswers
 from greenroom.permissions import (
     AnyTool,
     Explanation,
@@ -33,7 +34,9 @@ from greenroom.permissions import (
     trust_rules,
 )
 from greenroom.session import AgentSession, read_decisions
-from greenroom.shell import GitAnswers, read_only_commands
+from greenroom.shell import (
+    read_only_commands,
+)
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@
 what has returned survives a crash and a loss of power; and a lock that gives a folder one writer
 among all processes, which the kernel takes away when that one dies. `real_file` reads and replaces
 files by their real paths, through no link. `sqlite`, loaded on first use, opens and creates durable
-SQLite databases. Every function blocks: call it in a thread.
+SQLite databases. Every function of these blocks: call it in a thread. `name_patterns` matches names
+and paths with patterns such as `src/**/*.py`, and looks at no disk.
 """
 
 from greenroom.fs import durable as durable
@@ -15,6 +16,15 @@ from greenroom.fs.durable import (
     is_locked as is_locked,
     lock as lock,
     unlock as unlock,
+)
+from greenroom.fs.name_patterns import (
+    NamePattern as NamePattern,
+    expand_braces as expand_braces,
+    fold as fold,
+    fold_path as fold_path,
+    match_names as match_names,
+    read_names as read_names,
+    read_pattern as read_pattern,
 )
 from greenroom.fs.real_file import (
     NotRegularError as NotRegularError,

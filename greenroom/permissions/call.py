@@ -35,6 +35,7 @@ from greenroom.core import (
     usual_effects,
     visible,
 )
+from greenroom.git import GitAnswer
 from greenroom.permissions.operands import (
     HostUse,
     list_files,
@@ -50,7 +51,6 @@ from greenroom.permissions.patterns import (
 )
 from greenroom.shell import (
     Command,
-    GitAnswer,
     PathUse,
     Place,
     Script,

@@ -7,17 +7,18 @@ that is there now counts. So a file that is neither there nor tracked any more m
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from greenroom.fs import read_beginning
+from greenroom.git import find_root
 from greenroom.permissions.operand_table import TABLE
-from greenroom.shell import Command, PathUse, Place, fold
+from greenroom.shell import (
+    Command,
+    PathUse,
+    Place,
+)
 
-MAX_INDEX = 16 << 20  # bytes; a longer one may track anything
-MAX_LINK = 4096  # bytes of a file that says where the repository is
-MAX_DEPTH = 64  # folders above one that are looked at
 _VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 _ELSEWHERE = re.compile(r"--(?:git-dir|work-tree|bare)|GIT_(?:DIR|WORK_TREE|INDEX|OBJ|ALT|COMMON)")
 _MAGIC = re.compile(r":(?:\(([^)]*)\)|([/!^]*):?)")
@@ -31,7 +32,6 @@ _NO_PATCH = re.compile(r"--(?:\w*stat|name-|summ|compact|no-pat|quiet)|-s\Z")
 _IN_TREE = re.compile(r"[^:{}]*(?:\{[^:{}]*\}[^:{}]*)*:(?![/(!^])")
 # What may be a file's contents, which are printed whatever paths and options are given.
 _OBJECT = re.compile(r"\^?[0-9a-fA-F]{4,}(?:\^\{.*\})?|.*\^\{(?:blob|object|)\}", re.DOTALL)
-_PLAIN_INDEXES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
 
 
 class GitCommand(NamedTuple):
@@ -70,7 +70,7 @@ class GitCommand(NamedTuple):
                 (p.at for p in command.invocation.parts if not p.option and p.at > at), 0
             )
             words = (*argv[at + 1 : pattern], *argv[pattern + 1 :]) if pattern else words
-        roots = tuple(dict.fromkeys(filter(None, map(_find_root, place.folders))))
+        roots = tuple(dict.fromkeys(filter(None, map(find_root, place.folders))))
         top = replace(place, folder=roots[0], others=roots[1:]) if roots else place
         is_elsewhere = any(map(_ELSEWHERE.match, (*before, *command.settings)))
         return cls(verb, at, words, place, top, is_elsewhere)
@@ -148,54 +148,3 @@ def _leave_out_messages(words: Sequence[str]) -> Iterator[str]:
         if not is_message and not re.match(r"-m.|--message=", word):
             yield word
         is_message = _MESSAGE.fullmatch(word) is not None
-
-
-def _find_root(folder: str) -> str | None:
-    """Find the folder of the repository that a folder is in."""
-    for _ in range(MAX_DEPTH):
-        if os.path.lexists(f"{folder}/.git"):
-            return folder
-        if folder in ("", "/"):
-            break
-        folder = folder.rpartition("/")[0]
-    return None
-
-
-def list_tracked(root: str, marks: Iterable[str]) -> Iterator[str]:
-    """List the files that a repository tracks, if one of these marks occurs in their names at all.
-
-    It ends with an empty name if they can't be read.
-
-    Args:
-        root: the folder of the repository.
-        marks: texts in small letters with slashes around names; see `PathPattern.marks`.
-    """
-    try:
-        index = _read_index(root)
-    except FileNotFoundError:
-        return  # nothing is tracked yet
-    except (OSError, ValueError):
-        index = b""
-    if index[:8] not in _PLAIN_INDEXES or len(index) >= MAX_INDEX:
-        yield ""
-        return
-    names = fold(root) + index.decode("utf-8", "replace").lower()
-    is_marked = any(mark.strip("/") in names or not mark.isascii() for mark in marks)
-    at, count = 12, int.from_bytes(index[8:12]) if is_marked else 0
-    for _ in range(count):
-        is_extended = index[at + 60 : at + 61] >= b"\x40" and index[at + 60] & 0x40
-        begin = at + (64 if is_extended else 62)
-        end = index.find(b"\0", begin)
-        if end < 0:  # the names of another hash
-            yield ""
-            return
-        yield f"{root}/{os.fsdecode(index[begin:end])}"
-        at += (end - at) // 8 * 8 + 8
-
-
-def _read_index(root: str) -> bytes:
-    folder = f"{root}/.git"
-    if not os.path.isdir(folder):  # another working tree, or a submodule
-        text = read_beginning(folder, MAX_LINK).decode()
-        folder = os.path.join(root, text.removeprefix("gitdir:").strip())
-    return read_beginning(f"{folder}/index", MAX_INDEX)

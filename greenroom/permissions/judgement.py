@@ -13,18 +13,16 @@ from functools import cached_property
 from itertools import count
 
 from greenroom.core import AgentContext, PermissionPart, RuleDecision, clip, describe_error
+from greenroom.git import GIT_SETTINGS, add_overrides, hides_changes
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, combine
 from greenroom.permissions.rule import PermissionRule
 from greenroom.shell import (
-    GIT_SETTINGS,
     Command,
     Place,
     Script,
     SimpleCommand,
     Unknown,
-    add_overrides,
-    hides_changes,
     render,
 )
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, Self
 from weakref import ref
 
 from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
+from greenroom.git import GitAnswer
 from greenroom.permissions.call import AnyTool, Call, read_call
 from greenroom.permissions.evaluator import STRICTNESS, Ruling, evaluate
 from greenroom.permissions.explanation import Explanation, explain
@@ -20,7 +21,6 @@ from greenroom.permissions.read_screen import Layer, screen_files
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
 from greenroom.permissions.scopes import Audience, RuleIndex, choose_rules, sort_key
-from greenroom.shell import GitAnswer
 
 _logger = logging.getLogger("greenroom.permissions")
 

@@ -25,7 +25,13 @@ from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
-from greenroom.shell import NotPlainError, Pipeline, SimpleCommand, is_display_setting, read
+from greenroom.shell import (
+    NotPlainError,
+    Pipeline,
+    SimpleCommand,
+    is_display_setting,
+    read,
+)
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition in Python, called with the tool's name and the call's input."""

@@ -28,7 +28,11 @@ from greenroom.permissions.call import (
     writes_own_rules,
 )
 from greenroom.permissions.evaluator import Ruling
-from greenroom.shell import Command, PathUse, Place
+from greenroom.shell import (
+    Command,
+    PathUse,
+    Place,
+)
 
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
 """How open questions are settled.

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from greenroom.shell import PROGRAMS, basename
+from greenroom.shell import (
+    PROGRAMS,
+    basename,
+)
 
 MAX_FOLDERS = 8  # above the current one
 

@@ -21,7 +21,9 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from greenroom.core import visible
-from greenroom.permissions.git_names import GitCommand, list_tracked
+from greenroom.fs import expand_braces
+from greenroom.git import list_tracked
+from greenroom.permissions.git_names import GitCommand
 from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import Care, Host, simplify_host
 from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
@@ -34,7 +36,6 @@ from greenroom.shell import (
     ShellEffect,
     Unknown,
     basename,
-    expand_braces,
     extract_words,
 )
 
@@ -69,7 +70,9 @@ def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Opera
 
     Example:
         >>> from greenroom.permissions.patterns import HostPattern
-        >>> from greenroom.shell import analyse
+        >>> from greenroom.shell import (
+    analyse,
+    )
         >>> place, care = Place("/w", "/w"), Care(hosts=(HostPattern.parse("evil.test"),))
         >>> (curl,) = analyse("curl -sx evil.test:80 good.test", place).effects
         >>> [str(each) for each in list_operands(curl, place, care)]

@@ -19,7 +19,7 @@ from typing import TypeAlias
 from urllib.parse import unquote
 
 from greenroom.core import RuleFileError
-from greenroom.shell import (
+from greenroom.fs import (
     NamePattern,
     expand_braces,
     fold,

@@ -18,12 +18,16 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from greenroom.core import AgentContext, RuleDecision
+from greenroom.fs import fold_path
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, evaluate
 from greenroom.permissions.patterns import END, PathPattern
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.shell import PathUse, Unknown, fold_path
+from greenroom.shell import (
+    PathUse,
+    Unknown,
+)
 
 _MAX_FOLDERS = 1024  # whose verdicts are kept
 

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple, Self
 
 from greenroom.core import AgentContext, RuleDecision
+from greenroom.fs import fold_path
 from greenroom.permissions.call import Fact
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
@@ -29,7 +30,6 @@ from greenroom.shell import (
     Unknown,
     basename,
     extract_words,
-    fold_path,
 )
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)

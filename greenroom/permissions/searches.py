@@ -10,9 +10,15 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from greenroom.fs import fold, fold_path, read_pattern
 from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import END, Anchors, Care
-from greenroom.shell import Command, PathUse, Place, basename, fold, fold_path, read_pattern
+from greenroom.shell import (
+    Command,
+    PathUse,
+    Place,
+    basename,
+)
 
 MAX_NAMES = 10_000  # that are looked at for one check
 _PYTHON = re.compile(r"python[0-9.]*")
@@ -32,7 +38,9 @@ def list_searched(command: Command, place: Place) -> Sequence[str]:
     """List the words that name folders whose files a command reads.
 
     Example:
-        >>> from greenroom.shell import analyse
+        >>> from greenroom.shell import (
+    analyse,
+    )
         >>> place = Place("/", "/")
         >>> [list_searched(analyse(text, place).effects[0], place) for text in (
         ...     "grep -r x", "grep -rn x tmp", "cp -r etc tmp", "ls")]

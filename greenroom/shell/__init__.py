@@ -31,22 +31,6 @@ from greenroom.shell.effects import (
     Unknown as Unknown,
 )
 from greenroom.shell.file_lookup import PROCESS_LINK as PROCESS_LINK
-from greenroom.shell.git import (
-    GIT_SETTINGS as GIT_SETTINGS,
-    add_overrides as add_overrides,
-    hides_changes as hides_changes,
-)
-from greenroom.shell.git_answers import GitAnswers as GitAnswers
-from greenroom.shell.git_questions import GitAnswer as GitAnswer
-from greenroom.shell.name_patterns import (
-    NamePattern as NamePattern,
-    expand_braces as expand_braces,
-    fold as fold,
-    fold_path as fold_path,
-    match_names as match_names,
-    read_names as read_names,
-    read_pattern as read_pattern,
-)
 from greenroom.shell.pieces import extract_words as extract_words
 from greenroom.shell.programs import (
     PROGRAMS as PROGRAMS,

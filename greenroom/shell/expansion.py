@@ -3,8 +3,8 @@
 import os
 import re
 
+from greenroom.fs import read_pattern
 from greenroom.shell.file_lookup import FileLookup
-from greenroom.shell.name_patterns import read_pattern
 from greenroom.shell.script import NotPlainError
 
 MAX_NAMES = 4096  # that a pattern may stand for

@@ -10,7 +10,9 @@ import trio
 
 from greenroom.core import PermissionPart, PermissionRecord, utc_now
 from greenroom.session import AgentSession, delete_session
-from greenroom.shell import read_only_commands
+from greenroom.shell import (
+    read_only_commands,
+)
 
 RULES = {
     "version": 1,

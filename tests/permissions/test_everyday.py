@@ -8,9 +8,9 @@ import os
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.git import GitAnswer
 from greenroom.permissions import PermissionManager
 from greenroom.permissions.suggestions import _ROWS
-from greenroom.shell import GitAnswer
 from tests.permissions.developers import DEVELOPERS, PROGRAMS
 from tests.permissions.everyday import ASKS, COMMANDS, JAVASCRIPT, PYTHON, READS, build
 from tests.permissions.harmful import OTHER, RISKY, lines

@@ -8,10 +8,10 @@ import pytest
 
 from greenroom.agents import coder
 from greenroom.core import AgentContext, RuleDecision, ShellCommand, ToolInfo, ToolResult, Workspace
+from greenroom.git import GitAnswers
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
-from greenroom.shell import GitAnswers
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash, ToolRegistry
 

@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.shell import render
+from greenroom.shell import (
+    render,
+)
 from greenroom.shell.pieces import MAX_PIECES, extract_words, split_pieces
 from tests.shell.test_reader import pipelines
 

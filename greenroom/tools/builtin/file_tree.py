@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from greenroom.core import ToolError
-from greenroom.fs import open_regular
-from greenroom.shell import NamePattern, expand_braces, read_pattern
+from greenroom.fs import NamePattern, expand_braces, open_regular, read_pattern
 
 MAX_PATTERN = 1_000
 """The most characters of a pattern from a model."""

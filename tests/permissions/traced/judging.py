@@ -12,12 +12,15 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.git import GitAnswers
 from greenroom.permissions import Judgement, PermissionManager, PermissionRule
 from greenroom.sandbox import clean_environment
-from greenroom.shell import GitAnswers, read_only_commands
+from greenroom.shell import (
+    read_only_commands,
+)
+from tests.git.repositories import CANARY
 from tests.permissions.traced import container, workspaces
 from tests.permissions.traced.container import Trace
-from tests.shell.repositories import CANARY
 
 SECONDS = 2  # of the processor, for a judgement
 # What git notes down when it only looks: which files are as they were, and what it still needs.

@@ -2,8 +2,8 @@
 
 import shlex
 
+from tests.git.repositories import READING, SCRIPTS, Ground
 from tests.permissions.traced.judging import READ_ONLY, Case
-from tests.shell.repositories import READING, SCRIPTS, Ground
 
 
 def build(base):

@@ -2,9 +2,13 @@
 
 import pytest
 
-from greenroom.shell import GIT_SETTINGS, add_overrides, find_reading, read_invocation
-from greenroom.shell.git import find_verb
-from tests.shell.repositories import CANARY, READING, Ground, list_commands
+from greenroom.git import GIT_SETTINGS, add_overrides
+from greenroom.git.overrides import find_verb
+from greenroom.shell import (
+    find_reading,
+    read_invocation,
+)
+from tests.git.repositories import CANARY, READING, Ground, list_commands
 
 SETTINGS = """
 git config color.ui always; git config core.pager 'less -R'; git config alias.log 'log --oneline'

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from greenroom.core import visible
 from greenroom.fs import read_beginning
-from greenroom.shell.git import add_overrides, find_verb
+from greenroom.git.overrides import add_overrides, find_verb
 
 MAX_ENTRIES = 50_000  # files in git's folder
 MAX_PATH = 4096

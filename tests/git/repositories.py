@@ -10,10 +10,8 @@ import stat
 import subprocess
 from pathlib import Path
 
+from greenroom.git import GIT_SETTINGS, GitAnswers, add_overrides
 from greenroom.shell import (
-    GIT_SETTINGS,
-    GitAnswers,
-    add_overrides,
     find_reading,
     read_invocation,
 )

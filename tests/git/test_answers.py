@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from greenroom.shell import GitAnswer, GitAnswers, git_answers, git_questions
-from tests.shell.repositories import Ground
+from greenroom.git import GitAnswer, GitAnswers, answers as git_answers, questions as git_questions
+from tests.git.repositories import Ground
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
 
-from greenroom.shell.git import GIT_SETTINGS
-from greenroom.shell.git_questions import GitAnswer, ask_git
+from greenroom.git.overrides import GIT_SETTINGS
+from greenroom.git.questions import GitAnswer, ask_git
 
 MAX_CACHED = 64  # repositories
 TICK = 50_000_000  # nanoseconds; two changes within may leave a file with the same time

@@ -5,8 +5,8 @@ from fnmatch import fnmatchcase
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.shell import NamePattern, expand_braces, match_names, read_names
-from greenroom.shell.name_patterns import _find_braces
+from greenroom.fs import NamePattern, expand_braces, match_names, read_names
+from greenroom.fs.name_patterns import _find_braces
 
 PARTS = [*"ab-*?", "**", "[ab]", "[!a]", "[a-b]", "[-a]", "[]a]", "[", "]"]
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from greenroom.shell import git_questions
+from greenroom.git import questions as git_questions
 from greenroom.shell.programs import PROGRAMS
-from tests.shell.repositories import HARMFUL, READING, SCRIPTS, Ground
+from tests.git.repositories import HARMFUL, READING, SCRIPTS, Ground
 
 TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "400"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "7"))
