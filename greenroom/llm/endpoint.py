@@ -5,12 +5,17 @@ Settings that are not passed come from the environment.
 
 import ipaddress
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError, ModelCallForbiddenError
+
+_SHORTEST_SECRET = 8
+_LIKE_A_KEY = re.compile(r"\d|^sk[-_]|.{20}")
 
 
 @dataclass(frozen=True)
@@ -59,11 +64,21 @@ class Endpoint:
         return sha256(text.encode()).hexdigest()
 
     def conceal(self, body: bytes) -> bytes:
-        """Remove the keys from a body that the server sent, as they are or with escaped slashes."""
-        for secret in filter(None, self.secrets):
-            for form in (secret, secret.replace("/", r"\/")):
-                body = body.replace(form.encode(), b"[key]")
+        """Remove the keys from a body that the server sent, as they are or with escaped slashes.
+
+        A short key stays, since other words may contain it, and so does a word that a server on a
+        private network takes for a key, such as "lm-studio".
+        """
+        for form in self._hidden_forms:
+            body = body.replace(form, b"[key]")
         return body
+
+    @cached_property
+    def _hidden_forms(self) -> Sequence[bytes]:
+        long = {secret for secret in self.secrets if len(secret) >= _SHORTEST_SECRET}
+        hidden = set(filter(_LIKE_A_KEY.search, long)) if is_local(self.url) else long
+        forms = {form for secret in hidden for form in (secret, secret.replace("/", r"\/"))}
+        return [form.encode() for form in sorted(forms, key=len, reverse=True)]
 
     def conceal_text(self, text: str) -> str:
         """Remove the keys from a header that the server sent."""

@@ -140,6 +140,14 @@ def test_options_have_the_last_word():
     assert openai(options=options)["stream_options"] is None
 
 
+def test_stream_options_are_added_to_those_that_ask_for_token_counts():
+    def sent(**given):
+        return openai(options={"stream_options": given})["stream_options"]
+
+    assert sent(include_obfuscation=False) == {"include_usage": True, "include_obfuscation": False}
+    assert sent(include_usage=False) == {"include_usage": False}
+
+
 def test_an_option_that_is_unset_takes_a_field_out():
     assert "stream_options" not in openai(options={"stream_options": UNSET})
     assert "system" not in anthropic(system="Be brief.", options={"system": UNSET}, cache=True)
@@ -510,6 +518,16 @@ def test_tool_results_become_messages_of_their_own_with_images_after_them():
             ],
         },
     ]
+
+
+@pytest.mark.parametrize("is_error", [False, True])
+def test_the_extra_of_texts_in_a_tool_result_is_sent_in_parts(is_error):
+    mark = {"cache_control": {"type": "ephemeral"}}
+    texts = (TextBlock("one"), TextBlock("two", mark))
+    [sent] = openai(Message.user([ToolResultBlock("c1", texts, is_error)]))["messages"]
+    error = [{"type": "text", "text": "Error:"}] if is_error else []
+    parts = [{"type": "text", "text": "one"}, {"type": "text", "text": "two"} | mark]
+    assert sent == {"role": "tool", "tool_call_id": "c1", "content": [*error, *parts]}
 
 
 def test_images_and_documents_are_parts_for_chat_completions():

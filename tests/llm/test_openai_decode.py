@@ -330,6 +330,24 @@ def test_a_content_that_is_a_list_is_read_part_by_part():
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"city": "Köln", "type": "town"}, '{"city":"Köln","type":"town"}'),
+        ([{"city": "Köln"}], '[{"city":"Köln"}]'),
+        ([1, "a"], '[1,"a"]'),
+        (42, "42"),
+        ({}, "{}"),
+        ([], ""),
+        (None, ""),
+    ],
+)
+def test_a_content_that_is_json_is_its_text(content, text):
+    assert reply_to({"content": content}).text == text
+    answer = {"choices": [{"message": {"content": content}, "finish_reason": "stop"}]}
+    assert list(OpenAIDecoder().whole(answer))[-1].message.text == text
+
+
 def test_a_refusal_is_text_that_is_marked_as_one():
     reply = reply_to({"refusal": "I "}, {"refusal": "won't"})
     assert reply.content == (TextBlock("I won't", {"refusal": True}),)

@@ -28,6 +28,7 @@ from greenroom.llm import (
     HOSTS,
     AnthropicProvider,
     BlockDelta,
+    Endpoint,
     LLMProvider,
     ModelRequest,
     ModelTimeouts,
@@ -389,6 +390,30 @@ async def test_an_error_status_is_typed_with_all_that_the_provider_said(vendor, 
     assert (error.status, error.code, error.request_id) == (status, "some_error", "req_1")
     assert error.retry_after == 3.0
     assert KEY not in str(error)
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "shown"),
+    [
+        ("https://a.test", "k", "a block of bricks"),
+        ("https://a.test", "block", "a block of bricks"),
+        ("https://a.test", "a block of", "[key] bricks"),
+        ("https://a.test", "a block o", "[key]f bricks"),
+        ("http://localhost:11434", "of bricks", "a block of bricks"),
+        ("http://10.0.0.7", "a block of", "a block of bricks"),
+    ],
+)
+def test_errors_stay_readable_where_the_key_is_short_or_a_word(url, key, shown):
+    endpoint = Endpoint("acme", url, {}, (key,))
+    assert endpoint.conceal(b"a block of bricks").decode() == shown
+
+
+def test_each_key_is_removed_once():
+    secrets = ("sk-secret", "sk-secret-0123", "sk-secret/1")
+    endpoint = Endpoint("acme", "https://a.test", {}, secrets)
+    assert endpoint.conceal(rb"sk-secret-0123 sk-secret/1 sk-secret\/1 sk-secret") == (
+        b"[key] [key] [key] [key]"
+    )
 
 
 @pytest.mark.parametrize("key", [KEY, "sk/" + KEY])

@@ -9,6 +9,7 @@ not cut off, and either the empty reason or token counts at the very end must do
 from collections.abc import Iterable, Mapping
 
 from greenroom import core
+from greenroom.core import serde
 from greenroom.llm.failure import error_in_band, failed_reply, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
     EventReader,
@@ -103,13 +104,18 @@ class _ReplyBuilder:
         return bool(self._calls)
 
     def _content(self, content: object) -> list[StreamEvent]:
-        if not isinstance(content, list):
-            return self._say(as_text(content), {}) if as_text(content) else []
-        return [event for part in map(as_dict, content) for event in self._part(part)]
+        """Add a text, or a list of parts, as Mistral sends it.
+
+        A few servers send the JSON that they were asked for as it is, not as a text.
+        """
+        parts = list(map(as_dict, as_list(content)))
+        if parts and all(as_text(part.get("type")) for part in parts):
+            return [event for part in parts for event in self._part(part)]
+        text = "" if content in (None, []) else serde.to_text(content)
+        return self._say(text, {}) if text else []
 
     def _part(self, part: dict[str, object]) -> Iterable[StreamEvent]:
-        """Add a part of a content that is a list, as Mistral sends it."""
-        match part.get("type"):
+        match part["type"]:
             case "text":
                 return self._say(as_text(part.get("text")), {})
             case "thinking":

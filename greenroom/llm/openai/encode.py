@@ -127,8 +127,13 @@ def _encode_reasoning(blocks: Sequence[core.ThinkingBlock]) -> dict[str, object]
 
 
 def _tool_message(result: core.ToolResultBlock) -> dict[str, object]:
-    text = result.text or ("" if not any(_attachments(result)) else "The result follows below.")
-    content = f"Error: {text}" if result.is_error else text
+    content: object = result.text or ("The result follows below." if _attachments(result) else "")
+    if result.is_error:
+        content = f"Error: {content}"
+    texts = [block for block in result.content if isinstance(block, core.TextBlock)]
+    if any(block.extra for block in texts):  # only parts can have fields of their own
+        parts = [part for block in texts for part in _part(block)]
+        content = [{"type": "text", "text": "Error:"}, *parts] if result.is_error else parts
     made: dict[str, object] = {
         "role": "tool",
         "tool_call_id": result.tool_use_id,
@@ -236,11 +241,11 @@ class ChatDialect:
             "model": self.model,
             "messages": MESSAGES,
             "stream": True,
-            "stream_options": {"include_usage": True},
             **({self.host.limit_field: limit} if limit else {}),
             **_write_settings(request, has_tools=bool(tools.get("tools"))),
             **(_cache_key(request) if self._has_cache_key else {}),
             **request.options,
+            **_write_stream_options(request.options),
             **tools,
         }
         return fields, [*map(serde.dumps, _write_system(request)), *conversation.pieces()]
@@ -259,6 +264,14 @@ def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str,
         "response_format": _write_response_format(request.output),
     }
     return {name: value for name, value in fields.items() if value not in (None, [])}
+
+
+def _write_stream_options(options: Mapping[str, object]) -> dict[str, object]:
+    """Ask for token counts, beside what the options put into the same field."""
+    given = options.get("stream_options", {})
+    if isinstance(given, Mapping):
+        given = {"include_usage": True, **given}
+    return {"stream_options": given}
 
 
 def _cache_key(request: core.ModelRequest) -> dict[str, object]:
