@@ -14,6 +14,7 @@ from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_spe
 from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation, EncodedMessage
 from greenroom.llm.request_rules import is_same_model
+from greenroom.llm.root_schema import fold_root
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 
 # The cache serves the longest prefix that an earlier request marked, in the order tools, system,
@@ -279,7 +280,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     made = {
         "name": core.portable_name(tool.name),
         "description": tool.description,
-        "input_schema": tool.parameters,
+        "input_schema": fold_root(tool.parameters),
     }
     return extend(made, tool.extra)
 

@@ -20,6 +20,7 @@ from greenroom.llm.openai.reasoning import (
 from greenroom.llm.portable_calls import CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
 from greenroom.llm.request_rules import find_effort_of
+from greenroom.llm.root_schema import fold_root
 from greenroom.llm.strict_schema import OPENAI, strict_schema
 
 
@@ -296,7 +297,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     function = {
         "name": core.portable_name(tool.name),
         "description": tool.description,
-        "parameters": tool.parameters,
+        "parameters": fold_root(tool.parameters),
     }
     return extend({"type": "function", "function": function}, tool.extra)
 

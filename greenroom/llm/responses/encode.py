@@ -14,6 +14,7 @@ from greenroom.llm.portable_calls import CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
 from greenroom.llm.request_rules import find_effort_of
 from greenroom.llm.responses.decode import API
+from greenroom.llm.root_schema import fold_root
 from greenroom.llm.strict_schema import OPENAI, strict_schema
 
 _ENCRYPTED = "reasoning.encrypted_content"
@@ -271,7 +272,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
         "type": "function",
         "name": core.portable_name(tool.name),
         "description": tool.description,
-        "parameters": tool.parameters,
+        "parameters": fold_root(tool.parameters),
         "strict": False,
     }
     return extend(made, tool.extra)
