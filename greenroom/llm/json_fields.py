@@ -105,8 +105,9 @@ class EventReader:
 
 
 def _index_of(value: object, place: int | None) -> int | None:
-    index = as_int(as_dict(value).get("index"))
-    return place if index is None else index
+    fields = as_dict(value)
+    indexes = map(as_int, (fields.get("index"), fields.get("output_index")))
+    return next((index for index in indexes if index is not None), place)
 
 
 def _check_depth(value: object, provider: str) -> None:

@@ -68,6 +68,67 @@ def test_a_reply_is_its_items_in_order(size):
     assert said == {"thinking": "First.", "text": "Hello there", "tool_input": '{"topic":"it"}'}
 
 
+OTHER = wire.call_item("fc_2", "call_2", "look_up", '{"topic":"that"}')
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda event: event | {"output_index": 0},
+        lambda event: {name: value for name, value in event.items() if name != "output_index"},
+    ],
+)
+def test_a_known_id_counts_more_than_the_index(change):
+    def altered(event):
+        event = change(event) if "output_index" in event else event
+        is_done = event["type"] == "response.output_item.done"
+        if is_done and event["item"]["type"] == "function_call":  # only its pieces have arguments
+            event["item"] = event["item"] | {"arguments": ""}
+        return event
+
+    events = [altered(event) for event in wire.responses_events(THOUGHT, TEXT, CALL, OTHER)]
+    reply = wire.run(ResponsesDecoder(), wire.sse(*events))[-1].message
+    assert [use.input for use in reply.tool_uses] == [{"topic": "it"}, {"topic": "that"}]
+    assert reply.text == "Hello there"
+
+
+def test_a_piece_of_another_kind_than_its_item_makes_the_reply_invalid():
+    piece = {"type": "response.function_call_arguments.delta", "output_index": 0, "delta": "{"}
+    events = [*wire.responses_events(TEXT, CALL)][:2]
+    with pytest.raises(ModelStreamError, match="belongs to none of its blocks"):
+        wire.run(ResponsesDecoder(), wire.sse(*events, piece))
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled"])
+def test_a_reply_that_ends_by_a_failure_is_an_error_that_is_retried(status):
+    with pytest.raises(ModelStreamError, match="could not complete the reply") as caught:
+        read(TEXT, status=status)
+    assert caught.value.retryable
+
+
+def test_a_character_split_over_two_pieces_is_shown_whole():
+    at = {"output_index": 0, "content_index": 0, "item_id": "msg_1"}
+    pieces = [
+        {"type": "response.output_text.delta", "delta": piece} | at for piece in ("HIGH", "LOW")
+    ]
+    [_, added, *_] = wire.responses_events(TEXT)
+    data = wire.sse(added, *pieces).replace(b"HIGH", rb"\ud83d").replace(b"LOW", rb"\ude00")
+    with pytest.raises(ModelStreamError):
+        wire.run(decoder := _Kept(), data)
+    assert decoder.text == "😀"
+
+
+class _Kept(ResponsesDecoder):
+    """A decoder that keeps the text that it has told readers of."""
+
+    text = ""
+
+    def feed(self, event):
+        events = list(super().feed(event))
+        self.text += "".join(each.text for each in events if isinstance(each, BlockDelta))
+        return events
+
+
 @pytest.mark.parametrize("streamed", [True, False])
 def test_it_goes_back_as_it_came(streamed):
     items = [THOUGHT, SEARCH, TEXT, CALL]

@@ -10,8 +10,14 @@ from itertools import chain
 from typing import Literal
 
 from greenroom import core
-from greenroom.llm.failure import error_in_band, incomplete_reply, not_a_reply
-from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text, decode_event, without
+from greenroom.llm.failure import (
+    error_in_band,
+    failed_reply,
+    incomplete_reply,
+    not_a_reply,
+    unassignable_piece,
+)
+from greenroom.llm.json_fields import EventReader, as_dict, as_int, as_list, as_text, without
 from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
@@ -39,6 +45,14 @@ _DELTAS: dict[str, _Kind] = {
     "response.function_call_arguments.delta": "tool_input",
     "response.custom_tool_call_input.delta": "tool_input",
 }
+_KINDS: dict[str, _Kind] = {
+    "message": "text",
+    "reasoning": "thinking",
+    "function_call": "tool_input",
+    "custom_tool_call": "tool_input",
+}
+"""The only kind of text of an item; an item of another kind may have any."""
+
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.done"})
 _BETWEEN = "\n\n"  # two parts of a summary
 _TYPED = ("id", "object", "model", "output", "usage", "status")
@@ -54,7 +68,10 @@ class ResponsesDecoder:
     def __init__(self, provider: str = "openai") -> None:
         """Begin a reply of the provider of this name."""
         self._provider = provider
+        self._reader = EventReader(provider)
         self._started = False
+        self._items: dict[str, int] = {}  # their numbers by their ids
+        self._kinds: dict[int, str] = {}
         self._indexes: dict[tuple[int, int], int] = {}  # by the item's and the part's number
         self._arguments = defaultdict[int, GrowingText](GrowingText)  # of calls, by item
         self._summary_parts: dict[int, int] = {}  # the last one, by item
@@ -69,9 +86,9 @@ class ResponsesDecoder:
         """
         if event.data == "[DONE]":
             return []
-        data = decode_event(event.data, self._provider)
+        data = self._reader.read(event.data)
         kind = as_text(data.get("type")) or event.name
-        item = as_int(data.get("output_index")) or 0
+        item = self._find_item(data, is_new=kind == "response.output_item.added")
         match kind:
             case "error":
                 raise error_in_band(self._provider, data)
@@ -118,15 +135,29 @@ class ResponsesDecoder:
         self._started = True
         return [StreamStart(as_text(response.get("model")), as_text(response.get("id")))]
 
+    def _find_item(self, data: dict[str, object], *, is_new: bool) -> int:
+        """Return the number of the item that an event is about: a known id counts most."""
+        item_id = as_text(data.get("item_id")) or as_text(as_dict(data.get("item")).get("id"))
+        if item_id in self._items:
+            return self._items[item_id]
+        number, latest = as_int(data.get("output_index")), max(self._kinds, default=-1)
+        if number is None or (is_new and number in self._kinds):
+            number = latest + 1 if is_new else max(latest, 0)
+        if is_new and item_id:
+            self._items[item_id] = number
+        return number
+
     def _index(self, item: int, part: int = 0) -> int:
         return self._indexes.setdefault((item, part), len(self._indexes))
 
     def _add_item(self, item: int, raw: dict[str, object]) -> list[StreamEvent]:
-        kind = as_text(raw.get("type"))
+        self._kinds[item] = kind = as_text(raw.get("type"))
         return [] if kind == "message" else [BlockStart(self._index(item), kind)]
 
     def _add_piece(self, item: int, data: dict[str, object], kind: _Kind) -> list[StreamEvent]:
         piece = as_text(data.get("delta"))
+        if kind != _KINDS.get(self._kinds.get(item, ""), kind):
+            raise unassignable_piece(self._provider)
         if kind == "tool_input":
             self._arguments[item].write(piece)
         if kind == "text":
@@ -185,7 +216,7 @@ class ResponsesDecoder:
         """End the reply; items of which no event has told are in the response."""
         events = self._start(response)
         for item, raw in enumerate(map(as_dict, as_list(response.get("output")))):
-            events += self._end_item(item, raw)
+            events += self._end_item(self._items.get(as_text(raw.get("id")), item), raw)
         usage = read_usage(as_dict(response.get("usage")))
         counts = [UsageUpdate(usage)] if usage is not None else []
         return [*events, *counts, StreamEnd(self._message(response))]
@@ -195,6 +226,8 @@ class ResponsesDecoder:
         blocks = [found[index] for index in sorted(found)]
         details = as_dict(response.get("incomplete_details"))
         native = as_text(details.get("reason")) or as_text(response.get("status"))
+        if error := failed_reply(self._provider, native, response.get("error")):
+            raise error
         reason = _find_stop_reason(native, blocks)
         if reason is core.StopReason.MAX_TOKENS and blocks:
             last = blocks[-1]
