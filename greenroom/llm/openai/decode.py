@@ -22,6 +22,7 @@ from greenroom.llm.json_fields import (
 )
 from greenroom.llm.openai.calls import StreamedCalls
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning, merge_details
+from greenroom.llm.openai.tagged_text import TaggedText
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -62,7 +63,8 @@ class _ReplyBuilder:
     Calls stay open until the reply ends, since their fragments may be interleaved.
     """
 
-    def __init__(self, provider: str) -> None:
+    def __init__(self, provider: str, tags: TaggedText | None) -> None:
+        self._tags = tags
         self.is_refused = False
         self.extra: dict[str, object] = {}  # fields of the message that have no typed place
         self._passage: _Passage | None = None
@@ -88,10 +90,17 @@ class _ReplyBuilder:
 
     def finish(self, *, is_cut: bool) -> list[StreamEvent]:
         """End every open block; `is_cut` says whether the reply was cut off by its limit."""
-        events = self._close()
+        events = self._finish_tags() + self._close()
         for index, call in self._calls.finish(is_cut=is_cut):
             self._blocks[index] = call
             events.append(BlockEnd(index, call))
+        return events
+
+    def _finish_tags(self) -> list[StreamEvent]:
+        pieces, calls = self._tags.finish() if self._tags else ([], [])
+        events = self._tell(pieces)
+        for call in calls:
+            events += self._call(call)
         return events
 
     def blocks(self) -> tuple[core.ContentBlock, ...]:
@@ -112,7 +121,15 @@ class _ReplyBuilder:
         if parts and all(as_text(part.get("type")) for part in parts):
             return [event for part in parts for event in self._part(part)]
         text = "" if content in (None, []) else serde.to_text(content)
-        return self._say(text, {}) if text else []
+        return self._tell(self._tags.feed(text) if self._tags else [("text", text)])
+
+    def _tell(self, pieces: Iterable[tuple[str, str]]) -> list[StreamEvent]:
+        events: list[StreamEvent] = []
+        for kind, piece in pieces:
+            if piece:
+                is_text = kind == "text"
+                events += self._say(piece, {}) if is_text else self._think(piece, {}, [])
+        return events
 
     def _part(self, part: dict[str, object]) -> Iterable[StreamEvent]:
         match part["type"]:
@@ -205,18 +222,25 @@ _STOP_REASONS = {
 class OpenAIDecoder:
     """Translates the events of one reply: `feed` each of them, then `close`."""
 
-    def __init__(self, provider: str = "openai", *, counts_cache_apart: bool = False) -> None:
+    def __init__(
+        self,
+        provider: str = "openai",
+        *,
+        counts_cache_apart: bool = False,
+        has_tags: bool = False,
+    ) -> None:
         """Begin a reply of the provider of this name.
 
         Args:
             provider: the name, for the message and for errors.
             counts_cache_apart: whether the model's `prompt_tokens` exclude cached tokens.
+            has_tags: whether thoughts and calls may come as tags in the text.
         """
         self._provider = provider
         self._reader = EventReader(provider)
         self._counts_cache_apart = counts_cache_apart
         self._start: StreamStart | None = None
-        self._reply = _ReplyBuilder(provider)
+        self._reply = _ReplyBuilder(provider, TaggedText() if has_tags else None)
         self._finish: str | None = None
         self._error: object = None  # what a choice says about its failure
         self._ends_with_usage = False  # whether nothing came after the token counts

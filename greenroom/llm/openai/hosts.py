@@ -44,6 +44,7 @@ class HostProfile:
         prompt_cache_key: the models that accept this field, which leads requests to the same cache.
         json_schema: whether it accepts a schema as `response_format`; None: not known.
         counts_cache_apart: the models whose `prompt_tokens` do not include cached tokens.
+        has_tags: whether the thoughts and calls of a model may come as tags in its text.
         limits: how large images, documents and requests may be.
     """
 
@@ -59,6 +60,7 @@ class HostProfile:
     prompt_cache_key: re.Pattern[str] | None = None
     json_schema: bool | None = None
     counts_cache_apart: re.Pattern[str] | None = None
+    has_tags: bool = True
     limits: MediaLimits = _NO_LIMITS
 
     def base(self, env: Mapping[str, str]) -> str:
@@ -114,6 +116,7 @@ _OPENAI = HostProfile(
     prompt_cache_key=_ANY,
     json_schema=True,
     limits=_OPENAI_LIMITS,
+    has_tags=False,
 )
 
 _PROFILES = (
@@ -132,6 +135,7 @@ _PROFILES = (
         # OpenAI's models; those of other vendors are served there as well.
         prompt_cache_key=re.compile(r"gpt|o\d"),
         limits=_OPENAI_LIMITS,
+        has_tags=False,
     ),
     HostProfile(
         name="openrouter",
@@ -140,6 +144,7 @@ _PROFILES = (
         key_variables=("OPENROUTER_API_KEY",),
         base_variables=("OPENROUTER_BASE_URL",),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="groq",
@@ -150,6 +155,7 @@ _PROFILES = (
         limit_field="max_completion_tokens",
         echoed_fields=frozenset({"reasoning"}),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="mistral",
@@ -160,6 +166,7 @@ _PROFILES = (
         call_id_length=9,
         prompt_cache_key=_ANY,
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="deepseek",
@@ -168,6 +175,7 @@ _PROFILES = (
         key_variables=("DEEPSEEK_API_KEY",),
         echoed_fields=frozenset({"reasoning_content"}),
         json_schema=False,
+        has_tags=False,
     ),
     HostProfile(
         name="xai",
@@ -176,6 +184,7 @@ _PROFILES = (
         key_variables=("XAI_API_KEY",),
         echoed_fields=frozenset({"reasoning_content"}),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="ollama",
@@ -192,6 +201,7 @@ _PROFILES = (
         key_variables=("TOGETHER_API_KEY",),
         base_variables=("TOGETHER_BASE_URL",),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="perplexity",
@@ -201,6 +211,7 @@ _PROFILES = (
         base_variables=("PERPLEXITY_BASE_URL",),
         echoed_fields=frozenset(),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="cerebras",
@@ -211,6 +222,7 @@ _PROFILES = (
         limit_field="max_completion_tokens",
         echoed_fields=frozenset({"reasoning"}),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="fireworks",
@@ -220,12 +232,14 @@ _PROFILES = (
         base_variables=("FIREWORKS_BASE_URL",),
         echoed_fields=frozenset({"reasoning_content"}),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="huggingface",
         addresses=("huggingface.co",),
         base_url="https://router.huggingface.co/v1",
         key_variables=("HF_TOKEN",),
+        has_tags=False,
     ),
     HostProfile(
         name="gemini-openai",
@@ -234,12 +248,14 @@ _PROFILES = (
         key_variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         echoed_fields=frozenset({"extra_content"}),
         json_schema=True,
+        has_tags=False,
     ),
     HostProfile(
         name="vercel",
         addresses=("ai-gateway.vercel.sh",),
         base_url="https://ai-gateway.vercel.sh/v1",
         key_variables=("AI_GATEWAY_API_KEY", "VERCEL_OIDC_TOKEN"),
+        has_tags=False,
     ),
     HostProfile(
         name="zai",
@@ -247,6 +263,7 @@ _PROFILES = (
         base_url="https://api.z.ai/api/paas/v4",
         key_variables=("ZAI_API_KEY",),
         echoed_fields=frozenset({"reasoning_content"}),
+        has_tags=False,
     ),
     HostProfile(
         name="moonshot",
@@ -254,6 +271,7 @@ _PROFILES = (
         base_url="https://api.moonshot.ai/v1",
         key_variables=("MOONSHOT_API_KEY",),
         echoed_fields=frozenset({"reasoning_content"}),
+        has_tags=False,
     ),
     HostProfile(
         name="litellm",

@@ -118,7 +118,8 @@ class OpenAIProvider(HttpProvider):
         """Return a decoder for one reply."""
         apart = self.host.counts_cache_apart
         is_apart = apart is not None and bool(apart.search(self.model))
-        return OpenAIDecoder(self.name, counts_cache_apart=is_apart)
+        tags = self.host.has_tags
+        return OpenAIDecoder(self.name, counts_cache_apart=is_apart, has_tags=tags)
 
 
 def find_server(
