@@ -114,4 +114,5 @@ async def test_a_thought_in_a_text_is_no_answer_and_does_not_go_back():
             assert (await Agent(llm).run("How many?", session=session)).output == "Six."
         await llm.aclose()
     assert session.history[1].content[0] == ThinkingBlock("Five?")
-    assert server.requests[1].body["messages"][1] == {"role": "assistant", "content": "Six."}
+    asked = [each.body for each in server.requests if each.path.endswith("/chat/completions")]
+    assert asked[1]["messages"][1] == {"role": "assistant", "content": "Six."}
