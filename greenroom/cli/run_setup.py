@@ -20,7 +20,7 @@ from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
-from greenroom.llm import LLMProvider, find_window
+from greenroom.llm import LLMProvider, window_of
 from greenroom.permissions import PermissionManager, user_rules_path
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
@@ -46,7 +46,7 @@ class RunSetup:
         permissions: the rules.
         max_steps: model calls in one turn at the most.
         currency: of what the model costs; empty where that is not known.
-        window: the tokens that the model takes; None where that is not known.
+        window: the tokens that the model takes, if the settings say so.
         instructions: what the model reads after the agent's prompt.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
@@ -102,7 +102,6 @@ async def open_setup(
     model = settings.make_resilient(
         model, "raise" if options.output_format == "stream-json" else "restart"
     )
-    window = await find_window(model)
     sandbox = _make_sandbox(options)
     notes += [*about_model, *await _describe_gaps(sandbox)]
     # A person who has left the terminal may answer when they are back.
@@ -117,7 +116,7 @@ async def open_setup(
             permissions=rules.manager,
             max_steps=options.max_steps,
             currency=settings.currency,
-            window=window.tokens if window.is_final else None,
+            window=window_of(model),
             instructions=instructions.text,
             notes=tuple(notes),
             warnings=rules.warnings,

@@ -91,6 +91,7 @@ from greenroom.llm.provider import (
     LLMProvider as LLMProvider,
     ProviderWrapper as ProviderWrapper,
     SupportsSchemas as SupportsSchemas,
+    window_of as window_of,
 )
 from greenroom.llm.recorded import (
     RecordedProvider as RecordedProvider,

@@ -114,6 +114,11 @@ class ProviderWrapper(ABC):
         account = getattr(self.llm, "account", None)
         return account if isinstance(account, str) else None
 
+    @property
+    def window(self) -> int | None:
+        """The context window that the program gave the model, or None."""
+        return window_of(self.llm)
+
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the model's provider can enforce this schema."""
         return accepts_output(self.llm, output)
@@ -165,3 +170,9 @@ def price_of(llm: LLMProvider) -> Price | None:
     """Return what a provider charges, or None if that is not known."""
     price = getattr(llm, "price", None)
     return price if isinstance(price, Price) else None
+
+
+def window_of(llm: LLMProvider) -> int | None:
+    """Return the context window that the program gave a provider, or None."""
+    window = getattr(llm, "window", None)
+    return window if isinstance(window, int) else None

@@ -36,6 +36,7 @@ from greenroom.llm.provider import (
     accepts_output,
     check_provider,
     price_of,
+    window_of,
 )
 from greenroom.llm.stream import (
     Announcement,
@@ -175,6 +176,13 @@ class _ResilientProvider(ProviderWrapper):
     def accepts_forced_tool(self, request: ModelRequest) -> bool:
         """Whether all models let this request force a call."""
         return all(accepts_forced_tool(llm, request) for llm in self._llms)
+
+    @property
+    def window(self) -> int | None:
+        """The smallest window if the program gave one to all models."""
+        given = [window_of(llm) for llm in self._llms]
+        known = [window for window in given if window is not None]
+        return min(known) if len(known) == len(given) else None
 
     async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
         """Return the smallest window of all models, since any of them may answer."""

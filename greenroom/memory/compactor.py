@@ -130,19 +130,24 @@ class Compactor:
             SessionError: the session can't be stored.
         """
         await self.note_reply(agent)
-        budget = await self._budget_for(agent, system, tools)
         request = _request(agent, system, tools)
         size = self._counter.count(request)
+        if self._watch.matters(size) and await self._shorten(agent, request, size):
+            request = _request(agent, system, tools)
+            size = self._counter.count(request)
+        self._last_request, self._last_size = request, size
+        return agent.session.history
+
+    async def _shorten(self, agent: AgentInternals, request: ModelRequest, size: int) -> bool:
+        """Compact the conversation if it is time; return whether it was."""
+        budget = await self._budget_for(agent, request.system, request.tools)
         used = size - (budget.overhead if budget else 0)
         is_tight = budget is not None and used > self._at * budget.room
         most = round(size * (1 + self._counter.error))
         await self._watch.check_request(agent, most, is_tight=is_tight)
         if budget is not None and is_tight:
             await self._compact(agent, used, budget, self._at * budget.room)
-            request = _request(agent, system, tools)
-            size = self._counter.count(request)
-        self._last_request, self._last_size = request, size
-        return agent.session.history
+        return is_tight
 
     async def note_reply(self, agent: AgentInternals) -> None:
         """Learn from the reply to the last prepared request; `prepare` does so too.

@@ -2,13 +2,13 @@
 
 Some servers drop the beginning of a request that is too long, and answer as if nothing had
 happened; others have a window that nobody knows. Neither stops a conversation, so each is said
-once a session, as a warning.
+once a session, as a warning. Nothing is looked up for a conversation that fits into any window.
 """
 
 from collections.abc import Mapping
 
 from greenroom.core import Custom, Usage
-from greenroom.llm import ContextWindow, LLMProvider, check_window, find_window
+from greenroom.llm import ContextWindow, LLMProvider, check_window, find_window, window_of
 from greenroom.memory.context_window import ContextBudget
 from greenroom.runtime import AgentInternals
 
@@ -16,6 +16,7 @@ UNKNOWN_LIMIT = 10_000
 """The tokens of a request that are worth a warning if the window is unknown."""
 
 _WARNING = "context.warning"
+_FITS_ALWAYS = 1_500  # tokens; no server that is of use to an agent has so small a window
 _DROPPED = 0.6  # fewer of the estimated tokens mean that the server dropped some
 _NEAR = 0.8  # of the window: no server drops anything from a request much below it
 _SMALLEST = 4_096  # the smallest window that servers choose by themselves
@@ -28,7 +29,8 @@ class WindowWatch:
 
     Args:
         llm: the model.
-        given: the window that the program gives; without it, `find_window` looks for one.
+        given: the window that the program gives; without it, that of the provider counts, and else
+            `find_window` looks for one.
 
     Raises:
         ConfigurationError: the given window is not a number of tokens.
@@ -38,9 +40,14 @@ class WindowWatch:
         """Begin; nothing is looked up yet."""
         self._llm = llm
         self._name = f"{llm.name}:{llm.model}"
-        tokens = check_window(given)
+        tokens = check_window(given) or window_of(llm)
         self._window = ContextWindow(tokens, "given") if tokens else None
         self._warnings: list[str] = []
+        self._said: set[str] = set()
+
+    def matters(self, size: int) -> bool:
+        """Whether a request of so many tokens might not fit, so that the window must be known."""
+        return self._window is not None or size >= _FITS_ALWAYS
 
     async def find(self, *, has_replied: bool = False) -> ContextWindow:
         """Return what is known of the window; it is looked up until that is final."""
@@ -71,8 +78,8 @@ class WindowWatch:
         window = await self.find()
         if window.source == "unknown" and size > UNKNOWN_LIMIT:
             text = (
-                f"the context window of {self._name} is not known, and the next request takes"
-                f" about {size:,} tokens: nothing is shortened before the model refuses it"
+                f"the context window of {self._name} is not known, and the next request may"
+                f" take {size:,} tokens: nothing is shortened before the model refuses it"
             )
             await self._warn(agent, "unknown", text, {"tokens": size})
         if window.is_final or is_tight:
@@ -97,7 +104,8 @@ class WindowWatch:
 
     async def note_reply(self, agent: AgentInternals) -> None:
         """Ask for the window again if its server knows it only now, and warn if it does not."""
-        await self._check_assumption(agent, await self.find(has_replied=True))
+        if self._window is not None:
+            await self._check_assumption(agent, await self.find(has_replied=True))
 
     async def check_usage(self, agent: AgentInternals, size: int, usage: Usage) -> bool:
         """Return whether the server read far less than was sent; warn if so.
@@ -107,6 +115,8 @@ class WindowWatch:
             size: the estimated tokens of the request.
             usage: what the reply reports.
         """
+        if not self.matters(size):
+            return False
         window = await self.find()
         parts = (usage.input_tokens, usage.cache_read_tokens, usage.cache_write_tokens)
         read = sum(part or 0 for part in parts)
@@ -132,8 +142,9 @@ class WindowWatch:
     ) -> None:
         """Publish a warning, unless this session has had it for this model."""
         record = {"reason": reason, "model": self._name}
-        if record in agent.session.records(_WARNING):
+        if reason in self._said or record in agent.session.records(_WARNING):
             return
+        self._said.add(reason)
         agent.session.add_record(_WARNING, record)
         text = f"{text}; {remedy}" if remedy else text
         self._warnings.append(text)

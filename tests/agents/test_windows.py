@@ -66,10 +66,15 @@ async def test_the_window_of_a_loaded_model_is_asked_after_its_first_reply():
 
 async def test_a_window_that_ollama_does_not_say_is_assumed_and_that_is_said_once():
     play = LocalServer({"/api/show": show()}, window=4096, text=ANSWER)
-    first, *others = await talk_to(play)
-    assert others == [[]] * 39
-    assert "4,096 tokens are assumed; say how large it is: window=" in first[0]
+    ((told,),) = filter(None, await talk_to(play))
+    assert "4,096 tokens are assumed; say how large it is: window=" in told
     assert max(play.sizes) <= 4096
+
+
+async def test_a_short_conversation_asks_for_no_window():
+    play = LocalServer({"/api/show": show()}, text="Noted.")
+    assert await talk_to(play, turns=5) == [[]] * 5
+    assert play.asked == []
 
 
 async def test_a_window_that_is_given_wins():

@@ -16,7 +16,7 @@ from greenroom.llm import ModelRequest, RecordedProvider
 from greenroom.session import AgentSession, FileStore
 from tests.e2e.repairer import BUGS, Repairer
 from tests.e2e.wire import Anthropic, OpenAI
-from tests.llm.server import model_server
+from tests.llm.server import Answer, model_server
 
 
 def processes_that_mention(marker):
@@ -62,6 +62,8 @@ async def test_the_agent_repairs_a_package(vendor, tmp_path):
     number = iter(range(100))
 
     def answer(request):
+        if request.method == "GET":  # a server of one's own is asked how many tokens it takes
+            return Answer.error(404, {"error": "no such path"})
         assert request.path == vendor.path
         text, call = repairer.step(vendor.last_result(request.body))
         return vendor.answer(text, call, next(number))

@@ -15,6 +15,7 @@ from greenroom.llm import (
     find_window,
     open_model,
     resilient,
+    window_of,
 )
 from greenroom.llm.openai import local_windows
 from greenroom.testing import cassette
@@ -128,6 +129,14 @@ async def test_an_adapter_has_the_window_of_its_model_and_llama_cpp_names_its_ow
         assert (await find_window(compatible(server))).tokens == 65_536
 
 
+async def test_a_server_that_passes_a_listed_model_on_is_not_asked(compatible):
+    play = LocalServer({})
+    async with model_server(play) as server:
+        found = await find_window(compatible(server, "gpt-5.4"))
+        assert found == ContextWindow(1_050_000, "catalogue")
+    assert play.asked == []
+
+
 async def test_many_agents_ask_once(ollama):
     play = LocalServer({"/api/show": show(NUM_CTX)})
     async with model_server(play) as server, trio.open_nursery() as nursery:
@@ -193,6 +202,10 @@ async def test_a_wrapper_has_the_window_inside_and_fallbacks_share_the_smallest(
     assert (await find_window(Wrapper(large))).tokens == 1_050_000
     assert (await find_window(Wrapper(open_model("gpt-x", env, window=999)))).tokens == 999
     assert (await find_window(resilient(large, fallback=[small]))).tokens == 200_000
+    given = open_model("gpt-5.4", env, window=900_000)
+    assert (await find_window(resilient(given, fallback=[small]))).tokens == 200_000
+    assert window_of(resilient(given, fallback=[small])) is None
+    assert window_of(resilient(Wrapper(given))) == 900_000
 
 
 async def test_a_recording_holds_only_what_the_model_was_asked(tmp_path, compatible):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from greenroom.core import ModelRequest, OutputSchema, Price
+from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import (
     Endpoint,
     ModelTimeouts,
@@ -107,6 +108,9 @@ class OpenAIProvider(HttpProvider):
         """
         base = self._endpoint.url.removesuffix(f"/{_PATH}")
         is_ollama = self.host.name == "ollama" and host_of(base) != "ollama.com"
+        passed_on = model_profile(f"openai:{self.model}").context_window
+        if passed_on and not self.window and self.host.name not in HOSTS:  # a proxy for OpenAI
+            return ContextWindow(passed_on, "catalogue")
         # A recording holds the model's own exchanges only.
         if self.window or not (is_ollama or is_local(base)) or hasattr(self._client, "is_replay"):
             return await super().find_window()
