@@ -82,16 +82,19 @@ def _find_rules(name: str) -> RequestRules:
     return next((rules for family, rules in _FAMILIES if family.match(bare)), UNKNOWN_RULES)
 
 
-async def find_window(llm: LLMProvider, *, has_replied: bool = False) -> ContextWindow:
+async def find_window(
+    llm: LLMProvider, *, has_replied: bool = False, load: bool = False
+) -> ContextWindow:
     """Return what is known of a model's context window.
 
     A server on this machine or its private network is asked, once a process for each model; that
-    takes a few seconds at most, and never fails.
+    takes a few seconds at most, and never fails. Ollama knows the window of a model only once it
+    has loaded it: until then the answer is not final.
 
     Args:
         llm: the model.
-        has_replied: whether it has replied before. Some servers know the window of a model only
-            once they have loaded it; they are asked a second time then.
+        has_replied: whether it has replied before, so that its server has loaded it.
+        load: whether to have its server load it, which may take as long as a reply.
 
     Example:
         >>> import trio
@@ -100,7 +103,7 @@ async def find_window(llm: LLMProvider, *, has_replied: bool = False) -> Context
         >>> trio.run(find_window, llm)
         ContextWindow(tokens=200000, source='catalogue', is_final=True)
     """
-    window = await own_window(llm, has_replied=has_replied)
+    window = await own_window(llm, has_replied=has_replied, load=load)
     listed = model_profile(llm).context_window
     if window.source == "unknown" and listed:
         return ContextWindow(listed, "catalogue")

@@ -183,11 +183,12 @@ class HttpProvider(ABC):
         """
         return await collect(self.stream(request))
 
-    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool = False, load: bool = False) -> ContextWindow:
         """Return the context window that the program gave; `greenroom.llm.find_window` knows more.
 
         Args:
-            has_replied: whether the model has replied before.
+            has_replied: whether the model has replied before, so that its server has loaded it.
+            load: whether to have its server load it.
         """
         return ContextWindow(self.window, "given") if self.window else UNKNOWN_WINDOW
 

@@ -204,7 +204,7 @@ class OfflineProvider:
     def __repr__(self) -> str:
         return "OfflineProvider()"
 
-    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool = False, load: bool = False) -> ContextWindow:
         """Return the window that the program gave, or that it is unlimited."""
         return ContextWindow(self.window, "given" if self.window else "unlimited")
 

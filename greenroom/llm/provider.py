@@ -127,9 +127,9 @@ class ProviderWrapper(ABC):
         """Whether the model lets this request force a call."""
         return accepts_forced_tool(self.llm, request)
 
-    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool = False, load: bool = False) -> ContextWindow:
         """Return what the model's provider knows of its window."""
-        return await own_window(self.llm, has_replied=has_replied)
+        return await own_window(self.llm, has_replied=has_replied, load=load)
 
     @abstractmethod
     def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:

@@ -184,9 +184,9 @@ class _ResilientProvider(ProviderWrapper):
         known = [window for window in given if window is not None]
         return min(known) if len(known) == len(given) else None
 
-    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool = False, load: bool = False) -> ContextWindow:
         """Return the smallest window of all models, since any of them may answer."""
-        found = [await find_window(llm, has_replied=has_replied) for llm in self._llms]
+        found = [await find_window(llm, has_replied=has_replied, load=load) for llm in self._llms]
         smallest = min(found, key=lambda window: window.tokens or inf)
         return replace(smallest, is_final=all(window.is_final for window in found))
 

@@ -42,18 +42,21 @@ UNKNOWN_WINDOW = ContextWindow(None, "unknown")
 class KnowsWindow(Protocol):
     """A provider that knows its model's window, or can ask its server for it."""
 
-    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool = False, load: bool = False) -> ContextWindow:
         """Return what is known of the window; its source is "unknown" if that is nothing.
 
         Args:
             has_replied: whether the model has replied, so that its server has loaded it.
+            load: whether to have the server load the model, if it knows the window only then.
         """
 
 
-async def own_window(llm: object, *, has_replied: bool = False) -> ContextWindow:
+async def own_window(
+    llm: object, *, has_replied: bool = False, load: bool = False
+) -> ContextWindow:
     """Return what a provider itself knows of its model's window."""
     if isinstance(llm, KnowsWindow):
-        return await llm.find_window(has_replied=has_replied)
+        return await llm.find_window(has_replied=has_replied, load=load)
     return UNKNOWN_WINDOW
 
 

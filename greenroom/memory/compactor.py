@@ -141,13 +141,17 @@ class Compactor:
     async def _shorten(self, agent: AgentInternals, request: ModelRequest, size: int) -> bool:
         """Compact the conversation if it is time; return whether it was."""
         budget = await self._budget_for(agent, request.system, request.tools)
-        used = size - (budget.overhead if budget else 0)
-        is_tight = budget is not None and used > self._at * budget.room
+        if self._is_tight(size, budget) and await self._watch.settle():
+            budget = await self._budget_for(agent, request.system, request.tools)
+        is_tight = self._is_tight(size, budget)
         most = round(size * (1 + self._counter.error))
         await self._watch.check_request(agent, most, is_tight=is_tight)
         if budget is not None and is_tight:
-            await self._compact(agent, used, budget, self._at * budget.room)
+            await self._compact(agent, size - budget.overhead, budget, self._at * budget.room)
         return is_tight
+
+    def _is_tight(self, size: int, budget: ContextBudget | None) -> bool:
+        return budget is not None and size - budget.overhead > self._at * budget.room
 
     async def note_reply(self, agent: AgentInternals) -> None:
         """Learn from the reply to the last prepared request; `prepare` does so too.
@@ -219,6 +223,8 @@ class Compactor:
         bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
         overhead = self._counter.count(bare)
         if budget.room - overhead < MIN_ROOM:
+            if self._budget is None and await self._watch.settle():
+                return await self._budget_for(agent, system, tools)
             await self._watch.check_overhead(agent, overhead)
             return None  # the estimate may be off; the model refuses what does not fit
         return replace_value(budget, overhead=overhead)

@@ -55,6 +55,13 @@ class WindowWatch:
             self._window = await find_window(self._llm, has_replied=has_replied)
         return self._window
 
+    async def settle(self) -> bool:
+        """Have the server say for certain how large the window is; return whether that is news."""
+        before = await self.find()
+        if not before.is_final:
+            self._window = await find_window(self._llm, load=True)
+        return self._window != before
+
     async def budget(self) -> ContextBudget | None:
         """Return the window with a share for the reply, or None if its size is not known."""
         tokens = (await self.find()).tokens

@@ -12,6 +12,7 @@ from greenroom import (
     Custom,
     ImageBlock,
     InMemoryStore,
+    Message,
     TextBlock,
     stream_reply,
 )
@@ -75,6 +76,41 @@ async def test_a_short_conversation_asks_for_no_window():
     play = LocalServer({"/api/show": show()}, text="Noted.")
     assert await talk_to(play, turns=5) == [[]] * 5
     assert play.asked == []
+
+
+@pytest.mark.parametrize("instructions", ["Be kind.", "Be kind. " * 900])
+async def test_a_long_conversation_is_not_shortened_before_the_window_is_known(instructions):
+    def generate(play):
+        play.paths["/api/ps"] = running(("llama3.2:latest", 32_768))
+        return as_json({"done": True, "done_reason": "load"})
+
+    play = LocalServer({"/api/show": show(), "/api/generate": generate}, window=32_768)
+    session = AgentSession.new("agent", store=InMemoryStore())
+    for number in range(40):
+        session.add_message(Message.user(f"{number}: {QUESTION * 4}"))
+        session.add_message(Message.assistant(ANSWER))
+    before = session.history
+    async with model_server(play) as server:
+        llm = open_model("ollama:llama3.2", {"OLLAMA_HOST": server.url})
+        agent = Agent(llm, instructions=instructions)
+        assert await talk(agent, 1, session=session) == [[]]
+        await llm.aclose()
+    assert play.asked == [
+        *("POST /api/show", "GET /api/ps"),
+        *("POST /api/generate", "GET /api/ps"),
+    ]
+    assert session.history[: len(before)] == before
+    assert 4_096 < play.sizes[0] <= 32_768
+
+
+async def test_a_long_conversation_is_shortened_where_nothing_loads_the_model():
+    play = LocalServer({"/api/show": show()}, window=4096)
+    async with model_server(play) as server:
+        llm = open_model("ollama:llama3.2", {"OLLAMA_HOST": server.url})
+        ((told,),) = await talk(Agent(llm), 1, question=QUESTION * 400)
+        await llm.aclose()
+    assert "4,096 tokens are assumed" in told
+    assert play.sizes == [pytest.approx(2_000, abs=1_000)]
 
 
 async def test_a_window_that_is_given_wins():

@@ -5,8 +5,9 @@ some cut off the beginning of a longer request without a word. Each says how lar
 a place of its own:
 
 - Ollama: the `num_ctx` of the model's file (`/api/show`), else the `context_length` of the loaded
-  model (`/api/ps`). What `/api/show` says under `model_info` is the model's maximum, which is used
-  only where a model runs at Ollama's own servers.
+  model (`/api/ps`), which a request without a prompt loads (`/api/generate`). What `/api/show` says
+  under `model_info` is the model's maximum, which is used only where a model runs at Ollama's own
+  servers.
 - vLLM, SGLang: `max_model_len` in `/v1/models`.
 - LM Studio: `loaded_context_length` in `/api/v0/models`, and until then `max_context_length`.
 - llama.cpp: `n_ctx` in `/props`.
@@ -68,12 +69,13 @@ class LocalModel:
     name: str
     is_ollama: bool
 
-    async def find_window(self, *, has_replied: bool) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool, load: bool) -> ContextWindow:
         """Return the window of the model, as the server says; the first call asks it.
 
         Args:
             has_replied: whether the model is loaded. Without it the answer may be a preliminary
                 one, which is not final, and the first call with it asks again.
+            load: whether to load the model if it is Ollama's, and to ask again.
         """
         key = (self.endpoint.url, self.name)
         locks = _asking.get({})
@@ -81,17 +83,18 @@ class LocalModel:
         lock = locks.setdefault(key, trio.Lock())
         try:
             async with lock:  # the tasks that wait get the answer of the one that asks
-                return await self._find_window(key, has_replied)
+                return await self._find_window(key, has_replied, load)
         finally:
             if not lock.locked():
                 locks.pop(key, None)
 
-    async def _find_window(self, key: _Key, has_replied: bool) -> ContextWindow:
+    async def _find_window(self, key: _Key, has_replied: bool, load: bool) -> ContextWindow:
         known = _known.get(key)
-        if known is not None and (known.is_final or not has_replied):
+        if known is not None and (known.is_final or not (has_replied or load)):
             return known
         try:
-            window = await self._ask(is_again=known is not None, has_replied=has_replied)
+            is_loaded = has_replied or (load and await self._load())
+            window = await self._ask(is_again=known is not None, is_loaded=is_loaded)
         except (ModelConnectionError, ModelCallForbiddenError):
             return replace(UNKNOWN_WINDOW, is_final=False)  # the request itself will say so
         _known[key] = window
@@ -99,22 +102,29 @@ class LocalModel:
             _known.popitem(last=False)
         return window
 
-    async def _ask(self, *, is_again: bool, has_replied: bool) -> ContextWindow:
+    async def _load(self) -> bool:
+        """Have Ollama load the model, as its next request would; return whether it did."""
+        if not self.is_ollama:
+            return False
+        request = {"model": self.name, "stream": False}
+        return bool(await self._get("/api/generate", request, timeouts=ModelTimeouts()))
+
+    async def _ask(self, *, is_again: bool, is_loaded: bool) -> ContextWindow:
         window: ContextWindow | None = None
         is_complete = False
         with trio.move_on_after(_SECONDS):
             if self.is_ollama:
-                window = await self._ask_ollama(is_again=is_again, has_replied=has_replied)
+                window = await self._ask_ollama(is_again=is_again, is_loaded=is_loaded)
             else:
-                window = await self._ask_others(has_replied=has_replied)
+                window = await self._ask_others(is_loaded=is_loaded)
             is_complete = True
         if window is not None:
             return window
         if self.is_ollama:
-            return ContextWindow(OLLAMA_DEFAULT, "assumed", is_final=has_replied)
-        return replace(UNKNOWN_WINDOW, is_final=is_complete or has_replied)
+            return ContextWindow(OLLAMA_DEFAULT, "assumed", is_final=is_loaded)
+        return replace(UNKNOWN_WINDOW, is_final=is_complete or is_loaded)
 
-    async def _ask_ollama(self, *, is_again: bool, has_replied: bool) -> ContextWindow | None:
+    async def _ask_ollama(self, *, is_again: bool, is_loaded: bool) -> ContextWindow | None:
         if not is_again:
             shown = await self._get("/api/show", {"model": self.name})
             if window := _read_shown(shown):
@@ -123,17 +133,17 @@ class LocalModel:
         for each in map(as_dict, as_list(loaded.get("models"))):
             if _tagged(self.name) in (_tagged(as_text(each.get(key))) for key in ("name", "model")):
                 # Another program may have loaded it with a window of its own.
-                return _window(each.get("context_length"), is_final=has_replied)
+                return _window(each.get("context_length"), is_final=is_loaded)
         return None
 
-    async def _ask_others(self, *, has_replied: bool) -> ContextWindow | None:
+    async def _ask_others(self, *, is_loaded: bool) -> ContextWindow | None:
         listed = self._find(await self._get("/models", base=self.endpoint.url))
         if window := _window(listed.get("max_model_len")):
             return window
         listed = self._find(await self._get("/api/v0/models"))
         if window := _window(listed.get("loaded_context_length")):
             return window
-        if window := _window(listed.get("max_context_length"), is_final=has_replied):
+        if window := _window(listed.get("max_context_length"), is_final=is_loaded):
             return window
         props = await self._get("/props")
         return _window(as_dict(props.get("default_generation_settings")).get("n_ctx"))
@@ -146,7 +156,12 @@ class LocalModel:
         return {**entries.get(as_text(found.get("parent")), {}), **_stated(found)}
 
     async def _get(
-        self, path: str, body: Mapping[str, object] | None = None, *, base: str = ""
+        self,
+        path: str,
+        body: Mapping[str, object] | None = None,
+        *,
+        base: str = "",
+        timeouts: ModelTimeouts = _TIMEOUTS,
     ) -> dict[str, object]:
         """Ask the server; what it answers with an error, or not with an object, is empty.
 
@@ -158,7 +173,7 @@ class LocalModel:
         endpoint = replace(self.endpoint, url=f"{base}{path}")
         content = None if body is None else serde.dumps(body)
         try:
-            answer = await fetch(self.client, endpoint, content, _TIMEOUTS, _LIMIT)
+            answer = await fetch(self.client, endpoint, content, timeouts, _LIMIT)
             return as_dict(serde.loads(answer))
         except (ModelConnectionError, ModelCallForbiddenError):
             raise

@@ -100,11 +100,12 @@ class OpenAIProvider(HttpProvider):
         """Whether the server is known to enforce schemas."""
         return self.host.json_schema is True
 
-    async def find_window(self, *, has_replied: bool = False) -> ContextWindow:
+    async def find_window(self, *, has_replied: bool = False, load: bool = False) -> ContextWindow:
         """Return the context window that the program gave, or that a local server says it has.
 
         Args:
             has_replied: whether the model has replied before, so that its server has loaded it.
+            load: whether to have Ollama load the model, whose window it knows only then.
         """
         base = self._endpoint.url.removesuffix(f"/{_PATH}")
         is_ollama = self.host.name == "ollama" and host_of(base) != "ollama.com"
@@ -116,7 +117,7 @@ class OpenAIProvider(HttpProvider):
             return await super().find_window()
         server = replace(self._endpoint, url=base)
         model = LocalModel(self._client, server, self.model, is_ollama)
-        return await model.find_window(has_replied=has_replied)
+        return await model.find_window(has_replied=has_replied, load=load)
 
     def decoder(self) -> OpenAIDecoder:
         """Return a decoder for one reply."""
