@@ -7,10 +7,10 @@ next. What outlives a loop, or is shared by several, keeps its times on this clo
 import math
 import threading
 import time
+from weakref import WeakKeyDictionary, ref
 
 import trio
 
-_offset: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("greenroom_clock_offset")
 _lock = threading.Lock()
 _ahead = 0.0  # seconds by which virtual clocks have run ahead of the machine's
 
@@ -21,13 +21,18 @@ def now() -> float:
     In a loop with a virtual clock, such as trio's `MockClock`, it passes as that clock does. The
     clock never goes back, so the next loop begins where a virtual one has ended.
     """
-    global _ahead  # noqa: PLW0603
-    if not _is_virtual():
+    try:
+        clock = trio.lowlevel.current_clock()
+    except RuntimeError:  # outside of a loop
         return time.perf_counter() + _ahead
-    moment = trio.current_time() + _offset_of_loop()
+    if type(clock).__name__ == "SystemClock":  # trio does not export it
+        return time.perf_counter() + _ahead
     with _lock:
-        _ahead = max(_ahead, moment - time.perf_counter())
-    return moment
+        virtual = _virtual_clocks.get(clock)
+        if virtual is None:
+            virtual = _virtual_clocks[clock] = _VirtualClock(clock)
+    trio.lowlevel.add_instrument(virtual)  # once in each run
+    return virtual.read()
 
 
 def loop_time(moment: float) -> float:
@@ -42,20 +47,26 @@ def loop_time(moment: float) -> float:
         return moment
 
 
-def _is_virtual() -> bool:
-    """Whether the caller is in a loop whose clock is not the machine's."""
-    try:
-        clock = trio.lowlevel.current_clock()
-    except RuntimeError:  # outside of a loop
-        return False
-    return type(clock).__name__ != "SystemClock"  # trio does not export its class
+class _VirtualClock(trio.abc.Instrument):
+    """A virtual clock, which begins at 0, on the clock of the process."""
 
-
-def _offset_of_loop() -> float:
-    try:
-        return _offset.get()
-    except LookupError:
+    def __init__(self, clock: trio.abc.Clock) -> None:
+        self._clock = ref(clock)
         # Whole seconds, so that times of a virtual clock stay exact.
-        offset = math.ceil(time.perf_counter() + _ahead) - trio.current_time()
-        _offset.set(offset)
-        return offset
+        self._begin = math.ceil(time.perf_counter() + _ahead)
+
+    def read(self) -> float:
+        """Return the time, up to which the others have to catch up."""
+        global _ahead  # noqa: PLW0603
+        clock = self._clock()
+        moment = self._begin + (0.0 if clock is None else clock.current_time())
+        with _lock:
+            _ahead = max(_ahead, moment - time.perf_counter())
+        return moment
+
+    def after_run(self) -> None:
+        """Count the time since it was last read."""
+        self.read()
+
+
+_virtual_clocks: WeakKeyDictionary[trio.abc.Clock, _VirtualClock] = WeakKeyDictionary()

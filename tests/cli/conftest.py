@@ -36,6 +36,15 @@ def env(tmp_path):
     return {**kept, "HOME": str(tmp_path / "home"), "PYTHONPATH": root, "LANG": "C.UTF-8"}
 
 
+@pytest.fixture
+def impatient(tmp_path):
+    """The variables of a user whose models are asked once, not for ten minutes."""
+    folder = tmp_path / "impatient" / "greenroom"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text('{"retry": 0}')
+    return {"XDG_CONFIG_HOME": str(folder.parent)}
+
+
 @dataclass
 class Finished:
     """What a program has left: its exit code and its output."""

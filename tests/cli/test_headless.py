@@ -291,22 +291,24 @@ def test_the_users_own_file_allows(run, tmp_path):
     assert done.json["denials"] == []
 
 
-def test_a_server_that_is_down_fails_the_run_with_a_reason(run):
+def test_a_server_that_is_down_fails_the_run_with_a_reason(run, impatient):
     done = run(
         *("-p", "hello", "--model", "openai:x", "--output-format", "json"),
         OPENAI_API_KEY="sk-secret-key",
         OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+        **impatient,
     )
     assert done.code == 1
     assert done.json["error"]["kind"] == "ModelConnectionError"
     assert "sk-secret-key" not in done.out + done.err
 
 
-def test_the_failure_of_a_text_run_stands_on_standard_error(run):
+def test_the_failure_of_a_text_run_stands_on_standard_error(run, impatient):
     done = run(
         *("-p", "hello", "--model", "openai:x"),
         OPENAI_API_KEY="sk-secret-key",
         OPENAI_BASE_URL="http://127.0.0.1:9/v1",
+        **impatient,
     )
     assert done.code == 1
     assert done.out == ""

@@ -18,7 +18,13 @@ from tests.terminal_program import SECONDS
 
 ENTER = "\r"
 READY = "/help"
-KEY = {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}
+
+
+@pytest.fixture
+def key(impatient):
+    """The variables of a user with a key, whose server is down."""
+    server = "http://127.0.0.1:9"
+    return {"ANTHROPIC_API_KEY": "sk-1", "ANTHROPIC_BASE_URL": server, **impatient}
 
 
 def begun(run, *words, **variables):
@@ -46,27 +52,27 @@ def goes_on(run, *words, **variables):
     return run("-p", "list *.md", "--output-format", "json", "--resume", *words, **variables)
 
 
-def test_a_session_goes_on_with_its_own_model(run, tmp_path):
+def test_a_session_goes_on_with_its_own_model(run, key, tmp_path):
     folder = tmp_path / "sessions"
     id_ = with_model(FileStore(folder), "anthropic", "claude-old-1")
-    done = goes_on(run, id_, "--sessions", str(folder), **KEY)
+    done = goes_on(run, id_, "--sessions", str(folder), **key)
     assert done.json["model"] == "anthropic:claude-old-1"
     assert done.err == ""
 
 
-def test_a_misspelt_model_is_a_line_and_not_an_error(run, tmp_path):
+def test_a_misspelt_model_is_a_line_and_not_an_error(run, key, tmp_path):
     id_ = with_model(FileStore(tmp_path / "sessions"), "anthropic", "claude-sonet-5")
-    done = goes_on(run, id_, "--sessions", str(tmp_path / "sessions"), **KEY)
+    done = goes_on(run, id_, "--sessions", str(tmp_path / "sessions"), **key)
     assert done.json["model"] == "anthropic:claude-sonet-5"
     assert done.err.count("did you mean anthropic:claude-sonnet-5?") == 1
     assert "Warning" not in done.err
-    assert "did you mean" in run("--model", "claude-sonet-5", "doctor", **KEY).out
+    assert "did you mean" in run("--model", "claude-sonet-5", "doctor", **key).out
 
 
-def test_a_model_that_is_asked_for_goes_before_the_session_s_own(run, tmp_path):
+def test_a_model_that_is_asked_for_goes_before_the_session_s_own(run, key, tmp_path):
     folder = tmp_path / "sessions"
     id_ = with_model(FileStore(folder), "anthropic", "claude-old-1")
-    done = goes_on(run, id_, "--sessions", str(folder), "--model", "offline:", **KEY)
+    done = goes_on(run, id_, "--sessions", str(folder), "--model", "offline:", **key)
     assert (done.json["model"], done.err) == ("offline:rules", "")
 
 
@@ -88,19 +94,19 @@ def test_where_its_own_model_can_not_be_used_another_answers_and_a_note_says_so(
     assert line.endswith("; offline:rules answers")
 
 
-def test_who_has_set_a_key_since_is_told_how_to_leave_the_offline_model(run):
+def test_who_has_set_a_key_since_is_told_how_to_leave_the_offline_model(run, key):
     id_ = begun(run)
     assert "no key is set" in goes_on(run, id_).err
-    done = goes_on(run, id_, **KEY)
+    done = goes_on(run, id_, **key)
     assert done.json["model"] == "offline:rules"
     assert "--model anthropic:" in done.err
     assert "no key is set" not in done.err
 
 
-def test_another_model_from_now_on_is_recorded(run):
+def test_another_model_from_now_on_is_recorded(run, key):
     id_ = begun(run, "--model", "offline:")
-    goes_on(run, id_, "--model", "anthropic:claude-new-1", **KEY)
-    assert goes_on(run, id_, **KEY).json["model"] == "anthropic:claude-new-1"
+    goes_on(run, id_, "--model", "anthropic:claude-new-1", **key)
+    assert goes_on(run, id_, **key).json["model"] == "anthropic:claude-new-1"
 
 
 def test_a_session_of_another_folder_says_which_two_they_are(run, project, tmp_path):

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 import trio
 from hypothesis import given, settings, strategies as st
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.core import BudgetExceededError, CircuitOpenError
 from greenroom.resilience import (
@@ -15,6 +15,7 @@ from greenroom.resilience import (
     CircuitBreaker,
     CircuitState,
     ConcurrencyLimit,
+    Gate,
     RateLimit,
 )
 from greenroom.resilience.clock import loop_time, now
@@ -133,9 +134,11 @@ class _Program:
         self.tokens = chance.choice([500, 3000])
         self.budget = Budget(tokens=self.tokens, concurrency=self.most)
         self.breaker = CircuitBreaker("x", failures=2, cooldown=0.005)
+        self.gate = Gate()
         self.lock = threading.Lock()
         self.running = self.held = self.spent = 0
         self.began, self.ended = [], 0
+        self.ways = [self._slot, self._begin, self._spend, self._call, self._pass]
 
     def run(self):
         expected = 0
@@ -151,6 +154,7 @@ class _Program:
         assert (statistics.running, statistics.waiting) == (0, 0)
         assert statistics.used["tokens"] == self.spent < self.tokens + 100
         assert self.breaker.statistics().running == 0
+        assert self.gate.wait_time() == 0
         times = sorted(self.began)
         for first, last in zip(times, times[self.requests :], strict=False):
             assert last - first > 0.01 - 1e-9
@@ -165,7 +169,7 @@ class _Program:
         impatience = chance.choice([60, 60, 0.002])
         for _ in range(chance.randint(1, 3)):
             with trio.move_on_after(impatience):
-                await chance.choice([self._slot, self._begin, self._spend, self._call])(chance)
+                await chance.choice(self.ways)(chance)
         with self.lock:
             self.ended += 1
 
@@ -198,6 +202,11 @@ class _Program:
             finally:
                 self.budget.free(amounts)
 
+    async def _pass(self, chance):
+        passage = await self.gate.enter()
+        await trio.lowlevel.checkpoint()
+        chance.choice([passage.accept, passage.abandon])()
+
     async def _call(self, chance):
         async def work():
             await trio.lowlevel.checkpoint()
@@ -206,6 +215,44 @@ class _Program:
 
         with suppress(ConnectionError, CircuitOpenError):
             await self.breaker.call(work)
+
+
+def test_a_gate_that_was_closed_in_one_run_is_closed_in_the_next():
+    gate = Gate()
+
+    async def refuse():
+        (await gate.enter()).refuse(100.0)
+        await trio.sleep(30)
+
+    async def enter():
+        await gate.enter()
+        return trio.current_time()
+
+    virtual(refuse)
+    assert 60 < virtual(enter) <= 70
+
+
+async def test_who_waits_in_other_loops_is_served_in_the_order_of_arrival():
+    slots, served, token = ConcurrencyLimit(1), [], trio.lowlevel.current_trio_token()
+
+    async def use(name):
+        async with slots:
+            served.append(name)
+
+    async def wait(name, joined):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(use, name)
+            await wait_all_tasks_blocked()
+            token.run_sync_soon(joined.set)
+
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            async with slots:
+                for name in range(4):
+                    joined = trio.Event()
+                    nursery.start_soon(trio.to_thread.run_sync, trio.run, wait, name, joined)
+                    await joined.wait()
+    assert served == [0, 1, 2, 3]
 
 
 async def test_a_call_whose_loop_has_ended_holds_up_nobody():
@@ -220,5 +267,5 @@ async def test_a_call_whose_loop_has_ended_holds_up_nobody():
     await trio.to_thread.run_sync(trio.run, join_queue)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(slots.acquire)
-        await trio.testing.wait_all_tasks_blocked()
+        await wait_all_tasks_blocked()
         slots.release()
