@@ -27,8 +27,7 @@ from greenroom.planning.plan_run import FailureReason, PlanRun
 from greenroom.planning.revision import Failure
 from greenroom.planning.text_tools import TextTools
 from greenroom.planning.watched_model import WatchedModel
-from greenroom.resilience import Backoff, Retry, is_retryable
-from greenroom.resilience.clock import now
+from greenroom.resilience import Backoff, Retry, is_retryable, shared_time
 from greenroom.tools import RegisteredTool, may_repeat
 
 Row: TypeAlias = tuple[Component, ErrorClass]
@@ -195,7 +194,7 @@ class RecoveryPolicy:
     @property
     def errors_left(self) -> int:
         """How many more errors would be handled now."""
-        begin = now() - self._seconds
+        begin = shared_time() - self._seconds
         while self._error_times and self._error_times[0] <= begin:
             self._error_times.popleft()
         return self._errors - len(self._error_times)
@@ -204,7 +203,7 @@ class RecoveryPolicy:
         """Count an error; return False if the budget is spent."""
         if self.errors_left < 1:
             return False
-        self._error_times.append(now())
+        self._error_times.append(shared_time())
         return True
 
     async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:

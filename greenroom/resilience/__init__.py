@@ -20,6 +20,7 @@ from greenroom.resilience.budget import (
     Limit as Limit,
     TokenBudget as TokenBudget,
 )
+from greenroom.resilience.clock import shared_time as shared_time
 from greenroom.resilience.gate import (
     Gate as Gate,
     Passage as Passage,

@@ -11,7 +11,7 @@ from typing import TypeVar, TypeVarTuple, Unpack
 import trio
 
 from greenroom.core import CircuitOpenError, ConfigurationError, GreenroomError
-from greenroom.resilience.clock import now
+from greenroom.resilience.clock import shared_time
 from greenroom.resilience.retry import is_retryable
 
 T = TypeVar("T")
@@ -144,7 +144,7 @@ class CircuitBreaker:
         with self._lock:
             if self._open_until is None:
                 return CircuitState.CLOSED
-            is_over = now() >= self._open_until
+            is_over = shared_time() >= self._open_until
             return CircuitState.HALF_OPEN if is_over else CircuitState.OPEN
 
     def begin(self) -> "CircuitCall":
@@ -221,10 +221,10 @@ class CircuitBreaker:
                 self._open_until = None
         else:
             self._failed += 1
-            self._failures.append(now())
+            self._failures.append(shared_time())
             if is_probe or (self._open_until is None and self._is_too_much()):
                 self._opened += 1
-                self._open_until = now() + self._cooldown
+                self._open_until = shared_time() + self._cooldown
 
     def _is_too_much(self) -> bool:
         times = self._failures
@@ -233,12 +233,12 @@ class CircuitBreaker:
     @property
     def _has_probe(self) -> bool:
         probe = self._probe
-        return probe is not None and now() < probe.began + self._cooldown
+        return probe is not None and shared_time() < probe.began + self._cooldown
 
     def _retry_after(self) -> float:
         if self._open_until is None:
             return 0.0
-        return max(0.0, self._open_until - now())
+        return max(0.0, self._open_until - shared_time())
 
     def _refusal(self) -> CircuitOpenError:
         target, seconds = self.target or "the target", self._retry_after()
@@ -258,7 +258,7 @@ class CircuitCall:
 
     def __init__(self, breaker: CircuitBreaker) -> None:
         """Begin at this moment."""
-        self.began = now()
+        self.began = shared_time()
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:

@@ -8,7 +8,7 @@ from itertools import count
 from typing import Literal, Self, TypeAlias
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Used
-from greenroom.resilience.clock import loop_time, now
+from greenroom.resilience.clock import loop_time, shared_time
 from greenroom.resilience.limits import ConcurrencyLimit
 from greenroom.resilience.reply_size import ReplySize
 from greenroom.resilience.waiting import WaitQueue
@@ -207,7 +207,7 @@ class Budget:
         """Start the time, unless it has started; called by the code that binds it to a scope."""
         with self._queue.lock:
             if self._until == math.inf and "seconds" in self._limits:
-                self._until = now() + self._limits["seconds"]
+                self._until = shared_time() + self._limits["seconds"]
 
     def check(self, *limits: Limit) -> None:
         """Check these limits, or all.
@@ -228,7 +228,7 @@ class Budget:
 
     def _is_reached(self, what: Limit, limit: float) -> bool:
         if what == "seconds":
-            return now() >= self._until
+            return shared_time() >= self._until
         return what in self._used and self._used[what] >= limit
 
     async def acquire(self) -> None:

@@ -15,7 +15,7 @@ _lock = threading.Lock()
 _ahead = 0.0  # seconds by which virtual clocks have run ahead of the machine's
 
 
-def now() -> float:
+def shared_time() -> float:
     """Return the time in seconds; it can be compared between event loops, and read outside of one.
 
     In a loop with a virtual clock, such as trio's `MockClock`, it passes as that clock does. The
@@ -40,7 +40,7 @@ def loop_time(moment: float) -> float:
 
     Outside of a loop it is returned as it is.
     """
-    left = moment - now()  # read first, so that no deadline comes too early
+    left = moment - shared_time()  # read first, so that no deadline comes too early
     try:
         return trio.current_time() + left
     except RuntimeError:

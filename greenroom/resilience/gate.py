@@ -4,7 +4,7 @@ import math
 import threading
 from collections import deque
 
-from greenroom.resilience.clock import now
+from greenroom.resilience.clock import shared_time
 from greenroom.resilience.waiting import WaitQueue, take_ticket
 
 _LEAST_PAUSE, _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 2.0, 30.0  # seconds
@@ -53,7 +53,7 @@ class Gate:
 
         def admit() -> float | None:
             moment = self._next_moment()
-            if moment > now():
+            if moment > shared_time():
                 return moment
             passages.append(self._admit())
             return None
@@ -67,14 +67,14 @@ class Gate:
             before = self._queue.count_before(take_ticket() if ticket is None else ticket)
             moment = self._next_moment()
             if math.isinf(moment):
-                moment = now()
-            return max(0.0, moment - now()) + before * self._space
+                moment = shared_time()
+            return max(0.0, moment - shared_time()) + before * self._space
 
     @property
     def is_idle(self) -> bool:
         """Whether it knows nothing that a new gate would not know."""
         with self._queue.lock:
-            recent = bool(self._accepted) and self._accepted[-1] > now() - _PERIOD
+            recent = bool(self._accepted) and self._accepted[-1] > shared_time() - _PERIOD
             return not (self._is_closed or self._space or recent or self._queue)
 
     def _next_moment(self) -> float:
@@ -97,12 +97,12 @@ class Gate:
                 if passage.closings < self._closings:
                     return  # it was sent before the refusal
                 self._is_closed, self._probe, self._refusals = False, None, 0
-                self._reopened_at = now()
+                self._reopened_at = shared_time()
                 if self._counts:
                     self._space = _PERIOD / max(1, self._count_accepted_before())
                     self._next = passage.began + self._space
                 self._queue.wake()
-            elif self._space and now() >= self._reopened_at + _PERIOD:
+            elif self._space and shared_time() >= self._reopened_at + _PERIOD:
                 self._space *= _FASTER
                 if self._space < _PERIOD / _MOST_PER_PERIOD:
                     self._space = 0.0
@@ -112,14 +112,14 @@ class Gate:
             asked = min(asked, _LONGEST_CLOSING)
             if passage.closings < self._closings:  # it was sent before another one was refused
                 if self._is_closed:
-                    self._next = max(self._next, now() + asked)
+                    self._next = max(self._next, shared_time() + asked)
                 return
             if not self._refusals:
-                self._refused_at, self._counts = now(), counts
+                self._refused_at, self._counts = shared_time(), counts
             self._refusals += 1
             self._closings += 1
             self._is_closed, self._probe = True, None
-            self._next = now() + self._pause(asked)
+            self._next = shared_time() + self._pause(asked)
             self._queue.wake()
 
     def _pause(self, asked: float) -> float:
@@ -145,7 +145,7 @@ class Passage:
 
     def __init__(self, gate: Gate, closings: int) -> None:
         """Made by `Gate.enter`."""
-        self.began = now()
+        self.began = shared_time()
         self.closings = closings
         """How often the gate had closed before."""
         self._gate: Gate | None = gate

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Self, TypeVar, TypeVarTuple, Unpack
 
 from greenroom.core import ConfigurationError
-from greenroom.resilience.clock import now
+from greenroom.resilience.clock import shared_time
 from greenroom.resilience.waiting import WaitQueue
 
 T = TypeVar("T")
@@ -109,7 +109,7 @@ class RateLimit:
         def admit() -> float | None:
             reserved = size if self._running else least
             moment = self._moment(1, reserved)
-            if moment > now():
+            if moment > shared_time():
                 return moment
             entries.append(self._count(1, reserved))
             self._admitted += 1
@@ -138,7 +138,7 @@ class RateLimit:
                 int(calls - by_calls * self._requests) if by_calls else calls,
                 int(size - by_tokens * self._tokens) if by_tokens else size,
             )
-            return rounds * self._seconds + max(0.0, rest - now())
+            return rounds * self._seconds + max(0.0, rest - shared_time())
 
     def exceeds(self, tokens: int) -> bool:
         """Whether a call of so many tokens is larger than the limit, so that it must run alone."""
@@ -175,13 +175,13 @@ class RateLimit:
         return max(1, min(tokens, int(self._tokens)) if self.counts_tokens else tokens)
 
     def _count(self, calls: int, tokens: int) -> "_Entry":
-        entry = _Entry(now(), calls, tokens)
+        entry = _Entry(shared_time(), calls, tokens)
         self._entries.append(entry)
         self._total.add(calls, tokens)
         return entry
 
     def _forget(self) -> None:
-        moment = now()
+        moment = shared_time()
         while self._entries and self._entries[0].at + self._seconds <= moment:
             old = self._entries.popleft()
             self._total.add(-old.calls, -old.tokens)

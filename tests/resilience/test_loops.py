@@ -18,7 +18,7 @@ from greenroom.resilience import (
     Gate,
     RateLimit,
 )
-from greenroom.resilience.clock import loop_time, now
+from greenroom.resilience.clock import loop_time, shared_time
 from greenroom.resilience.waiting import _Waiter
 
 
@@ -48,19 +48,19 @@ def in_threads(functions):
 
 def test_the_clock_goes_on_from_loop_to_loop_and_outside_of_any():
     async def day():
-        before = now()
+        before = shared_time()
         await trio.sleep(86_400)
-        assert now() - before == 86_400
-        assert loop_time(now() + 5) == trio.current_time() + 5
+        assert shared_time() - before == 86_400
+        assert loop_time(shared_time() + 5) == trio.current_time() + 5
 
     async def moment():
         await trio.lowlevel.checkpoint()
-        return now()
+        return shared_time()
 
-    times = [now()]
+    times = [shared_time()]
     for _ in range(3):
         virtual(day)
-        times += [now(), trio.run(moment)]
+        times += [shared_time(), trio.run(moment)]
     assert times == sorted(times)
     assert 3 * 86_400 <= times[-1] - times[0] < 3 * 86_400 + 60
 
@@ -77,7 +77,7 @@ def test_a_breaker_a_limit_and_a_budget_count_over_many_runs_as_over_one(program
     scale = 1.0 if is_virtual else 0.0  # a real clock stands still, compared with the limits
     failures, opened, began = [], None, []
     budget.start()
-    over = now() + 100
+    over = shared_time() + 100
 
     async def fail():
         raise ConnectionError
@@ -85,14 +85,14 @@ def test_a_breaker_a_limit_and_a_budget_count_over_many_runs_as_over_one(program
     async def step(name, pause):
         nonlocal opened
         await trio.sleep(pause * scale + 0.25 * is_virtual)  # never at the edge of a limit
-        assert bool(budget.describe_spent("seconds")) is (now() >= over)
+        assert bool(budget.describe_spent("seconds")) is (shared_time() >= over)
         if name == "begin":
             if len(began) < 3 or is_virtual:
                 await limit.acquire()
-                began.append(now())
-                assert sum(at > now() - 29.9 for at in began) <= 3
+                began.append(shared_time())
+                assert sum(at > shared_time() - 29.9 for at in began) <= 3
             return
-        is_open = opened is not None and now() < opened + 30
+        is_open = opened is not None and shared_time() < opened + 30
         assert (breaker.state is CircuitState.OPEN) is is_open
         try:
             await breaker.call(fail if name == "fail" else trio.lowlevel.checkpoint)
@@ -100,9 +100,9 @@ def test_a_breaker_a_limit_and_a_budget_count_over_many_runs_as_over_one(program
             assert is_open
         except ConnectionError:
             assert not is_open
-            failures.append(now())
+            failures.append(shared_time())
             if opened is not None or (len(failures) > 1 and failures[-1] - failures[-2] <= 50):
-                opened = now()
+                opened = shared_time()
         else:
             assert not is_open
             opened = None
