@@ -20,7 +20,7 @@ from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
-from greenroom.llm import LLMProvider, window_of
+from greenroom.llm import AfterOutput, LLMProvider, window_of
 from greenroom.permissions import PermissionManager, user_rules_path
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
@@ -97,11 +97,9 @@ async def open_setup(
         notes.append(str(session.repair))
     notes += restore_grants(session, rules.manager, workspace, options)
     settings = await trio.to_thread.run_sync(read_settings)
-    model, about_model = open_model_of_run(options.model, session, env, settings)
     # A program that reads the pieces has them already; a person is told to forget them.
-    model = settings.make_resilient(
-        model, "raise" if options.output_format == "stream-json" else "restart"
-    )
+    after_output: AfterOutput = "raise" if options.output_format == "stream-json" else "restart"
+    model, about_model = open_model_of_run(options.model, session, env, settings, after_output)
     sandbox = _make_sandbox(options)
     notes += [*about_model, *await _describe_gaps(sandbox)]
     # A person who has left the terminal may answer when they are back.
@@ -149,16 +147,22 @@ async def _open_session(options: Options, store: SessionStore, workspace: Path) 
 
 
 def open_model_of_run(
-    name: str | None, session: AgentSession, env: Mapping[str, str], settings: Settings
+    name: str | None,
+    session: AgentSession,
+    env: Mapping[str, str],
+    settings: Settings,
+    after_output: AfterOutput = "restart",
 ) -> tuple[LLMProvider, tuple[str, ...]]:
     """Open the named model, else the session's own, else the default; return it with notes.
+
+    What fails for a while is retried, and a reply that breaks off is as `after_output` says.
 
     Raises:
         ConfigurationError: it was asked for, and can't be used.
     """
     with collect_advice() as advice:
         model, notes = _open_model(name, session, env, settings)
-    return model, (*advice, *notes)
+    return settings.make_resilient(model, after_output), (*advice, *notes)
 
 
 def _open_model(

@@ -16,6 +16,7 @@ from greenroom.core import (
     ModelQuotaError,
     ModelRateLimitError,
     ModelRequest,
+    Usage,
     notice,
 )
 from greenroom.llm.provider import LLMProvider
@@ -110,7 +111,7 @@ class ModelAttempt:
         self._stream: ModelStream | None = None
         self._reservations: list[Reservation] = []
         self._passage: Passage | None = None
-        self._is_refused = False
+        self._is_sent = self._is_refused = False
         self._circuit: CircuitCall | None = target.breaker.begin() if target.breaker else None
 
     def _estimate(self) -> tuple[int, int]:
@@ -178,8 +179,9 @@ class ModelAttempt:
         self._attempts.extend(trio.current_time() - began)
         if self.target.gate is not None:
             self._passage = await self._pass(self.target.gate)
-            for reservation in self._reservations:
-                reservation.renew()
+        for reservation in self._reservations:
+            reservation.begin()
+        self._is_sent = True
         return await self._stack.enter_async_context(self.target.llm.stream(self._request))
 
     async def _pass(self, gate: Gate) -> Passage:
@@ -201,8 +203,8 @@ class ModelAttempt:
 
     def _report(self, error: Exception) -> None:
         """Tell the circuit and the gate how the provider has answered."""
-        if self.target.gate is not None and self._passage is None:
-            return  # it was never sent
+        if not self._is_sent:
+            return
         if self._circuit is not None:
             self._circuit.end(error)
         if self._passage is None:
@@ -225,7 +227,6 @@ class ModelAttempt:
         A second call does nothing.
         """
         self._settle()
-        self._reservations.clear()
         if self._passage is not None:
             self._passage.abandon()
         try:
@@ -239,14 +240,22 @@ class ModelAttempt:
         """Replace what the limits have reserved by what was used, as far as that is known."""
         reply = self.partial()
         usage = None if reply is None else reply.usage
-        if usage is not None:
-            used = usage.total
-            self.target.replies.observe(usage.output_tokens or 0)
+        if not self._is_sent:
+            for reservation in self._reservations:
+                reservation.cancel()
+        elif usage is not None:
+            self._learn(usage)
         elif reply is None or self._is_refused:
-            used = 0
-        else:
-            return  # what broke off may have used the whole reserve
+            self._settle_all(0)
+        # Otherwise what broke off may have used the whole reserve.
+        self._reservations.clear()
+
+    def _settle_all(self, tokens: int) -> None:
         for reservation in self._reservations:
-            reservation.settle(used)
-        if usage is not None and self.target.counts_tokens:
+            reservation.settle(tokens)
+
+    def _learn(self, usage: Usage) -> None:
+        self._settle_all(usage.total)
+        self.target.replies.observe(usage.output_tokens or 0)
+        if self._reservations and self.target.counts_tokens:
             self.target.counter.observe(self._request, usage, model=self.target.llm.model)

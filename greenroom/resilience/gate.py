@@ -11,7 +11,7 @@ _LEAST_PAUSE, _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 2.0, 30.0  # seconds
 _LONGER = 3.0  # each pause after a probe that was refused
 _LONGEST_CLOSING = 600.0
 _PERIOD = 60.0  # in which providers count requests
-_MOST_PER_PERIOD = 600  # at ten a second
+_LEAST_PER_PERIOD, _MOST_PER_PERIOD = 10, 600
 _FASTER = 0.9  # the space between two calls after each call that the provider accepts
 _PATIENCE = 10.0  # seconds without an answer, after which a probe does not count as refused
 
@@ -22,8 +22,9 @@ class Gate:
     It is open until a call is refused. Then it closes for as long as the provider asks, or else for
     a pause that grows with each further refusal. After that it lets one call through, the probe.
     Once the provider accepts that, the others follow evenly spaced, as many in a minute as it had
-    accepted in the minute before the refusal, ten a second at most. After a minute without a
-    refusal they come closer together, until they need not wait any more.
+    accepted in the minute before the refusal, ten a second at most, and ten a minute at least the
+    first time. After a minute without a refusal they come closer together, until they need not wait
+    any more.
 
     Share one object between all calls with one key, in any event loops and threads. Calls go
     through in the order of their tickets, and a call that was refused keeps its place.
@@ -41,6 +42,7 @@ class Gate:
         self._space = 0.0  # seconds between two calls
         self._refusals = 0  # in a row
         self._counts = False  # whether the first of them was for too many calls
+        self._least = 1  # calls to let through in a minute after it
         self._probe: Passage | None = None
 
     async def enter(self, ticket: int | None = None) -> "Passage":
@@ -99,7 +101,7 @@ class Gate:
                 self._is_closed, self._probe, self._refusals = False, None, 0
                 self._reopened_at = shared_time()
                 if self._counts:
-                    self._space = _PERIOD / max(1, self._count_accepted_before())
+                    self._space = _PERIOD / max(self._least, self._count_accepted_before())
                     self._next = passage.began + self._space
                 self._queue.wake()
             elif self._space and shared_time() >= self._reopened_at + _PERIOD:
@@ -116,6 +118,8 @@ class Gate:
                 return
             if not self._refusals:
                 self._refused_at, self._counts = shared_time(), counts
+                # How many were accepted says little until calls have come evenly for a while.
+                self._least = 1 if self._space else _LEAST_PER_PERIOD
             self._refusals += 1
             self._closings += 1
             self._is_closed, self._probe = True, None

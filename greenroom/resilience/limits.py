@@ -84,8 +84,8 @@ class RateLimit:
         # Oldest first. Each entry has a request or a token, so the limits bound its length.
         self._entries = deque[_Entry]()
         self._total = _Entry(0.0, 0, 0)  # the sum of the entries
-        self._running = 0  # calls that hold a reserve, which is in no entry
-        self._held = 0  # tokens of their reserves
+        self._running = 0  # calls in the block of their reservation
+        self._held = _Entry(0.0, 0, 0)  # what they have reserved and not used
         self._waiting = 0  # tokens of waiting calls
         self._admitted = 0
 
@@ -165,8 +165,8 @@ class RateLimit:
         with self._queue.lock:
             self._forget()
             return RateLimitStatistics(
-                requests=self._total.calls,
-                tokens=self._total.tokens + self._held,
+                requests=self._total.calls + self._held.calls,
+                tokens=self._total.tokens + self._held.tokens,
                 waiting=len(self._queue),
                 admitted=self._admitted,
             )
@@ -190,8 +190,8 @@ class RateLimit:
     def _moment(self, calls: int, tokens: int) -> float:
         """Return when there will be room for this much, if nothing else begins or ends before."""
         self._forget()
-        more_calls = self._total.calls + calls - self._requests
-        more_tokens = self._total.tokens + self._held + tokens - self._tokens
+        more_calls = self._total.calls + self._held.calls + calls - self._requests
+        more_tokens = self._total.tokens + self._held.tokens + tokens - self._tokens
         moment = -math.inf
         for entry in self._entries:
             if more_calls <= 0 and more_tokens <= 0:
@@ -217,28 +217,30 @@ class Reservation:
         self._limit = limit
         self._entry = entry
         self._reserve = entry.tokens
-        self._holds = self._is_settled = False
+        self._is_held = self._has_begun = self._is_settled = False
 
     def __enter__(self) -> Self:
-        """Hold the reserve until it is settled."""
+        """Hold the place and the reserve until they are used."""
         limit = self._limit
         with limit._queue.lock:
-            limit._change(self._entry, self._entry.calls, 0)
+            limit._change(self._entry, 0, 0)
+            limit._held.add(1, self._reserve)
             limit._running += 1
-            limit._held += self._reserve
-            self._holds = True
+            self._is_held = True
         return self
 
     def __exit__(self, *_exit: object) -> None:
         """Count the whole reserve as used, unless it was settled."""
         self.settle(self._reserve)
 
-    def renew(self) -> None:
-        """Count the call from now on: something else has held it up."""
+    def begin(self) -> None:
+        """Count the call from now on, after something else has held it up in its block."""
         limit = self._limit
         with limit._queue.lock:
-            limit._change(self._entry, 0, 0)
-            self._entry = limit._count(1, 0 if self._holds else self._reserve)
+            if self._is_held and not self._has_begun:
+                self._has_begun = True
+                limit._held.add(-1, 0)
+                limit._count(1, 0)
 
     def settle(self, tokens: int) -> None:
         """Replace the reserve by the tokens that the call used; only the first time counts."""
@@ -246,17 +248,28 @@ class Reservation:
         with limit._queue.lock:
             if self._is_settled:
                 return
+            self.begin()
             self._is_settled = True
             used = max(1, tokens if limit.counts_tokens else self._reserve)
-            if self._holds:
+            if self._is_held:
                 limit._running -= 1
-                limit._held -= self._reserve
+                limit._held.add(0, -self._reserve)
                 limit._count(0, used)  # from now on: most of them were used at the end
             elif used > self._reserve:
                 limit._count(0, used - self._reserve)
             else:
                 limit._change(self._entry, self._entry.calls, used)
             limit._queue.wake()
+
+    def cancel(self) -> None:
+        """Count nothing: the call was given up in its block before it began."""
+        limit = self._limit
+        with limit._queue.lock:
+            if self._is_held and not self._has_begun and not self._is_settled:
+                self._is_settled = True
+                limit._running -= 1
+                limit._held.add(-1, -self._reserve)
+                limit._queue.wake()
 
 
 @dataclass

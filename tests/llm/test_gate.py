@@ -16,7 +16,7 @@ from greenroom.core import (
 from greenroom.llm import AnthropicProvider, ModelRequest, OpenAIProvider, collect, resilient
 from greenroom.llm.model_attempt import gate_of
 from greenroom.llm.stream import Announcement
-from greenroom.resilience import ConcurrencyLimit, Gate, Retry, take_ticket
+from greenroom.resilience import ConcurrencyLimit, Gate, RateLimit, Retry, take_ticket
 from greenroom.resilience.gate import shared_gate
 from greenroom.testing import ScriptedProvider
 
@@ -213,6 +213,27 @@ async def test_after_a_minute_without_a_refusal_calls_come_closer_until_none_wai
     assert times[-1] == times[-2] < 140
 
 
+async def test_a_program_that_has_just_begun_is_not_slowed_to_one_call_a_minute(autojump_clock):
+    gate = Gate()
+    (await gate.enter()).refuse(1.0)
+    for _ in range(10):
+        (await gate.enter()).accept()
+    assert trio.current_time() == 1 + 9 * 6
+
+
+async def test_a_key_that_allows_fewer_than_ten_a_minute_is_slowed_further(autojump_clock):
+    gate = Gate()
+    (await gate.enter()).refuse(1.0)
+    for _ in range(5):
+        (await gate.enter()).accept()
+    (await gate.enter()).refuse(36.0)
+    times = []
+    for _ in range(4):
+        (await gate.enter()).accept()
+        times.append(trio.current_time())
+    assert [later - times[0] for later in times] == [0, 12, 24, 36]
+
+
 async def test_a_request_that_is_wrong_neither_opens_nor_closes_a_gate(autojump_clock):
     def step(request):
         raise ModelBadRequestError("no")
@@ -240,6 +261,33 @@ async def test_calls_that_wait_for_a_limit_when_a_gate_closes_are_not_sent(autoj
         for _ in range(4):
             nursery.start_soon(ask)
     assert (len(llm.requests), min(times)) == (5, 30)
+
+
+async def test_a_call_counts_in_a_limit_when_it_is_sent_and_not_at_all_if_it_never_is(
+    autojump_clock,
+):
+    def refuse(request):
+        raise ModelRateLimitError("busy", retry_after=50.0)
+
+    llm, limit = ScriptedProvider(refuse, *["hello"] * 9), RateLimit(requests=3, seconds=60)
+    times = []
+
+    async def ask(seconds=1000):
+        with trio.move_on_after(seconds):
+            await resilient(llm, limit=limit).generate(HELLO)
+            times.append(trio.current_time())
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.sleep(1)
+        nursery.start_soon(ask)
+        nursery.start_soon(ask, 10)
+        await trio.sleep(20)
+        assert limit.statistics().requests == 3  # one was sent, two wait to be
+    await ask()
+    await ask()
+    # Requests are sent at 0, 50, 56, 60 (that at 0 counts no more) and 110: three in any minute.
+    assert times == [50, 56, 62, 110]
 
 
 async def test_a_resilient_model_in_another_one_goes_through_one_gate(autojump_clock):
