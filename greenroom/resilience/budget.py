@@ -180,7 +180,7 @@ class Budget:
 
         def admit() -> float | None:
             self.check("seconds", *amounts)
-            if self._running and not all(self._fits(*each) for each in amounts.items()):
+            if not self._has_room(amounts):
                 return self._until
             self._running += 1
             self._add_reserve(amounts, 1)
@@ -188,12 +188,20 @@ class Budget:
 
         await self._queue.wait(admit)
 
+    def has_room(self, amounts: Mapping[Limit, float]) -> bool:
+        """Whether `reserve` would not wait."""
+        with self._queue.lock:
+            return not self._queue and self._has_room(amounts)
+
     def free(self, amounts: Mapping[Limit, float]) -> None:
         """Give back what `reserve` has reserved, and let the next call begin."""
         with self._queue.lock:
             self._running -= 1
             self._add_reserve(amounts, -1)
             self._queue.wake()
+
+    def _has_room(self, amounts: Mapping[Limit, float]) -> bool:
+        return not self._running or all(self._fits(*each) for each in amounts.items())
 
     def _fits(self, what: Limit, amount: float) -> bool:
         used = self._used[what] + self._reserved[what]

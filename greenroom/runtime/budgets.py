@@ -208,6 +208,11 @@ class Budgets:
         """Whether one limits the tokens or the cost of model calls."""
         return any(budget.limits(what) for budget in self.counters for what in _USAGE)
 
+    def has_room(self, sent: int, most: int | None, price: Price | None) -> bool:
+        """Whether `reserve` would not wait."""
+        estimates = ((each, _estimate(each, sent, most, price)) for each in self.counters)
+        return all(budget.has_room(amounts) for budget, amounts in estimates if amounts)
+
     async def reserve(self, sent: int, most: int | None, price: Price | None) -> ExitStack:
         """Wait until every budget has room for a call, and reserve it; close the result to free it.
 

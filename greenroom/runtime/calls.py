@@ -18,6 +18,7 @@ import trio
 
 from greenroom.core import (
     AgentContext,
+    Custom,
     Message,
     ModelCall,
     ModelRequest,
@@ -75,17 +76,30 @@ class ModelCallScope:
 
     async def __aenter__(self) -> Self:
         """Wait until the budgets have room for the call beside those that run, and begin it."""
-        budgets, request = self._actor.budgets, self._call.request
         await trio.lowlevel.checkpoint_if_cancelled()
         # A call inside of another one, as by a guard, must not wait for what that has reserved.
-        if budgets.limits_usage and _running_call() is None:
-            sent = self._count(request) if self._count else 0
-            self._running.reserves = await budgets.reserve(sent, request.max_tokens, self._price)
+        if self._actor.budgets.limits_usage and _running_call() is None:
+            await self._reserve()
         try:
             return self.__enter__()
         except BaseException:
             self._running.free()
             raise
+
+    async def _reserve(self) -> None:
+        budgets, call = self._actor.budgets, self._call
+        sent = self._count(call.request) if self._count else 0
+        amounts = (sent, call.request.max_tokens, self._price)
+        if not budgets.has_room(*amounts):
+            reason = "room in the budget"
+            data = {
+                "seconds": 0.0,
+                "reason": reason,
+                "provider": call.provider,
+                "model": call.model,
+            }
+            self._actor.publish(Custom("model.wait", data, f"{self._name} waits for {reason}"))
+        self._running.reserves = await budgets.reserve(*amounts)
 
     async def __aexit__(
         self,

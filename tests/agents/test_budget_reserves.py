@@ -5,10 +5,10 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from greenroom import Agent, AgentRuntime, Guard
+from greenroom import Agent, AgentRuntime, Custom, Guard, only
 from greenroom.agents import stream_reply
 from greenroom.core import BudgetExceededError, Message, ModelRequest, Price, TurnStatus, Usage
-from greenroom.llm import EstimatedCounter
+from greenroom.llm import EstimatedCounter, ModelSettings
 from greenroom.resilience import Budget
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider
@@ -87,7 +87,7 @@ async def test_a_limit_of_replies_is_what_they_reserve(autojump_clock):
         async def agent_fn(agent):
             async for message in agent.inputs():
                 async with agent.turn(message):
-                    await stream_reply(agent, llm, max_tokens=200)
+                    await stream_reply(agent, llm, settings=ModelSettings(max_tokens=200))
 
         for _ in range(5):
             handle = runtime.spawn(AgentSession.new("a"), agent_fn, budget=budget)
@@ -108,8 +108,15 @@ async def test_an_interrupt_while_a_call_waits_for_room_leaves_nothing_reserved(
             runtime.spawn(AgentSession.new("a"), agent_fn, budget=budget) for _ in range(2)
         )
         await first.send_input("go")
-        await second.send_input("go")
-        await trio.sleep(0.5)
+        await trio.sleep(0.1)
+        async with second.subscribe() as chunks:
+            await second.send_input("go")
+            told = await anext(only(chunks, Custom))
+        assert (told.kind, told.text) == (
+            "model.wait",
+            "scripted:script waits for room in the budget",
+        )
+        await trio.sleep(0.4)
         assert llm.begun == 1
         for handle in (first, second):
             await handle.interrupt()
