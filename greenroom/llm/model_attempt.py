@@ -84,11 +84,18 @@ class ModelAttempt:
     """One call of one model, with its stream, its place in the limits and its circuit.
 
     Attributes:
+        has_place: whether it has its place in the limits.
         has_output: whether a piece of the reply that a reader sees has been received.
     """
 
     def __init__(
-        self, target: ModelTarget, request: ModelRequest, attempts: Attempts, ticket: int
+        self,
+        target: ModelTarget,
+        request: ModelRequest,
+        attempts: Attempts,
+        ticket: int,
+        *,
+        expects_gate: bool,
     ) -> None:
         """Begin the call at the circuit breaker.
 
@@ -97,12 +104,13 @@ class ModelAttempt:
             request: what to send.
             attempts: the attempts that this is one of; their time bounds the wait at the gate.
             ticket: the place of the call at the gate.
+            expects_gate: whether a wait there has been announced.
 
         Raises:
             CircuitOpenError: the circuit is open.
         """
         self.target = target
-        self.has_output = False
+        self.has_place = self.has_output = False
         self._request = request
         self._attempts = attempts
         self._ticket = ticket
@@ -111,6 +119,7 @@ class ModelAttempt:
         self._stream: ModelStream | None = None
         self._reservations: list[Reservation] = []
         self._passage: Passage | None = None
+        self._expects_gate = expects_gate
         self._is_sent = self._is_refused = False
         self._circuit: CircuitCall | None = target.breaker.begin() if target.breaker else None
 
@@ -128,16 +137,36 @@ class ModelAttempt:
         return sent + min(expected, most), sent + most
 
     def expected_wait(self) -> tuple[float, str] | None:
-        """Return about how many seconds it will have to wait, and for what; None for no wait."""
+        """Return about how many seconds it will have to wait, and for what; None for no wait.
+
+        At first for its limits or the gate, whichever takes longer; once it has its place in the
+        limits, for the gate, if that was not so before.
+        """
         limits, gate = self.target.limits, self.target.gate
+        at_gate = gate.wait_time(self._ticket) if gate and not self._expects_gate else 0.0
         rates = [each.wait_time(self._alone) for each in limits if isinstance(each, RateLimit)]
-        seconds, at_gate = max(rates, default=0.0), gate.wait_time(self._ticket) if gate else 0.0
+        seconds = 0.0 if self.has_place else max(rates, default=0.0)
         if at_gate > seconds:
+            self._expects_gate = True
             return at_gate, "the provider, which refused other calls"
+        if self.has_place:
+            return None
         if seconds > 0:
             return (0.0 if math.isinf(seconds) else seconds), "the rate limit"
         is_full = any(isinstance(each, ConcurrencyLimit) and not each.is_free for each in limits)
         return (0.0, "other calls to end") if is_full else None
+
+    async def take_place(self) -> None:
+        """Wait for the limits, which takes none of the time of the attempts."""
+        began = trio.current_time()
+        for limit in self.target.limits:
+            if isinstance(limit, RateLimit):
+                reservation = await limit.acquire(self._tokens, alone=self._alone)
+                self._reservations.append(self._stack.enter_context(reservation))
+            else:
+                await self._stack.enter_async_context(limit)
+        self._attempts.extend(trio.current_time() - began)
+        self.has_place = True
 
     def wait_at_gate(self) -> float | None:
         """Return how long the gate will hold up the next attempt, if it was closed by this one."""
@@ -145,7 +174,9 @@ class ModelAttempt:
         return gate.wait_time(self._ticket) if gate is not None and self._is_refused else None
 
     async def receive(self) -> StreamEvent:
-        """Return the next event; the first call waits for its turn and opens the stream.
+        """Return the next event; the first call waits at the gate and opens the stream.
+
+        Take its place before.
 
         Raises:
             ModelError: the request failed or the reply broke off; the attempt is closed.
@@ -169,14 +200,6 @@ class ModelAttempt:
         return event
 
     async def _open(self) -> ModelStream:
-        began = trio.current_time()
-        for limit in self.target.limits:
-            if isinstance(limit, RateLimit):
-                reservation = await limit.acquire(self._tokens, alone=self._alone)
-                self._reservations.append(self._stack.enter_context(reservation))
-            else:
-                await self._stack.enter_async_context(limit)
-        self._attempts.extend(trio.current_time() - began)
         if self.target.gate is not None:
             self._passage = await self._pass(self.target.gate)
         for reservation in self._reservations:

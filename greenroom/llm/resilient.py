@@ -237,7 +237,7 @@ class _ResilientStream(ModelStream):
         self._attempt: ModelAttempt | None = None
         self._attempts = Attempts(retry)
         self._ticket = take_ticket()
-        self._is_announced = False  # the wait of the attempt that comes next
+        self._expects_gate = False  # whether its wait for the next attempt is announced
         # Before the next attempt: the announcement comes first, then the wait.
         self._announcement: Announcement | None = None
         self._wait: Callable[[], Awaitable[None]] | None = None
@@ -273,13 +273,23 @@ class _ResilientStream(ModelStream):
                 raise
 
     async def _advance(self) -> Iterable[StreamEvent]:
-        if self._attempt is None:
-            self._attempt = ModelAttempt(self._target, self._request, self._attempts, self._ticket)
-            is_announced, self._is_announced = self._is_announced, False
-            if (wait := self._attempt.expected_wait()) and not is_announced:
-                current_meter().check_wait(wait[0])
+        attempt = self._attempt
+        if attempt is None:
+            attempt = self._attempt = ModelAttempt(
+                self._target,
+                self._request,
+                self._attempts,
+                self._ticket,
+                expects_gate=self._expects_gate,
+            )
+            self._expects_gate = False
+            if wait := attempt.expected_wait():
                 return (self._announce_wait(*wait),)
-        return (await self._attempt.receive(),)
+        if not attempt.has_place:
+            await attempt.take_place()
+            if wait := attempt.expected_wait():  # the gate has closed meanwhile
+                return (self._announce_wait(*wait),)
+        return (await attempt.receive(),)
 
     def partial(self) -> Message:
         """Return the reply of this attempt so far."""
@@ -295,8 +305,8 @@ class _ResilientStream(ModelStream):
         seconds = self._plan(error, at_gate, has_fallback)
         if seconds is not None:
             announcement = self._announce_retry(error, seconds)
-            self._is_announced = at_gate is not None
-            self._wait = partial(self._attempts.wait, 0.0 if self._is_announced else seconds)
+            self._expects_gate = at_gate is not None
+            self._wait = partial(self._attempts.wait, 0.0 if self._expects_gate else seconds)
         elif has_fallback:
             self._attempts.renew(error)
             self._errors.append(error)
@@ -352,6 +362,7 @@ class _ResilientStream(ModelStream):
         return self._announce("model.fallback", data, text)
 
     def _announce_wait(self, seconds: float, reason: str) -> Announcement:
+        current_meter().check_wait(seconds)
         duration = f"about {seconds:.1f} s " if seconds else ""
         text = f"{self._target.full_name} waits {duration}for {reason}"
         return self._announce("model.wait", {"seconds": seconds, "reason": reason}, text)

@@ -251,16 +251,19 @@ async def test_calls_that_wait_for_a_limit_when_a_gate_closes_are_not_sent(autoj
         raise ModelRateLimitError("busy", retry_after=30.0)
 
     llm, limit = ScriptedProvider(refuse, *["hello"] * 4), ConcurrencyLimit(1)
-    times = []
+    times, told = [], []
 
     async def ask():
-        await resilient(llm, limit=limit).generate(HELLO)
+        async with resilient(llm, limit=limit).stream(HELLO) as stream:
+            told.append([event.kind async for event in stream if isinstance(event, Announcement)])
         times.append(trio.current_time())
 
     async with trio.open_nursery() as nursery:
         for _ in range(4):
             nursery.start_soon(ask)
     assert (len(llm.requests), min(times)) == (5, 30)
+    # The wait at the gate is told to those, too, who had been told of the one for the limit.
+    assert [kinds for kinds in told if kinds.count("model.wait") > 1]
 
 
 async def test_a_call_counts_in_a_limit_when_it_is_sent_and_not_at_all_if_it_never_is(
