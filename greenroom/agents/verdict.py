@@ -288,7 +288,7 @@ class Judge:
     def _describe(
         self,
         call: ToolUseBlock,
-        found: Judgement | Explanation,
+        found: Judgement,
         sandbox: SandboxReport | None = None,
     ) -> PermissionRecord:
         """Return the record of what the rules decided; until an answer, asking means denied."""
@@ -390,7 +390,7 @@ def _refuse(
     call: ToolUseBlock,
     input: dict[str, object],  # noqa: A002
     tool: RegisteredTool,
-    found: Judgement | Explanation,
+    found: Judgement,
 ) -> Verdict:
     refusal = _deny(found.message or f"Denied: {found.reason}.")
     return Verdict(call, input, tool, refusal=refusal)

@@ -130,7 +130,6 @@ class Call:
         script: the plain command that it runs, if it runs one.
         git: what git said of the repositories around folders.
         missing_answers: a cache of the folders in which git was not asked.
-        operand_files: a cache of the files that the words of its commands name.
         protected_words: a cache of the protected names that its commands would write.
     """
 
@@ -145,9 +144,6 @@ class Call:
     script: Script | None = None
     git: Mapping[str, GitAnswer] = field(default_factory=dict, compare=False, repr=False)
     missing_answers: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
-    operand_files: dict[tuple[str, Place], tuple[PathUse, ...]] = field(
-        default_factory=dict, compare=False, repr=False
-    )
     protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
         default_factory=dict, compare=False, repr=False
     )
@@ -321,10 +317,7 @@ def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[PathUse
     except RuleFileError:
         alternatives = [pattern]
     for each in alternatives:
-        path = posixpath.join(folder, each)
-        fact = place.use("read", path, guard=True, tilde=True, searches=True)
-        if isinstance(fact, PathUse):
-            yield fact
+        yield from place.guard(posixpath.join(folder, each), tilde=True, searches=True)
 
 
 def _list_other_facts(effect: Effect, place: Place) -> Sequence[Fact]:
@@ -356,14 +349,6 @@ def find_operands(call: Call, care: Care) -> Iterator[Fact]:
         shown = (fact for fact in call.facts if not isinstance(fact, HostUse | Whole))
         found = (list_operands(fact, call.place, care) for fact in shown)
         yield from dict.fromkeys(chain.from_iterable(found))
-
-
-def find_files(word: str, place: Place, call: Call) -> tuple[PathUse, ...]:
-    """Find the files that a word may name; each word of a call is looked at only once."""
-    key = (word, place)
-    if key not in call.operand_files:
-        call.operand_files[key] = tuple(list_files(word, place))
-    return call.operand_files[key]
 
 
 # The protected files that a call would write.
@@ -400,6 +385,6 @@ def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tupl
     """Look at the words of a command that may name what it writes, not at the command it runs."""
     for at, word in enumerate(fact.argv[1 : fact.invocation.inner], 1):
         parts = extract_words(word) if fact.loose else ()  # which it may run
-        uses = (use for each in (word, *parts) for use in find_files(each, fact.place, call))
+        uses = (use for each in (word, *parts) for use in list_files(each, fact.place))
         if names := tuple(name for use in uses for name in _list_protected(use, call)):
             yield at, names

@@ -11,21 +11,21 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import chain
 
 from greenroom.core import (
     CONFIGURATION_FOLDERS,
     PermissionEffects,
-    PermissionPart,
     RuleDecision,
     clip,
     visible,
 )
 from greenroom.fs import read_beginning
-from greenroom.permissions.call import Call, find_files
+from greenroom.permissions.call import Call
 from greenroom.permissions.judgement import Judgement
 from greenroom.permissions.operand_table import find_default_files
-from greenroom.permissions.operands import HostUse, find_hosts
+from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.shell import (
@@ -49,53 +49,47 @@ _WRITE_OUT = "The command is not plain: write its words out, or use two calls."
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class Explanation:
-    """A decision with everything that a prompt, a log and the model need to know about it.
+@dataclass(frozen=True)
+class Explanation(Judgement):
+    """A judgement with everything that a person who is asked about the call needs to know.
 
     Attributes:
-        decision: allow, deny or ask.
-        reason: the reason, in words for people and models.
-        rule: the rule that decided, or None.
-        parts: the ruling on each part of the call.
-        digest: SHA-256 over the tool, the input, the folder, and everything that the tool states
-            and that follows from it, such as the words of a command and resolved paths. If a person
-            is asked, it also covers the files that commands name and the programs that they run.
-            If it differs when the call runs, what runs is not what was approved.
-        call: what was judged.
         remembers: the rules that an "always" would add, each for one part of the call; of a
             command they name all words. A part without a narrow enough rule is asked about again.
             Empty if no part has one.
         prefixes: the same, but with the first words of commands where these say what is done, as
             in `npm run build`; a person has to choose them. Empty if no part has such a rule.
-        unremembered: why `remembers` is empty, if not for want of a narrow rule.
         forbids: the rule that a "never" would add; empty if it is unclear which part was meant.
-        message: what the model reads if the call is denied.
-        effects: if a person is asked, what the call would do outside of the workspace.
-        runs_as: what a plain command was read as, which runs in its place where rules allow it;
-            empty for other calls, and for a text that is not plain.
-        advice: what the model can do about a call that is asked about; empty for most.
+        unremembered: why `remembers` is empty, if not for want of a narrow rule.
+        effects: what the call would do outside of the workspace.
+        advice: what the model can do about the call; empty for most.
+        files_digest: a SHA-256 of the files that its commands name; empty if they were not read.
     """
 
-    decision: RuleDecision
-    reason: str
-    rule: PermissionRule | None
-    parts: tuple[PermissionPart, ...]
-    digest: str
-    call: Call = field(repr=False, compare=False)
     remembers: tuple[PermissionRule, ...] = ()
     prefixes: tuple[PermissionRule, ...] = ()
     forbids: tuple[PermissionRule, ...] = ()
     unremembered: str = ""
-    message: str = ""
     effects: PermissionEffects = field(default_factory=PermissionEffects)
-    runs_as: str = ""
     advice: str = ""
+    files_digest: str = field(default="", repr=False)
 
     @property
     def runs_commands(self) -> bool:
         """Whether the call runs commands, which may name files."""
         return self.call.runs_commands
+
+    @cached_property
+    def digest(self) -> str:
+        """A SHA-256 that identifies the call as `Judgement.digest` does.
+
+        If a person is asked, it also covers the files that commands name and the programs that
+        they run. If it differs when the call runs, what runs is not what was approved.
+        """
+        stated = super().digest
+        if not self.files_digest:
+            return stated
+        return hashlib.sha256(f"{stated} {self.files_digest}".encode()).hexdigest()
 
     def with_files(self) -> "Explanation":
         """Include the files of commands, as they are now, in the digest.
@@ -106,11 +100,10 @@ class Explanation:
         if not self.runs_commands:
             return self
         files, excess = fingerprint(self.call)
-        digest = hashlib.sha256(f"{self.digest} {files}".encode()).hexdigest()
         if not excess:
-            return replace(self, digest=digest)
+            return replace(self, files_digest=files)
         why = f"it names {excess}, too much to tell whether they stay as they are"
-        return replace(self, digest=digest, remembers=(), prefixes=(), unremembered=why)
+        return replace(self, files_digest=files, remembers=(), prefixes=(), unremembered=why)
 
 
 def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
@@ -122,16 +115,7 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
             may take a while. If not, `Explanation.with_files` can do so later.
     """
     call, rulings = judgement.call, judgement.rulings
-    found = Explanation(
-        decision=judgement.decision,
-        reason=judgement.reason,
-        rule=judgement.rule,
-        parts=judgement.parts,
-        digest=judgement.digest,
-        message=judgement.message,
-        call=call,
-        runs_as=judgement.runs_as,
-    )
+    found = Explanation(call, judgement.decision, rulings)
     if judgement.decision is not RuleDecision.ASK:
         return found
     offers = suggest(call, rulings)
@@ -200,7 +184,7 @@ def _list_paths(call: Call) -> Iterator[str]:
         yield from (found, os.path.realpath(found)) if found else ()
     uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
     for each in _find_outermost(commands):
-        uses += (use for word in each.argv for use in find_files(word, each.place, call))
+        uses += (use for word in each.argv for use in list_files(word, each.place))
     for use in uses:
         yield from (*use.lexical, *use.real)
     for each in commands:
@@ -267,7 +251,7 @@ def _name_path(fact: PathUse) -> str:
 def _list_operands(call: Call, commands: Sequence[Command]) -> Iterator[str]:
     for command in _find_outermost(commands):
         words = dict.fromkeys(command.argv[1:])
-        uses = (use for word in words for use in find_files(word, command.place, call))
+        uses = (use for word in words for use in list_files(word, command.place))
         for at, use in enumerate(uses):
             if at == _MOST_NAMES:  # each takes a look at the disk
                 yield "more, which were not looked at"

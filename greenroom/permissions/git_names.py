@@ -15,7 +15,6 @@ from greenroom.git import find_root
 from greenroom.permissions.operand_table import TABLE
 from greenroom.shell import (
     Command,
-    PathUse,
     Place,
 )
 
@@ -132,8 +131,8 @@ class GitCommand(NamedTuple):
 
     def _is_there(self, name: str) -> bool:
         """Return whether there surely is a file of this name, so that git takes it for a path."""
-        use = self.place.use("read", name, guard=True)
-        return isinstance(use, PathUse) and all(map(os.path.lexists, use.lexical))
+        paths = [path for use in self.place.guard(name) for path in use.lexical]
+        return bool(paths) and all(map(os.path.lexists, paths))
 
     @staticmethod
     def excludes(word: str) -> bool:

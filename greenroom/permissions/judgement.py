@@ -41,7 +41,7 @@ class Judgement:
         rulings: what the rules and the mode say about each part.
     """
 
-    call: Call
+    call: Call = field(repr=False)
     decision: RuleDecision
     rulings: tuple[Ruling, ...] = field(repr=False)
 
@@ -56,7 +56,10 @@ class Judgement:
 
     @cached_property
     def runs_as(self) -> str:
-        """The text that runs if rules allow the call; empty if it is not a plain command."""
+        """What a plain command was read as, which runs in its place where rules allow it.
+
+        It is empty for other calls, and for a text that is not plain.
+        """
         script = self.call.script
         return "" if script is None else _write_command(script, self.call, self.rulings)
 
@@ -101,7 +104,7 @@ class Judgement:
         """The rule that decided, or None."""
         return self._chief.rule
 
-    @property
+    @cached_property
     def parts(self) -> tuple[PermissionPart, ...]:
         """The ruling on each part of the call."""
         return tuple(ruling.part for ruling in self.rulings)

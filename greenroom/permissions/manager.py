@@ -441,27 +441,13 @@ class PermissionManager:
         write_rules(path, self.rules)
 
     def _judge(self, call: Call, audience: Audience) -> Judgement:
-        """Decide for an agent, which may not do what is denied to the agent that spawned it."""
-        found = self._judge_by_rules(call, audience)
-        if self._parent is None or self._spawner is None:
-            return found
-        above = self._parent._judge(call, self._spawner)
-        return above if above.decision is RuleDecision.DENY is not found.decision else found
-
-    def _judge_by_rules(self, call: Call, audience: Audience) -> Judgement:
-        """Decide by the stricter of these rules and those above."""
-        found = []
-        if self._own is not None:
-            found.append(self._own._judge(call, audience))
-        elif self._rules or self._parent is None:
-            rulings = self._apply(call, self._index(call.tool, call.category, audience))
-            found.append(Judgement.of(call, rulings))
-        if self._parent is not None:
-            spawner = self._spawner
-            below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
-            above = self._parent._judge_by_rules(call, below)
-            if not (call.tool in self._consents and _is_unruled(above)):
-                found.append(above)
+        """Decide for an agent, by the strictest of these rules and those above."""
+        found = list[Judgement]()
+        for layer in self._list_layers(call, audience):
+            each = Judgement.of(call, layer.apply(call, layer.rules))
+            is_weak = layer.only_denials and each.decision is not RuleDecision.DENY
+            if not is_weak and not (layer.only_ruled and _is_unruled(each)):
+                found.append(each)
         return max(found, key=lambda each: STRICTNESS[each.decision])
 
     def _apply(self, call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
@@ -475,22 +461,23 @@ class PermissionManager:
         )
 
     def _list_layers(self, call: Call, audience: Audience) -> Iterator[Layer]:
-        """List all rules that `_judge` applies, as it does."""
+        """List all rules that bind an agent; what is denied to the one that spawned it, does."""
         yield from self._list_layers_by_rules(call, audience)
         if self._parent is not None and self._spawner is not None:
             above = self._parent._list_layers(call, self._spawner)
             yield from (layer._replace(only_denials=True) for layer in above)
 
     def _list_layers_by_rules(self, call: Call, audience: Audience) -> Iterator[Layer]:
-        """List all rules that `_judge_by_rules` applies, as it does."""
+        """List these rules and those above, as far as they are about this audience."""
         if self._own is not None:
             yield from self._own._list_layers(call, audience)
         elif self._rules or self._parent is None:
             yield Layer(self._index(call.tool, call.category, audience), self._apply)
         if self._parent is not None:
-            spawner = self._spawner
+            spawner, consented = self._spawner, call.tool in self._consents
             below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
-            yield from self._parent._list_layers_by_rules(call, below)
+            for layer in self._parent._list_layers_by_rules(call, below):
+                yield layer._replace(only_ruled=layer.only_ruled or consented)
 
 
 def _is_unruled(found: Judgement) -> bool:

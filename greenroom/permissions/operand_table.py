@@ -6,10 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from pathlib import Path
 
-from greenroom.shell import (
-    PROGRAMS,
-    basename,
-)
+from greenroom.shell import PROGRAMS, basename, read_rows
 
 MAX_FOLDERS = 8  # above the current one
 
@@ -19,19 +16,16 @@ class _Table(dict[str, frozenset[str]]):
         return frozenset()
 
 
-def _read_table(text: str) -> Mapping[str, frozenset[str]]:
+def _read_table() -> Mapping[str, frozenset[str]]:
     table = _Table()
-    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
-        title, _, words = line.partition(":")
+    for title, words in read_rows(Path(__file__).with_name("operands.txt")):
         kind, _, names = title.rpartition(" ")
         for name in names.split("|"):
-            table[f"{kind} {name}".strip()] |= frozenset(words.split())
+            table[f"{kind} {name}".strip()] |= frozenset(words)
     return table
 
 
-TABLE: Mapping[str, frozenset[str]] = _read_table(
-    Path(__file__).with_name("operands.txt").read_text(encoding="utf-8")
-)
+TABLE = _read_table()
 """Programs, verbs, options and files by the titles of their rows; `operands.txt` explains them."""
 
 

@@ -185,7 +185,6 @@ _SIGNS = re.compile(r'[=@<,:;"]')
 _PATH_BEGINS = re.compile(r"[./~]")
 _FILE_URL = re.compile("file:", re.IGNORECASE)
 _STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
-MAX_LENGTH = 4096
 MAX_PARTS = 8  # of a word, each behind a sign
 MAX_LETTERS = 16  # of options in one word
 
@@ -193,11 +192,9 @@ MAX_LETTERS = 16  # of options in one word
 def list_files(word: str, place: Place, *, tilde: bool = False) -> Iterator[PathUse]:
     """Find the files that a word may name, as a whole or in part; a program may expand a tilde."""
     for name in dict.fromkeys(_split_names(word)):
-        for expands in (False, True)[: 1 + (tilde and name.startswith("~"))]:
-            if 0 < len(name) <= MAX_LENGTH and "\0" not in name:
-                use = place.use("read", name, guard=True, tilde=expands)
-                if isinstance(use, PathUse):
-                    yield use
+        yield from place.guard(name)
+        if tilde and name.startswith("~"):
+            yield from place.guard(name, tilde=True)
 
 
 def _split_names(text: str) -> Iterator[str]:
@@ -262,8 +259,7 @@ def _find_patterns(words: Sequence[str], place: Place) -> Iterator[PathUse]:
         option = _LOOKS_FOR.match(word)
         if option or before in _LOOKING:
             pattern = f"**/{word[option.end() :] if option else word}"
-            use = place.use("read", pattern, guard=True, searches=True)
-            yield from [use] if isinstance(use, PathUse) else []
+            yield from place.guard(pattern, searches=True)
 
 
 def _find_inner_files(
@@ -337,8 +333,8 @@ def _find_git_files(command: Command, git: GitCommand, search: Search) -> Iterat
 def _list_paths(git: GitCommand, words: Iterable[str]) -> Iterator[str]:
     for word in words:
         name, places = git.locate(word)
-        for use in (place.use("read", name, guard=True) for place in places):
-            yield from (*use.lexical, *use.real) if isinstance(use, PathUse) else ()
+        for use in chain.from_iterable(place.guard(name) for place in places):
+            yield from (*use.lexical, *use.real)
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

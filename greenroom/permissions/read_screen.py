@@ -39,11 +39,13 @@ class Layer(NamedTuple):
         rules: the rules.
         apply: applies them to a call, with the manager's mode.
         only_denials: whether only what they deny counts.
+        only_ruled: whether a question counts only if one of them asks it.
     """
 
     rules: RuleIndex
     apply: Callable[[Call, RuleIndex], tuple[Ruling, ...]]
     only_denials: bool = False
+    only_ruled: bool = False
 
 
 def screen_files(

@@ -72,8 +72,7 @@ def list_searched(command: Command, place: Place) -> Sequence[str]:
 
 def exists(name: str, place: Place) -> bool:
     """Return whether there is a file of this name."""
-    use = place.use("read", name, guard=True)
-    return isinstance(use, PathUse) and any(map(os.path.lexists, use.lexical))
+    return any(os.path.lexists(path) for use in place.guard(name) for path in use.lexical)
 
 
 class Search(NamedTuple):

@@ -22,7 +22,6 @@ from greenroom.permissions.call import (
     Call,
     Fact,
     Whole,
-    find_files,
     find_protected,
     writes_inside,
     writes_own_rules,
@@ -30,7 +29,7 @@ from greenroom.permissions.call import (
 from greenroom.permissions.evaluator import Ruling, covers
 from greenroom.permissions.grants import make_answer
 from greenroom.permissions.matcher import RuleMatcher, quote_words
-from greenroom.permissions.operands import HostUse
+from greenroom.permissions.operands import HostUse, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.shell import (
     RUNNERS,
@@ -43,22 +42,23 @@ from greenroom.shell import (
     basename,
     changes_programs,
     find_lead,
+    read_rows,
 )
 
 
-def _read_tables(text: str) -> dict[str, frozenset[str]]:
+def _read_tables() -> dict[str, frozenset[str]]:
     """Read tables by their titles; `suggestions.txt` explains the format of a row."""
     tables: dict[str, set[str]] = {}
     rows = set[str]()
-    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
-        programs, _, words = line.partition(":")
-        if programs.startswith("["):
-            rows, programs = tables.setdefault(programs.strip("[]"), set()), ""
-        rows.update(" ".join(row).strip() for row in product(programs.split("|"), words.split()))
+    for head, words in read_rows(Path(__file__).with_suffix(".txt")):
+        if head.startswith("["):
+            rows = tables.setdefault(head.strip("[]"), set())
+        programs = "" if head.startswith("[") else head
+        rows.update(" ".join(row).strip() for row in product(programs.split("|"), words))
     return {title: frozenset(rows) for title, rows in tables.items()}
 
 
-_TABLES = _read_tables(Path(__file__).with_suffix(".txt").read_text(encoding="utf-8"))
+_TABLES = _read_tables()
 _ROWS = {tuple(row.split()) for row in _TABLES["prefixes"]}
 _LISTED = {row[0] for row in _ROWS}
 _GROUPS = {row[:-1] for row in _ROWS} | {(each,) for each in RUNNERS}
@@ -343,7 +343,7 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
 def _stays_inside(word: str, fact: Command, call: Call) -> bool:
     """Return whether a word names something inside the workspace; all of it only to look into."""
     looks = word == "." and fact.argv[0] in ("cp", "find", "mv")
-    uses = find_files(word, fact.place, call)
+    uses = tuple(list_files(word, fact.place))
     is_inside = all(writes_inside(use, call) for use in uses)
     return is_inside and (looks or all(call.place.root not in use.lexical for use in uses))
 

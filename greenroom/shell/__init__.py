@@ -58,3 +58,4 @@ from greenroom.shell.script import (
     SimpleCommand as SimpleCommand,
     basename as basename,
 )
+from greenroom.shell.tables import read_rows as read_rows

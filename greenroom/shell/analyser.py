@@ -22,6 +22,7 @@ shell, as `bash -c` does: that command is only allowed by its exact words.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from greenroom.core import describe_hidden, describe_lookalikes, visible
@@ -192,8 +193,7 @@ class _Analyser:
         """Take a plain text apart, and follow its changes of the folder."""
         for beginning in self._listed:
             folder = beginning.rpartition("/")
-            use = self._start.use("read", folder[0] or folder[1] or ".", guard=True)
-            yield from () if isinstance(use, Unknown) else (use,)
+            yield from self._start.guard(folder[0] or folder[1] or ".")
         for pipeline in script:
             for command in pipeline.commands:
                 self._written_names.update(_list_written_files(command))
@@ -371,9 +371,9 @@ class _Analyser:
         for piece in split_pieces(text, home=place.home, folder=place.folder):
             yield from self._read_settings(piece.settings)
             yield from self.read_command(piece.words, level=level)
-            uses = [place.use("read", each, guard=True) for each in piece.reads]
-            uses += [place.use("write", each, guard=True) for each in piece.writes]
-            yield from (each for each in uses if not isinstance(each, Unknown))
+            yield from chain.from_iterable(map(place.guard, piece.reads))
+            for each in piece.writes:
+                yield from place.guard(each, kind="write")
         self._piece_level = around
 
 

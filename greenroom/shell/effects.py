@@ -283,6 +283,18 @@ class Place:
             command=command,
         )
 
+    def guard(
+        self,
+        path: str,
+        *,
+        kind: Literal["read", "write"] = "read",
+        tilde: bool = False,
+        searches: bool = False,
+    ) -> tuple[PathUse, ...]:
+        """Find the files that a path may mean, for denials; none if no disk can hold it."""
+        use = self.use(kind, path, tilde=tilde, guard=True, searches=searches)
+        return (use,) if isinstance(use, PathUse) else ()
+
     def _resolve(self, name: str) -> tuple[list[str], list[str]]:
         """Find the paths a name may mean: as written, and with links followed.
 

@@ -12,18 +12,19 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
 from greenroom.shell.pieces import extract_words
 from greenroom.shell.script import basename
+from greenroom.shell.tables import read_rows
 
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )
 
 _ENTRY = re.compile(r"([!~%*$]*)([-.]@?[^=@?>&]*)(==|=@|&&|[=@?>&]?)")
-_CONTINUED = re.compile(r"(?:\s*(?:#[^\n]*)?\n)+[ \t]+")
 _TYPES = {"==": "2=", "=@": "2@"}
 _VALUED = re.compile("[=@>&]")  # these may take the next word
 _FORBIDDEN = re.compile("[!~%a>&]")
@@ -103,13 +104,11 @@ class Program:
 def _read_tables(*files: str) -> dict[str, Program]:
     """Parse the tables; the rows of one name add up, and those of `git *` are in all its verbs."""
     programs: dict[str, Program] = {}
-    folder = Path(__file__).parent
-    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in files)
-    for line in _CONTINUED.sub(" ", text).splitlines():
-        heads, _, entries = f"{line.partition('#')[0].strip()} ".partition(": ")
-        names = heads.split(", ") if heads.strip() else []
-        for name in names:
-            programs.setdefault(name, Program(name)).read_row(entries.split())
+    for heads, entries in chain.from_iterable(
+        read_rows(Path(__file__).with_name(n)) for n in files
+    ):
+        for name in heads.split(", "):
+            programs.setdefault(name, Program(name)).read_row(entries)
     for name, program in programs.items():
         for each in ("*", *(kind for kind in program.kinds if kind[0] == "+")) * (" " in name):
             common = programs.get(f"{name.partition(' ')[0]} {each}", program)
