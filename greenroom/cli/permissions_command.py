@@ -33,10 +33,10 @@ from greenroom.permissions import (
     tighten,
     trust_rules,
 )
-from greenroom.session import AgentSession, read_decisions
-from greenroom.shell import (
+from greenroom.programs import (
     read_only_commands,
 )
+from greenroom.session import AgentSession, read_decisions
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:

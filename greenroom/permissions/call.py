@@ -49,6 +49,9 @@ from greenroom.permissions.patterns import (
     list_alternatives,
     segments,
 )
+from greenroom.programs import (
+    extract_words,
+)
 from greenroom.shell import (
     Command,
     PathUse,
@@ -57,7 +60,6 @@ from greenroom.shell import (
     ShellEffect,
     Unknown,
     analyse,
-    extract_words,
     find_disguises,
     list_program_effects,
 )

@@ -55,13 +55,15 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_flag, program_name
-from greenroom.shell import (
+from greenroom.programs import (
     RUNNERS,
+    extract_words,
+)
+from greenroom.shell import (
     Change,
     Command,
     PathUse,
     Unknown,
-    extract_words,
 )
 
 _logger = logging.getLogger("greenroom.permissions")

@@ -28,11 +28,13 @@ from greenroom.permissions.operand_table import find_default_files
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
+from greenroom.programs import (
+    basename,
+)
 from greenroom.shell import (
     Change,
     Command,
     PathUse,
-    basename,
 )
 
 MAX_NAMES = 10_000  # files that are looked up

@@ -25,11 +25,13 @@ from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
+from greenroom.programs import (
+    is_display_setting,
+)
 from greenroom.shell import (
     NotPlainError,
     Pipeline,
     SimpleCommand,
-    is_display_setting,
     read,
 )
 

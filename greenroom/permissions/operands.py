@@ -27,6 +27,10 @@ from greenroom.permissions.git_names import GitCommand
 from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import Care, Host, simplify_host
 from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
+from greenroom.programs import (
+    basename,
+    extract_words,
+)
 from greenroom.shell import (
     PROCESS_LINK,
     Change,
@@ -35,8 +39,6 @@ from greenroom.shell import (
     Place,
     ShellEffect,
     Unknown,
-    basename,
-    extract_words,
 )
 
 

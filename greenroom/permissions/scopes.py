@@ -23,13 +23,15 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.patterns import END, Care
 from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.programs import (
+    basename,
+    extract_words,
+)
 from greenroom.shell import (
     Change,
     Command,
     PathUse,
     Unknown,
-    basename,
-    extract_words,
 )
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)

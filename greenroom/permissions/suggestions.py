@@ -31,18 +31,20 @@ from greenroom.permissions.grants import make_answer
 from greenroom.permissions.matcher import RuleMatcher, quote_words
 from greenroom.permissions.operands import HostUse, list_files
 from greenroom.permissions.rule import PermissionRule
-from greenroom.shell import (
+from greenroom.programs import (
     RUNNERS,
     SHELLS,
     WRAPPERS,
-    Change,
-    Command,
-    PathUse,
-    Unknown,
     basename,
     changes_programs,
     find_lead,
     read_rows,
+)
+from greenroom.shell import (
+    Change,
+    Command,
+    PathUse,
+    Unknown,
 )
 
 

@@ -3,9 +3,9 @@
 A command is plain if every word of it is known beforehand. `analyse` reads a text and lists its
 effects: the programs that run, with their words (`Command`), the files that redirections open
 (`PathUse`), the variables that are set (`Change`), and whatever can't be determined beforehand
-(`Unknown`). `render` writes a plain command so that bash runs just what was read.
-`read_invocation` tells options from operands as the program itself would. The package runs nothing,
-knows nothing of agents or rules, and can be used on its own.
+(`Unknown`). `render` writes a plain command so that bash runs just what was read. What the words
+mean to their program is in `greenroom.programs`. The package runs nothing, knows nothing of agents
+or rules, and can be used on its own.
 
 Example:
     >>> found = analyse("cd src && make CC=cc > ../out", Place("/work", "/work"))
@@ -19,7 +19,6 @@ from greenroom.shell.analyser import (
     Analysis as Analysis,
     analyse as analyse,
     find_disguises as find_disguises,
-    find_lead as find_lead,
     list_program_effects as list_program_effects,
 )
 from greenroom.shell.effects import (
@@ -31,31 +30,11 @@ from greenroom.shell.effects import (
     Unknown as Unknown,
 )
 from greenroom.shell.file_lookup import PROCESS_LINK as PROCESS_LINK
-from greenroom.shell.pieces import extract_words as extract_words
-from greenroom.shell.programs import (
-    PROGRAMS as PROGRAMS,
-    RUNNERS as RUNNERS,
-    SHELLS as SHELLS,
-    WRAPPERS as WRAPPERS,
-    Part as Part,
-    read_invocation as read_invocation,
-)
 from greenroom.shell.reader import read as read
-from greenroom.shell.reading import (
-    Reading as Reading,
-    find_reading as find_reading,
-    read_only_commands as read_only_commands,
-)
 from greenroom.shell.renderer import render as render
-from greenroom.shell.risks import (
-    changes_programs as changes_programs,
-    is_display_setting as is_display_setting,
-)
 from greenroom.shell.script import (
     NotPlainError as NotPlainError,
     Pipeline as Pipeline,
     Script as Script,
     SimpleCommand as SimpleCommand,
-    basename as basename,
 )
-from greenroom.shell.tables import read_rows as read_rows

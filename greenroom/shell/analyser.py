@@ -26,6 +26,25 @@ from itertools import chain
 from typing import NamedTuple
 
 from greenroom.core import describe_hidden, describe_lookalikes, visible
+from greenroom.programs import (
+    SHELLS,
+    WRAPPERS,
+    Invocation,
+    basename,
+    extract_words,
+    find_actions,
+    find_inner_texts,
+    find_lead,
+    find_reading,
+    find_risks,
+    is_display_setting,
+    is_known,
+    is_transparent,
+    names_program,
+    read_invocation,
+    reads_commands,
+    takes_commands,
+)
 from greenroom.shell.effects import (
     Change,
     Command,
@@ -36,23 +55,15 @@ from greenroom.shell.effects import (
     list_redirection_effects,
 )
 from greenroom.shell.expansion import list_names
-from greenroom.shell.pieces import extract_words, split_pieces
-from greenroom.shell.programs import (
-    SHELLS,
-    WRAPPERS,
-    Invocation,
-    find_actions,
-    find_inner_texts,
-    is_known,
-    is_transparent,
-    read_invocation,
-    reads_commands,
-    takes_commands,
+from greenroom.shell.pieces import (
+    split_pieces,
 )
 from greenroom.shell.reader import read
-from greenroom.shell.reading import find_reading
-from greenroom.shell.risks import find_risks, is_display_setting, names_program
-from greenroom.shell.script import NotPlainError, Script, SimpleCommand, basename
+from greenroom.shell.script import (
+    NotPlainError,
+    Script,
+    SimpleCommand,
+)
 
 MAX_LENGTH = 131_071  # characters; Linux takes no longer argument, so bash could not get it
 MAX_LEVEL = 12  # of commands inside commands
@@ -68,12 +79,6 @@ _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 _DECLARERS = frozenset({"declare", "export", "local", "readonly", "typeset"})
 _SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
-# What runs the program behind it, in the environment of the project.
-_LEADS = frozenset(
-    {("npx",), ("python", "-m")}
-    | {(name, "exec") for name in ("bundle", "npm", "pnpm", "yarn")}
-    | {(name, "run") for name in ("pdm", "pipenv", "poetry", "rye", "uv")}
-)
 _PLAIN_FOLDER_OPTIONS = frozenset({"-L", "--"})
 _NOT_PLAIN = "it runs as written, and no rule can allow it"
 _UTF8 = re.compile("utf-?8", re.IGNORECASE)
@@ -389,23 +394,6 @@ def _list_settings(command: SimpleCommand) -> dict[str, str]:
         if not is_display_setting(setting):
             found[name] = "" if name in found else setting
     return found
-
-
-def find_lead(words: Sequence[str]) -> int:
-    """Count the words before a program that is run in the project's environment; 0 without one.
-
-    Example:
-        >>> find_lead(["uv", "run", "pytest", "-q"]), find_lead(["python3", "-m", "mypy"])
-        (2, 2)
-        >>> find_lead(["pytest", "-q"]), find_lead(["uv", "run"])
-        (0, 0)
-    """
-    name = basename(words[0])
-    first = "python" if name.rstrip(".0123456789") == "python" else name
-    for length in (1, 2):
-        if len(words) > length and (first, *words[1:length]) in _LEADS:
-            return length
-    return 0
 
 
 def _find_risks_behind(words: Sequence[str]) -> Iterator[tuple[int, str]]:

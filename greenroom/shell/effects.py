@@ -15,11 +15,17 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from greenroom.core import visible
+from greenroom.programs import (
+    Invocation,
+    Program,
+    Reading,
+    extract_words,
+    find_reading,
+)
 from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
-from greenroom.shell.pieces import extract_words
-from greenroom.shell.programs import Invocation, Program
-from greenroom.shell.reading import Reading, find_reading
-from greenroom.shell.script import Redirection
+from greenroom.shell.script import (
+    Redirection,
+)
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 """What a command without risks does with the things that its words name.

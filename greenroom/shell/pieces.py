@@ -49,21 +49,6 @@ _INSIDE = {
 _KEYWORD = re.compile(r"if|then|else|elif|while|until|do|coproc|!|\{|\$.*", re.DOTALL)
 _SETTING = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 
-_QUOTES = re.compile(r"[\"'\\]")
-_ATTACHED = re.compile(r"(?<!\S)-c([\w./]+)")  # as in `su -c'rm x'`
-_BETWEEN = re.compile(r"[\s;&|()<>`$={},!]+")
-
-
-def extract_words(text: str) -> tuple[str, ...]:
-    """Split a text that may be run into words, whatever separates them.
-
-    Example:
-        >>> extract_words("ls;$(r'm' -rf x)")
-        ('ls', 'rm', '-rf', 'x')
-    """
-    text = _ATTACHED.sub(r"-c\1 \1", _QUOTES.sub("", text))
-    return tuple(word for word in _BETWEEN.split(text) if word)
-
 
 class Piece(NamedTuple):
     """Part of a text that may run as a command.

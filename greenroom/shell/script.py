@@ -81,8 +81,3 @@ class NotPlainError(Exception):
         super().__init__(reason)
         self.reason = reason
         self.at = at
-
-
-def basename(program: str) -> str:
-    """Name a program without its folder."""
-    return program.rpartition("/")[2]

@@ -14,7 +14,7 @@ from greenroom.cli import completion as command
 from greenroom.cli.arguments import SHELLS
 from greenroom.cli.completion import split_line
 from greenroom.llm import MODELS, VENDORS
-from tests.programs import explain_absence
+from tests.absent_programs import explain_absence
 from tests.terminal_program import TerminalProgram
 
 

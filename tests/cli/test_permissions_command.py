@@ -9,10 +9,10 @@ import pytest
 import trio
 
 from greenroom.core import PermissionPart, PermissionRecord, utc_now
-from greenroom.session import AgentSession, delete_session
-from greenroom.shell import (
+from greenroom.programs import (
     read_only_commands,
 )
+from greenroom.session import AgentSession, delete_session
 
 RULES = {
     "version": 1,

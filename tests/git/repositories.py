@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path
 
 from greenroom.git import GIT_SETTINGS, GitAnswers, add_overrides
-from greenroom.shell import (
+from greenroom.programs import (
     find_reading,
     read_invocation,
 )

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from greenroom.git import questions as git_questions
-from greenroom.shell.programs import PROGRAMS
+from greenroom.programs.invocation import PROGRAMS
 from tests.git.repositories import HARMFUL, READING, SCRIPTS, Ground
 
 TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "400"))

@@ -4,7 +4,7 @@ import pytest
 
 from greenroom.git import GIT_SETTINGS, add_overrides
 from greenroom.git.overrides import find_verb
-from greenroom.shell import (
+from greenroom.programs import (
     find_reading,
     read_invocation,
 )

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 import greenroom
-from tests import programs
+from tests import absent_programs
 
 ROOT = Path(greenroom.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
@@ -246,4 +246,4 @@ def test_what_tests_need_is_installed_before_all_of_them_must_run():
     script = (ROOT.parent / ".ci" / "run").read_text()
     installed = re.search(r"for pair in (.*); do", script)[1].split()
     packages = {package for _, _, package in (pair.partition(":") for pair in installed)}
-    assert {*programs.PACKAGES.values()} <= packages
+    assert {*absent_programs.PACKAGES.values()} <= packages

@@ -9,11 +9,14 @@ from greenroom.core import AgentContext, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, searches
 from greenroom.permissions.operand_table import TABLE, find_default_files
 from greenroom.permissions.patterns import Care, PathPattern
-from greenroom.shell import (
+from greenroom.programs import (
     PROGRAMS,
+)
+from greenroom.shell import (
     Place,
     list_program_effects,
 )
+from tests.absent_programs import explain_absence
 from tests.permissions.everyday import COMMANDS, build
 from tests.permissions.secret_project import (
     PATHS,
@@ -25,7 +28,6 @@ from tests.permissions.secret_project import (
     judge,
     run_git,
 )
-from tests.programs import explain_absence
 
 # Hosts
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.absent_programs import explain_absence
 from tests.permissions.tables import read_table
 from tests.permissions.traced import (
     container,
@@ -24,7 +25,6 @@ from tests.permissions.traced import (
     workspaces,
 )
 from tests.permissions.traced.judging import READ_ONLY, Case, judge, run_of, trace
-from tests.programs import explain_absence
 
 COUNT = int(os.environ.get("GREENROOM_TRACED", "1200"))
 SEED = int(os.environ.get("GREENROOM_TRACED_SEED", "0"))

@@ -12,7 +12,7 @@ import trio
 from greenroom.core import AgentContext, SandboxPart, SandboxReport, ToolResult
 from greenroom.sandbox import enforce
 from greenroom.tools import Bash, Sandbox, examine_sandbox
-from tests.programs import explain_absence
+from tests.absent_programs import explain_absence
 
 
 @dataclass

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.tools import Sandbox
-from tests.programs import needs
+from tests.absent_programs import needs
 from tests.sandbox.held import Held
 
 PYTHON = f"{os.path.realpath(sys.executable)} -I -S"

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from greenroom.sandbox import process_tree as launcher
-from tests.programs import needs
+from tests.absent_programs import needs
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")
 

@@ -25,7 +25,7 @@ from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.resolved_policy import User
 from greenroom.tools import Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
 from greenroom.tools.builtin.bash import run_command
-from tests.programs import needs
+from tests.absent_programs import needs
 from tests.sandbox import tools
 from tests.sandbox.held import Held, in_turns, marked, skip_where_refused
 

@@ -5,15 +5,17 @@ import sys
 
 import pytest
 
+from greenroom.programs import (
+    find_reading,
+    read_invocation,
+)
 from greenroom.shell import (
     PROCESS_LINK,
     PathUse,
     Place,
     Unknown,
     analyse,
-    find_reading,
     list_program_effects,
-    read_invocation,
 )
 
 PLACE = Place("/work", "/work", environment={"HOME": "/home/ada"})
@@ -130,5 +132,5 @@ def test_it_loads_nothing_but_the_core():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = {each for each in done.stdout.split() if each.startswith("greenroom.")}
     packages = {each.split(".")[1] for each in loaded}
-    assert packages <= {"_lazy", "_version", "core", "fs", "shell"}
+    assert packages <= {"_lazy", "_version", "core", "fs", "programs", "shell"}
     assert not {"trio", "httpx", "pydantic", "rich"} & set(done.stdout.split())

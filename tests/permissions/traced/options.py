@@ -8,7 +8,7 @@ import string
 import subprocess
 from functools import cache
 
-from greenroom.shell import (
+from greenroom.programs import (
     read_only_commands,
 )
 from tests.permissions.tables import read_table

@@ -21,7 +21,7 @@ from greenroom.session import (
     read_last,
     sqlite_store,
 )
-from tests.programs import needs
+from tests.absent_programs import needs
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
 ROOT = Path(__file__).parents[3]

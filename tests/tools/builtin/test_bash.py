@@ -13,7 +13,7 @@ import trio
 
 from greenroom.core import AgentContext, ShellCommand, ToolError, ToolStatus
 from greenroom.tools.builtin.bash import Bash
-from tests.programs import needs
+from tests.absent_programs import needs
 
 USR_BIN = Path("/usr/bin").resolve()
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")

@@ -15,7 +15,7 @@ from greenroom.tools.builtin.file_tree import (
     list_alternatives,
     walk_files,
 )
-from tests.programs import needs
+from tests.absent_programs import needs
 
 ENGINES = [
     pytest.param(True, id="ripgrep", marks=needs("rg")),

@@ -10,7 +10,7 @@ from greenroom.tools import Glob, Grep
 from greenroom.tools.builtin import grep as grep_module, searcher
 from greenroom.tools.builtin.file_tree import FILE_TYPES, FileFilter
 from greenroom.tools.builtin.grep import GrepRows
-from tests.programs import needs
+from tests.absent_programs import needs
 
 RIPGREP = needs("rg")
 FILES = {

@@ -4,8 +4,8 @@ The tables `programs.txt` and `git.txt` say what is known about each program; th
 their format. A program that is not in them may do whatever its words say.
 
 Two questions are asked about a command, and doubts count against both. May a rule that allows its
-program cover it (`greenroom.shell.risks`)? Then a word that may be a risky option is one. Does it
-only read (`greenroom.shell.reading`)? Then each option, value and operand has to be in the row.
+program cover it (`risks`)? Then a word that may be a risky option is one. Does it only read
+(`reading`)? Then each option, value and operand has to be in the row.
 """
 
 import re
@@ -16,14 +16,19 @@ from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
-from greenroom.shell.pieces import extract_words
-from greenroom.shell.script import basename
-from greenroom.shell.tables import read_rows
+from greenroom.programs.tables import read_rows
+from greenroom.programs.words import basename, extract_words
 
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )
 
+# What runs the program behind it, in the environment of the project.
+_LEADS = frozenset(
+    {("npx",), ("python", "-m")}
+    | {(name, "exec") for name in ("bundle", "npm", "pnpm", "yarn")}
+    | {(name, "run") for name in ("pdm", "pipenv", "poetry", "rye", "uv")}
+)
 _ENTRY = re.compile(r"([!~%*$]*)([-.]@?[^=@?>&]*)(==|=@|&&|[=@?>&]?)")
 _TYPES = {"==": "2=", "=@": "2@"}
 _VALUED = re.compile("[=@>&]")  # these may take the next word
@@ -399,3 +404,20 @@ def find_actions(argv: Sequence[str]) -> Iterator[tuple[int, int]]:
 def _ends_action(argv: Sequence[str], at: int) -> bool:
     """Return whether an action of find ends here: at `;`, or at a `+` after `{}`."""
     return argv[at] == ";" or (argv[at] == "+" and argv[at - 1] == "{}")
+
+
+def find_lead(words: Sequence[str]) -> int:
+    """Count the words before a program that is run in the project's environment; 0 without one.
+
+    Example:
+        >>> find_lead(["uv", "run", "pytest", "-q"]), find_lead(["python3", "-m", "mypy"])
+        (2, 2)
+        >>> find_lead(["pytest", "-q"]), find_lead(["uv", "run"])
+        (0, 0)
+    """
+    name = basename(words[0])
+    first = "python" if name.rstrip(".0123456789") == "python" else name
+    for length in (1, 2):
+        if len(words) > length and (first, *words[1:length]) in _LEADS:
+            return length
+    return 0

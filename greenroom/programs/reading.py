@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from greenroom.shell.languages import ps_only_lists
-from greenroom.shell.programs import PROGRAMS, Invocation, Part
-from greenroom.shell.risks import find_risks
+from greenroom.programs.invocation import PROGRAMS, Invocation, Part
+from greenroom.programs.languages import ps_only_lists
+from greenroom.programs.risks import find_risks
 
 _OPERANDS = ("files", "text", "any", "pattern", "none")
 _OWN_READERS = frozenset({"words", "detached", "strict"})  # they do not use getopt
@@ -70,7 +70,7 @@ def find_reading(invocation: Invocation) -> Reading | None:
     judged: only those of the workspace, with links followed, may be read unasked.
 
     Example:
-        >>> from greenroom.shell.programs import read_invocation
+        >>> from greenroom.programs.invocation import read_invocation
         >>> find_reading(read_invocation("grep -rn TODO src".split()))
         Reading(files=(ReadFile(at=3, path='src', may_be_folder=True),), deep=True, folder='')
         >>> find_reading(read_invocation("sort -o out names".split()))

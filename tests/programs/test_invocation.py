@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from greenroom.shell.programs import (
+from greenroom.programs.invocation import (
     PROGRAMS,
     find_actions,
     find_inner_texts,
@@ -13,7 +13,7 @@ from greenroom.shell.programs import (
     read_invocation,
     reads_commands,
 )
-from greenroom.shell.risks import find_risks
+from greenroom.programs.risks import find_risks
 
 
 def read(line):

@@ -4,8 +4,8 @@ import re
 import shutil
 import subprocess
 
-from greenroom.shell.programs import PROGRAMS
-from tests.shell.reading_oracle import BUILTINS
+from greenroom.programs.invocation import PROGRAMS
+from tests.programs.reading_oracle import BUILTINS
 
 OPERANDS = ("files", "text", "any", "pattern", "none")
 VALUES = (

@@ -8,15 +8,15 @@ need a rule for their exact words.
 import re
 from collections.abc import Callable, Iterator, Sequence
 
-from greenroom.shell.languages import (
+from greenroom.programs.invocation import Invocation, Part
+from greenroom.programs.languages import (
     awk_only_prints,
     evaluates_variables,
     jq_only_prints,
     printf_sets_variable,
     sed_only_prints,
 )
-from greenroom.shell.programs import Invocation, Part
-from greenroom.shell.script import basename
+from greenroom.programs.words import basename
 
 _DISPLAY = re.compile(
     r"NO_COLOR|TERM|COLUMNS|LANG|LC_(?:ALL|COLLATE|CTYPE|MESSAGES|MONETARY|NUMERIC|TIME)"
@@ -144,7 +144,7 @@ def find_risks(invocation: Invocation) -> tuple[tuple[int, str], ...]:
     """Find the words that make a program do more than its name says: their positions, and why.
 
     Example:
-        >>> from greenroom.shell.programs import read_invocation
+        >>> from greenroom.programs.invocation import read_invocation
         >>> find_risks(read_invocation(["sort", "-ro", "file", "names"]))
         ((1, '-ro lets sort write files or run programs'),)
     """

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from greenroom.shell.languages import (
+from greenroom.programs.invocation import read_invocation
+from greenroom.programs.languages import (
     awk_only_prints,
     ps_only_lists,
 )
-from greenroom.shell.programs import read_invocation
-from greenroom.shell.reading import find_reading, read_only_commands
-from tests.shell import generated_readings as generated, reading_oracle as oracle
+from greenroom.programs.reading import find_reading, read_only_commands
+from tests.programs import generated_readings as generated, reading_oracle as oracle
 
 TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "1000"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "7"))

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-import greenroom.shell
-from greenroom.shell.programs import PROGRAMS
-from tests.shell.generated_readings import list_installed, read_help
-from tests.shell.reading_oracle import BUILTINS
+import greenroom.programs
+from greenroom.programs.invocation import PROGRAMS
+from tests.programs.generated_readings import list_installed, read_help
+from tests.programs.reading_oracle import BUILTINS
 
-TABLE = (Path(greenroom.shell.__file__).parent / "programs.txt").read_text()
+TABLE = (Path(greenroom.programs.__file__).parent / "programs.txt").read_text()
 EXTERNAL = [name for name in list_installed() if name not in BUILTINS]
 # What a help does not say as it says the rest, or says of another option in the same line.
 UNCLEAR = {
