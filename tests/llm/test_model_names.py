@@ -158,7 +158,7 @@ def test_a_local_server_is_found_again_by_its_name_with_or_without_its_port(stor
     ("provider", "model", "hint"),
     [
         ("anthropic", "claude-sonet-5", "did you mean anthropic:claude-sonnet-5?"),
-        ("anthropic", "claude-sonnet-4", "did you mean anthropic:claude-sonnet-5?"),
+        ("anthropic", "claude-sonnet-4", "did you mean anthropic:claude-sonnet-4-"),
         ("anthropic", "claude-sonnet-5", None),
         ("anthropic", "mystery", None),
         ("ollama", "llama9", "`ollama pull llama9` gets it"),
@@ -297,8 +297,8 @@ async def test_a_model_that_is_opened_by_name_holds_out_while_its_server_fails()
 
 def test_a_model_that_is_opened_by_name_retries_and_waits_for_a_limit_unless_it_is_told_not_to():
     limit = RateLimit(requests=5)
-    assert repr(open_model("gpt-5.4", KEYS)) == "resilient(OpenAIProvider('gpt-5.4'))"
+    assert repr(open_model("gpt-5.4", KEYS)) == "resilient(OpenAIResponsesProvider('gpt-5.4'))"
     assert repr(open_model("gpt-5.4", KEYS, retry=None)) == "OpenAIProvider('gpt-5.4')"
     limited = open_model("gpt-5.4", KEYS, retry=None, rate_limit=limit)
-    assert repr(limited) == "resilient(OpenAIProvider('gpt-5.4'))"
+    assert repr(limited) == "resilient(OpenAIResponsesProvider('gpt-5.4'))"
     assert repr(open_model("offline:", rate_limit=limit)) == "OfflineProvider()"
