@@ -1,9 +1,10 @@
-"""Requests as both providers encode them from scratch."""
+"""Requests as the providers encode them from scratch."""
 
 from greenroom.core import serde
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.request_encoder import encode_request
+from greenroom.llm.responses.encode import ResponsesDialect
 
 
 def encode_anthropic(request, *, model="m", max_tokens=100):
@@ -12,3 +13,7 @@ def encode_anthropic(request, *, model="m", max_tokens=100):
 
 def encode_openai(request, *, model="m", **fields):
     return serde.loads(encode_request(ChatDialect(model, **fields), request))
+
+
+def encode_responses(request, *, model="m", **fields):
+    return serde.loads(encode_request(ResponsesDialect(model, **fields), request))

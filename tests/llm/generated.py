@@ -1,4 +1,4 @@
-"""Streams of both dialects, composed at random of what their specifications allow.
+"""Streams of the dialects, composed at random of what their specifications allow.
 
 They hold what has misled readers: counts that change, arguments in pieces or missing, thinking of
 which only the signature is sent, blocks that come whole, comments, pings, line ends of two bytes,
@@ -15,10 +15,14 @@ from tests.llm.wire import (
     STOP,
     block_start,
     block_stop,
+    call_item,
     chunk,
     delta,
     message_delta,
+    message_item,
     message_start,
+    reasoning_item,
+    responses_events,
 )
 
 LETTERS = 'abc 12{}[]":,\\/\n\té漢😀\u2028\u2029\x85\u200b'
@@ -193,3 +197,36 @@ def _chat_counts(chance: random.Random) -> dict[str, object]:
         "prompt_tokens_details": {"cached_tokens": chance.randint(0, 100)},
         "completion_tokens_details": {"reasoning_tokens": chance.randint(0, 100)},
     }
+
+
+def responses_stream(chance: random.Random) -> bytes:
+    """Compose a reply of the Responses API, of items in any order."""
+    items = [_item(chance, place) for place in range(chance.randint(1, 4))]
+    status = chance.choice(["completed", "completed", "incomplete"])
+    why = chance.choice(["max_output_tokens", "content_filter"])
+    details = {"incomplete_details": {"reason": why}} if status == "incomplete" else {}
+    if status == "incomplete":  # arguments that were cut off are another test
+        items = [each for each in items if each["type"] != "function_call"]
+    values: list[object] = []
+    for number, event in enumerate(responses_events(*items, status=status, **details)):
+        values.append(event | {"sequence_number": number})
+        if chance.random() < 0.05:
+            values.append({"type": "keepalive", "sequence_number": number})
+    return written(chance, values)
+
+
+def _item(chance: random.Random, place: int) -> dict[str, object]:
+    match chance.choice(["message", "message", "reasoning", "call", "search"]):
+        case "message":
+            texts = [words(chance) for _ in range(chance.randint(1, 2))]
+            return message_item(f"msg_{place}", *texts)
+        case "reasoning":
+            shown = words(chance) if chance.random() < 0.5 else ""
+            return reasoning_item(f"rs_{place}", shown, words(chance))
+        case "call":
+            given = serde.dumps(arguments(chance)).decode()
+            return call_item(f"fc_{place}", f"call_{place}", "look_up", given)
+        case _:
+            action = {"type": "search", "query": words(chance), "queries": [words(chance)]}
+            item = {"type": "web_search_call", "id": f"ws_{place}", "status": "completed"}
+            return item | {"action": action}

@@ -298,7 +298,7 @@ async def test_a_model_that_is_opened_by_name_holds_out_while_its_server_fails()
 def test_a_model_that_is_opened_by_name_retries_and_waits_for_a_limit_unless_it_is_told_not_to():
     limit = RateLimit(requests=5)
     assert repr(open_model("gpt-5.4", KEYS)) == "resilient(OpenAIResponsesProvider('gpt-5.4'))"
-    assert repr(open_model("gpt-5.4", KEYS, retry=None)) == "OpenAIProvider('gpt-5.4')"
+    assert repr(open_model("gpt-5.4", KEYS, retry=None)) == "OpenAIResponsesProvider('gpt-5.4')"
     limited = open_model("gpt-5.4", KEYS, retry=None, rate_limit=limit)
     assert repr(limited) == "resilient(OpenAIResponsesProvider('gpt-5.4'))"
     assert repr(open_model("offline:", rate_limit=limit)) == "OfflineProvider()"

@@ -97,3 +97,38 @@ def read_chat(pieces: Iterable[bytes]) -> Reading:
         completion.id,
         [token.to_dict() for token in (logprobs.content if logprobs else None) or ()],
     )  # fmt: skip
+
+
+def read_responses(pieces: Iterable[bytes]) -> Reading:
+    import openai
+
+    with (
+        _client(pieces) as http,
+        openai.OpenAI(api_key="k", http_client=http, max_retries=0) as client,
+        client.responses.create(model="m", input="hi", stream=True) as stream,
+    ):
+        for event in stream:
+            if event.type in ("response.completed", "response.incomplete"):
+                response = event.response
+    items = [item.to_dict() for item in response.output]
+    messages = [part for i in items if i["type"] == "message" for part in i["content"]]
+    calls = [i for i in items if i["type"] == "function_call"]
+    thoughts = [i for i in items if i["type"] == "reasoning"]
+    usage, details = response.usage, response.incomplete_details
+    return Reading(
+        "".join(part.get("text") or part.get("refusal") or "" for part in messages),
+        [(i["call_id"], i["name"], json.loads(i["arguments"])) for i in calls],
+        [
+            (
+                "\n\n".join(each["text"] for each in i["summary"] or i.get("content") or ()),
+                i.get("encrypted_content") or "",
+            )
+            for i in thoughts
+        ],
+        (details and details.reason) or response.status,
+        usage and (usage.input_tokens, usage.output_tokens,
+                   usage.input_tokens_details.cached_tokens, None),
+        response.model,
+        response.id,
+        [i for i in items if i["type"] not in ("message", "function_call", "reasoning")],
+    )  # fmt: skip

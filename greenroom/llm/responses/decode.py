@@ -215,8 +215,11 @@ class ResponsesDecoder:
     def _end(self, response: dict[str, object]) -> list[StreamEvent]:
         """End the reply; items of which no event has told are in the response."""
         events = self._start(response)
-        for item, raw in enumerate(map(as_dict, as_list(response.get("output")))):
-            events += self._end_item(self._items.get(as_text(raw.get("id")), item), raw)
+        for place, raw in enumerate(map(as_dict, as_list(response.get("output")))):
+            item = self._items.get(as_text(raw.get("id")), place)
+            events += self._end_item(item, raw)
+            if raw.get("type") == "reasoning":  # it may be encrypted anew: the last one counts
+                self._done[item] = [(self._index(item), each) for each in self._read(item, raw)]
         usage = read_usage(as_dict(response.get("usage")))
         counts = [UsageUpdate(usage)] if usage is not None else []
         return [*events, *counts, StreamEnd(self._message(response))]
