@@ -110,9 +110,9 @@ def open_model(
 
     Example:
         >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
-        (OfflineProvider(), resilient(OpenAIProvider('gpt-5.4')))
+        (OfflineProvider(), resilient(OpenAIResponsesProvider('gpt-5.4')))
         >>> open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"}, retry=None)
-        OpenAIProvider('gpt-5.4')
+        OpenAIResponsesProvider('gpt-5.4')
     """
     provider, model = _split(full_name(name or default_model(env), env), env)
     if advice := _advise(provider, model, env):
