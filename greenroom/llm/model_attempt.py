@@ -169,9 +169,13 @@ class ModelAttempt:
         self.has_place = True
 
     def wait_at_gate(self) -> float | None:
-        """Return how long the gate will hold up the next attempt, if it was closed by this one."""
+        """Return how long the gate will hold up the next attempt, if this one was refused.
+
+        None leaves the wait to the retry, also where a late refusal finds the gate open again.
+        """
         gate = self.target.gate
-        return gate.wait_time(self._ticket) if gate is not None and self._is_refused else None
+        seconds = gate.wait_time(self._ticket) if gate is not None and self._is_refused else 0.0
+        return seconds if seconds >= 1 else None
 
     async def receive(self) -> StreamEvent:
         """Return the next event; the first call waits at the gate and opens the stream.

@@ -18,7 +18,7 @@ from greenroom.llm.model_attempt import gate_of
 from greenroom.llm.stream import Announcement
 from greenroom.resilience import ConcurrencyLimit, Gate, RateLimit, Retry, take_ticket
 from greenroom.resilience.gate import shared_gate
-from greenroom.testing import ScriptedProvider
+from greenroom.testing import Reply, ScriptedProvider
 
 HELLO = ModelRequest(messages=[Message.user("hi")])
 
@@ -244,6 +244,13 @@ async def test_a_request_that_is_wrong_neither_opens_nor_closes_a_gate(autojump_
         await model.generate(HELLO)
     assert (await model.generate(HELLO)).text == "hello"
     assert trio.current_time() == 0
+
+
+async def test_a_refusal_within_a_reply_is_waited_for_too(autojump_clock):
+    refused = Reply("", error=ModelRateLimitError("slow down"))
+    llm = ScriptedProvider(refused, refused, "hello")
+    assert (await resilient(llm).generate(HELLO)).text == "hello"
+    assert 3 <= trio.current_time() <= 6  # as after any other error
 
 
 async def test_calls_that_wait_for_a_limit_when_a_gate_closes_are_not_sent(autojump_clock):
