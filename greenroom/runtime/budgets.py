@@ -199,6 +199,11 @@ class Budgets:
         for budget in self.counters:
             budget.count(model_calls=1)
 
+    def take_back_model_call(self) -> None:
+        """Count a model call less: it has not begun."""
+        for budget in self.counters:
+            budget.count(model_calls=-1)
+
     def check_model_call(self) -> None:
         """Raise `BudgetExceededError` if a model call could not begin now."""
         self._check(*_MODEL_CALL)

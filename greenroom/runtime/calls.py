@@ -99,7 +99,11 @@ class ModelCallScope:
                 "model": call.model,
             }
             self._actor.publish(Custom("model.wait", data, f"{self._name} waits for {reason}"))
-        self._running.reserves = await budgets.reserve(*amounts)
+        try:
+            self._running.reserves = await budgets.reserve(*amounts)
+        except BaseException:
+            budgets.take_back_model_call()
+            raise
 
     async def __aexit__(
         self,

@@ -68,7 +68,7 @@ async def test_twenty_runs_at_once_spend_a_budget_and_at_most_one_reply(limits, 
     assert any(used[what] >= limit for what, limit in limits.items())
     assert all(used[what] <= limit + used[what] / llm.begun for what, limit in limits.items())
     ended = [type(result.error) for result in results]
-    assert ended.count(type(None)) == llm.begun == budget.used["tokens"] // REPLY
+    assert ended.count(type(None)) == llm.begun == used["tokens"] // REPLY == used["model_calls"]
     assert ended.count(BudgetExceededError) == 20 - llm.begun
 
 
