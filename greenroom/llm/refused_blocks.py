@@ -64,8 +64,8 @@ class RefusedBlocks:
         >>> refused = RefusedBlocks("acme")
         >>> error = ModelBadRequestError("messages.0.content.0.image: broken", status=400)
         >>> refused.remember(refused.find(body, error))
-        >>> refused.replace(body)[-85:]
-        b'"[This image was left out: acme refused it: messages.0.content.0.image: broken]"}]}]}'
+        >>> refused.replace(body)[-57:]
+        b'"[This image was left out: acme refused it: broken]"}]}]}'
     """
 
     def __init__(self, provider: str) -> None:
@@ -88,7 +88,7 @@ class RefusedBlocks:
             return None
         blocks = _find_blocks(as_dict(serde.loads(content)), error)
         said = error.message.removeprefix(f"{self._provider} answered {error.status}: ")
-        reason = f"{self._provider} refused it: {clip(said, _REASON)}"
+        reason = f"{self._provider} refused it: {clip(_describe(said), _REASON)}"
         lines = dict(_write_line(block, reason) for block in blocks)
         left = _replace(content, lines.items())
         if left == content:
@@ -103,6 +103,12 @@ class RefusedBlocks:
         self._lines |= refusal.lines
         while len(self._lines) > _MOST or sum(map(len, self._lines)) > _MOST_BYTES:
             self._lines.popitem(last=False)
+
+
+def _describe(said: str) -> str:
+    """Return what an error says without the path, which is only true of this request."""
+    text = _PATH.sub("", said).replace("image_url", "image")
+    return text.strip(" :.'\"") or "it gives no reason"
 
 
 def _write_line(block: dict[str, object], reason: str) -> tuple[bytes, bytes]:

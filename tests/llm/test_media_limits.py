@@ -13,6 +13,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import HOSTS, AnthropicProvider, MediaLimits, ModelRequest, OpenAIProvider
+from greenroom.llm.responses import OpenAIResponsesProvider
 
 MIB = 1024 * 1024
 PDF = DocumentBlock("application/pdf", "a" * (67 * MIB), title="report.pdf")
@@ -85,7 +86,10 @@ async def test_readers_are_told_once_that_a_model_reads_no_images():
         assert (await anthropic().prepare(request)).changes == ()
 
 
-@pytest.mark.parametrize("provider", [anthropic(), openai("openai")])
+RESPONSES = OpenAIResponsesProvider("m", api_key="sk-1", env={})
+
+
+@pytest.mark.parametrize("provider", [anthropic(), openai("openai"), RESPONSES])
 async def test_thinking_that_names_no_provider_is_not_dropped_unsaid(provider):
     thought = Message.assistant([ThinkingBlock("Hm."), TextBlock("Yes.")])
     encoded = await provider.prepare(ModelRequest(messages=[Message.user("So?"), thought]))

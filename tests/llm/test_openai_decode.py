@@ -104,6 +104,8 @@ def test_a_finish_reason_that_is_repeated_counts_once_and_a_later_null_changes_n
     [
         ("stop", StopReason.END_TURN),
         ("length", StopReason.MAX_TOKENS),
+        ("MAX_TOKENS", StopReason.MAX_TOKENS),
+        ("STOP", StopReason.END_TURN),
         ("content_filter", StopReason.CONTENT_FILTER),
         ("tool_calls", StopReason.END_TURN),
         ("novelty", StopReason.UNKNOWN),
@@ -427,6 +429,18 @@ def test_a_fragment_under_the_index_of_a_whole_call_continues_the_one_that_is_op
         call(0, "a", "Read", '{"file_path": "x"}'),
         call(1, "b", "Glob"),
         call(0, arguments='{"pattern": "*"}'),
+    )
+    assert [use.input for use in reply.tool_uses] == [{"file_path": "x"}, {"pattern": "*"}]
+
+
+def test_several_fragments_without_an_index_go_by_their_places():
+    def both(*parts):
+        return {"tool_calls": [part["tool_calls"][0] for part in parts]}
+
+    reply = reply_to(
+        both(call(None, "a", "Read"), call(None, "b", "Glob")),
+        both(call(None, arguments='{"file_path":'), call(None, arguments='{"pattern":')),
+        both(call(None, arguments='"x"}'), call(None, arguments='"*"}')),
     )
     assert [use.input for use in reply.tool_uses] == [{"file_path": "x"}, {"pattern": "*"}]
 

@@ -125,11 +125,11 @@ async def test_a_refused_image_is_left_out_once_with_a_warning_and_never_sent_ag
         await agent.llm.aclose()
     assert (first.output, second.output) == ("Fine.", "Fine.")
     [warning] = first.warnings
-    assert warning == "1 image: anthropic refused it: messages.0: no image"
+    assert warning == "1 image: anthropic refused it: no image"
     assert second.warnings == ()
     assert len(vendor.bodies) == 3
     [_, line] = vendor.bodies[1]["messages"][0]["content"]
-    assert line["text"] == "[This image was left out: anthropic refused it: messages.0: no image]"
+    assert line["text"] == "[This image was left out: anthropic refused it: no image]"
     assert vendor.bodies[2]["messages"][0]["content"][1]["text"] == line["text"]
     assert session.history[0].content[1] == BAD  # the history keeps it
 

@@ -83,7 +83,7 @@ class _ReplyBuilder:
         if as_text(delta.get("refusal")):
             self.is_refused = True
             events += self._say(as_text(delta["refusal"]), {"refusal": True})
-        for fragment in map(as_dict, as_list(delta.get("tool_calls"))):
+        for fragment in _number(list(map(as_dict, as_list(delta.get("tool_calls"))))):
             events += self._call(fragment)
         self._add_extra(delta)
         return events
@@ -193,6 +193,13 @@ class _ReplyBuilder:
         _extend(self.extra, without(delta, *known, "reasoning_content", "reasoning"))
 
 
+def _number(fragments: list[dict[str, object]]) -> list[dict[str, object]]:
+    """Give several fragments of one delta their places as indexes, if they have none."""
+    if len(fragments) < 2 or any("index" in each for each in fragments):
+        return fragments
+    return [each | {"index": place} for place, each in enumerate(fragments)]
+
+
 def _extend(older: dict[str, object], newer: Mapping[str, object]) -> None:
     """Add the fields of one more piece: lists are joined, anything else is replaced."""
     for name, value in newer.items():
@@ -212,10 +219,12 @@ _STOP_REASONS = {
     "function_call": core.StopReason.END_TURN,
     "length": core.StopReason.MAX_TOKENS,
     "max_tokens": core.StopReason.MAX_TOKENS,
+    "max_output_tokens": core.StopReason.MAX_TOKENS,
     "model_length": core.StopReason.MAX_TOKENS,
     "model_context_window_exceeded": core.StopReason.MAX_TOKENS,
     "content_filter": core.StopReason.CONTENT_FILTER,
     "sensitive": core.StopReason.CONTENT_FILTER,
+    "safety": core.StopReason.CONTENT_FILTER,
 }
 
 
@@ -341,7 +350,7 @@ class OpenAIDecoder:
     def _end(self) -> list[StreamEvent]:
         if error := failed_reply(self._provider, self._finish or "", self._error):
             raise error
-        is_cut = _STOP_REASONS.get(self._finish or "") is core.StopReason.MAX_TOKENS
+        is_cut = self._reason is core.StopReason.MAX_TOKENS
         ends = self._reply.finish(is_cut=is_cut)
         return [*ends, StreamEnd(self._message())]
 
@@ -360,9 +369,13 @@ class OpenAIDecoder:
             extra=self._extra | self._reply.extra | {k: v for k, v in extra.items() if v},
         )
 
+    @property
+    def _reason(self) -> core.StopReason:
+        return _STOP_REASONS.get((self._finish or "").lower(), core.StopReason.UNKNOWN)
+
     def _stop_reason(self) -> core.StopReason:
         """Check the reason against the reply: servers say `stop` with calls, and the reverse."""
-        reason = _STOP_REASONS.get(self._finish or "", core.StopReason.UNKNOWN)
+        reason = self._reason
         if self._reply.has_calls and reason in {core.StopReason.END_TURN, core.StopReason.UNKNOWN}:
             return core.StopReason.TOOL_USE
         if self._reply.is_refused and reason is core.StopReason.END_TURN:

@@ -60,7 +60,9 @@ class ResponsesDialect:
     ) -> Sequence[core.ContentBlock]:
         """Leave out reasoning that would be refused, and then what refers to it."""
         if not message.provider:
-            return blocks
+            return [
+                b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature or b.extra
+            ]
         kept = [b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature]
         while kept and isinstance(kept[-1], core.ThinkingBlock):
             kept.pop()
