@@ -117,10 +117,12 @@ class _ReplyBuilder:
 
         A few servers send the JSON that they were asked for as it is, not as a text.
         """
+        if content is None:
+            return []
         parts = list(map(as_dict, as_list(content)))
         if parts and all(as_text(part.get("type")) for part in parts):
             return [event for part in parts for event in self._part(part)]
-        text = "" if content in (None, []) else serde.to_text(content)
+        text = "" if content == [] else serde.to_text(content)
         return self._tell(self._tags.feed(text) if self._tags else [("text", text)])
 
     def _tell(self, pieces: Iterable[tuple[str, str]]) -> list[StreamEvent]:
