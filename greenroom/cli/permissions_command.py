@@ -33,9 +33,7 @@ from greenroom.permissions import (
     tighten,
     trust_rules,
 )
-from greenroom.programs import (
-    read_only_commands,
-)
+from greenroom.programs import read_only_commands
 from greenroom.session import AgentSession, read_decisions
 from greenroom.tools import ToolRegistry, builtin_tools
 

@@ -36,11 +36,7 @@ from greenroom.core import (
     visible,
 )
 from greenroom.git import GitAnswer
-from greenroom.permissions.operands import (
-    HostUse,
-    list_files,
-    list_operands,
-)
+from greenroom.permissions.operands import HostUse, list_files, list_operands
 from greenroom.permissions.patterns import (
     Anchors,
     Care,
@@ -49,9 +45,7 @@ from greenroom.permissions.patterns import (
     list_alternatives,
     segments,
 )
-from greenroom.programs import (
-    extract_words,
-)
+from greenroom.programs import extract_words
 from greenroom.shell import (
     Command,
     PathUse,

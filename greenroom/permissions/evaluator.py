@@ -55,16 +55,8 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_flag, program_name
-from greenroom.programs import (
-    RUNNERS,
-    extract_words,
-)
-from greenroom.shell import (
-    Change,
-    Command,
-    PathUse,
-    Unknown,
-)
+from greenroom.programs import RUNNERS, extract_words
+from greenroom.shell import Change, Command, PathUse, Unknown
 
 _logger = logging.getLogger("greenroom.permissions")
 

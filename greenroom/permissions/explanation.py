@@ -14,13 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
-from greenroom.core import (
-    CONFIGURATION_FOLDERS,
-    PermissionEffects,
-    RuleDecision,
-    clip,
-    visible,
-)
+from greenroom.core import CONFIGURATION_FOLDERS, PermissionEffects, RuleDecision, clip, visible
 from greenroom.fs import read_beginning
 from greenroom.permissions.call import Call
 from greenroom.permissions.judgement import Judgement
@@ -28,14 +22,8 @@ from greenroom.permissions.operand_table import find_default_files
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
-from greenroom.programs import (
-    basename,
-)
-from greenroom.shell import (
-    Change,
-    Command,
-    PathUse,
-)
+from greenroom.programs import basename
+from greenroom.shell import Change, Command, PathUse
 
 MAX_NAMES = 10_000  # files that are looked up
 MAX_FILES = 100  # files that are read

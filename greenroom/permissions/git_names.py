@@ -13,10 +13,7 @@ from typing import NamedTuple
 
 from greenroom.git import find_root
 from greenroom.permissions.operand_table import TABLE
-from greenroom.shell import (
-    Command,
-    Place,
-)
+from greenroom.shell import Command, Place
 
 _VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 _ELSEWHERE = re.compile(r"--(?:git-dir|work-tree|bare)|GIT_(?:DIR|WORK_TREE|INDEX|OBJ|ALT|COMMON)")

@@ -17,18 +17,10 @@ from greenroom.git import GIT_SETTINGS, add_overrides, hides_changes
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, combine
 from greenroom.permissions.rule import PermissionRule
-from greenroom.shell import (
-    Command,
-    Place,
-    Script,
-    SimpleCommand,
-    Unknown,
-    render,
-)
+from greenroom.shell import Command, Place, Script, SimpleCommand, Unknown, render
 
 MAX_COMMAND = 131_071 - 1024  # bytes: Linux takes no longer argument, and the tool adds a line
 _HIDDEN_CHANGES = "changes of files inside submodules are not shown"
-_SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
 
 
 @dataclass(frozen=True)
@@ -160,9 +152,7 @@ def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str
 
 
 def _is_run_by_shell(fact: Command) -> bool:
-    return fact.outer is None or (
-        fact.outer.argv[0] in _SHELL_WRAPPERS and _is_run_by_shell(fact.outer)
-    )
+    return fact.outer is None or fact.outer.lets_shell_run
 
 
 def _list_pins(facts: Sequence[Command]) -> Iterator[tuple[str, str]]:

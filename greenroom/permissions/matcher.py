@@ -25,15 +25,8 @@ from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
-from greenroom.programs import (
-    is_display_setting,
-)
-from greenroom.shell import (
-    NotPlainError,
-    Pipeline,
-    SimpleCommand,
-    read,
-)
+from greenroom.programs import is_display_setting
+from greenroom.shell import NotPlainError, Pipeline, SimpleCommand, read
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition in Python, called with the tool's name and the call's input."""

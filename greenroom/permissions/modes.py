@@ -21,18 +21,9 @@ from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand, visible
-from greenroom.permissions.call import (
-    Call,
-    find_protected,
-    writes_inside,
-    writes_own_rules,
-)
+from greenroom.permissions.call import Call, find_protected, writes_inside, writes_own_rules
 from greenroom.permissions.evaluator import Ruling
-from greenroom.shell import (
-    Command,
-    PathUse,
-    Place,
-)
+from greenroom.shell import Command, PathUse, Place
 
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
 """How open questions are settled.

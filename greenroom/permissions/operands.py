@@ -27,19 +27,8 @@ from greenroom.permissions.git_names import GitCommand
 from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import Care, Host, simplify_host
 from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
-from greenroom.programs import (
-    basename,
-    extract_words,
-)
-from greenroom.shell import (
-    PROCESS_LINK,
-    Change,
-    Command,
-    PathUse,
-    Place,
-    ShellEffect,
-    Unknown,
-)
+from greenroom.programs import basename, extract_words
+from greenroom.shell import PROCESS_LINK, Change, Command, PathUse, Place, ShellEffect, Unknown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

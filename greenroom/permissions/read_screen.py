@@ -24,10 +24,7 @@ from greenroom.permissions.evaluator import Ruling, evaluate
 from greenroom.permissions.patterns import END, PathPattern
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.shell import (
-    PathUse,
-    Unknown,
-)
+from greenroom.shell import PathUse, Unknown
 
 _MAX_FOLDERS = 1024  # whose verdicts are kept
 

@@ -23,16 +23,8 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.patterns import END, Care
 from greenroom.permissions.rule import PermissionRule, RuleScope
-from greenroom.programs import (
-    basename,
-    extract_words,
-)
-from greenroom.shell import (
-    Change,
-    Command,
-    PathUse,
-    Unknown,
-)
+from greenroom.programs import basename, extract_words
+from greenroom.shell import Change, Command, PathUse, Unknown
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
 _SCOPES = tuple(RuleScope)

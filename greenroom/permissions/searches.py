@@ -13,14 +13,8 @@ from typing import NamedTuple
 from greenroom.fs import fold, fold_path, read_pattern
 from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import END, Anchors, Care
-from greenroom.programs import (
-    basename,
-)
-from greenroom.shell import (
-    Command,
-    PathUse,
-    Place,
-)
+from greenroom.programs import basename
+from greenroom.shell import Command, PathUse, Place
 
 MAX_NAMES = 10_000  # that are looked at for one check
 _PYTHON = re.compile(r"python[0-9.]*")

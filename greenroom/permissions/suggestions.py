@@ -40,12 +40,7 @@ from greenroom.programs import (
     find_lead,
     read_rows,
 )
-from greenroom.shell import (
-    Change,
-    Command,
-    PathUse,
-    Unknown,
-)
+from greenroom.shell import Change, Command, PathUse, Unknown
 
 
 def _read_tables() -> dict[str, frozenset[str]]:

@@ -55,15 +55,9 @@ from greenroom.shell.effects import (
     list_redirection_effects,
 )
 from greenroom.shell.expansion import list_names
-from greenroom.shell.pieces import (
-    split_pieces,
-)
+from greenroom.shell.pieces import split_pieces
 from greenroom.shell.reader import read
-from greenroom.shell.script import (
-    NotPlainError,
-    Script,
-    SimpleCommand,
-)
+from greenroom.shell.script import NotPlainError, Script, SimpleCommand
 
 MAX_LENGTH = 131_071  # characters; Linux takes no longer argument, so bash could not get it
 MAX_LEVEL = 12  # of commands inside commands
@@ -78,7 +72,6 @@ BUILTINS = frozenset(_BUILTIN_NAMES.split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
 _DECLARERS = frozenset({"declare", "export", "local", "readonly", "typeset"})
-_SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
 _PLAIN_FOLDER_OPTIONS = frozenset({"-L", "--"})
 _NOT_PLAIN = "it runs as written, and no rule can allow it"
 _UTF8 = re.compile("utf-?8", re.IGNORECASE)
@@ -344,7 +337,7 @@ class _Analyser:
 
     def _find_file(self, name: str, outer: Command | None) -> str | None:
         """Find the file of a program; "" where the shell or the name itself says what runs."""
-        by_shell = outer is None or basename(outer.argv[0]) in _SHELL_WRAPPERS
+        by_shell = outer is None or outer.lets_shell_run
         if "/" in name or (by_shell and name in BUILTINS):
             return ""
         found = self._place.find_program(name)

@@ -15,17 +15,9 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from greenroom.core import visible
-from greenroom.programs import (
-    Invocation,
-    Program,
-    Reading,
-    extract_words,
-    find_reading,
-)
+from greenroom.programs import Invocation, Program, Reading, extract_words, find_reading
 from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
-from greenroom.shell.script import (
-    Redirection,
-)
+from greenroom.shell.script import Redirection
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 """What a command without risks does with the things that its words name.
@@ -37,6 +29,7 @@ Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 """
 
 
+_SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
 _UNKNOWN = Invocation(("",), Program(""), 0, ())
 
 
@@ -82,6 +75,12 @@ class Command:
     def offset(self) -> int:
         """Where in the words of the simple command it begins."""
         return self.start + self.outer.offset if self.outer else 0
+
+    @property
+    def lets_shell_run(self) -> bool:
+        """Whether the shell itself runs the command inside it, as with `command` and `exec`."""
+        is_own = self.outer is None or self.outer.lets_shell_run
+        return is_own and self.argv[0] in _SHELL_WRAPPERS
 
     @cached_property
     def reading(self) -> Reading | None:

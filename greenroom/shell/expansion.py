@@ -5,9 +5,7 @@ import re
 
 from greenroom.fs import read_pattern
 from greenroom.shell.file_lookup import FileLookup
-from greenroom.shell.script import (
-    NotPlainError,
-)
+from greenroom.shell.script import NotPlainError
 
 MAX_NAMES = 4096  # that a pattern may stand for
 _ESCAPED = re.compile(r"\[([*?\[])\]")

@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from stat import S_ISREG
 
-from greenroom.shell.script import (
-    NotPlainError,
-)
+from greenroom.shell.script import NotPlainError
 
 MAX_LOOKUPS = 50_000  # times that a name is looked up
 MAX_LENGTH = 4096  # characters of a path that the system can look up

@@ -7,11 +7,7 @@ under the usual name, without a further look at the search path.
 
 from collections.abc import Mapping
 
-from greenroom.shell.script import (
-    Redirection,
-    Script,
-    SimpleCommand,
-)
+from greenroom.shell.script import Redirection, Script, SimpleCommand
 
 
 def quote(word: str) -> str:

@@ -9,9 +9,7 @@ import pytest
 import trio
 
 from greenroom.core import PermissionPart, PermissionRecord, utc_now
-from greenroom.programs import (
-    read_only_commands,
-)
+from greenroom.programs import read_only_commands
 from greenroom.session import AgentSession, delete_session
 
 RULES = {

@@ -11,10 +11,7 @@ import subprocess
 from pathlib import Path
 
 from greenroom.git import GIT_SETTINGS, GitAnswers, add_overrides
-from greenroom.programs import (
-    find_reading,
-    read_invocation,
-)
+from greenroom.programs import find_reading, read_invocation
 
 CANARY = "c4n4ry-0f-a-secret"
 _TEXT = (Path(__file__).parent / "repositories.sh").read_text(encoding="utf-8")

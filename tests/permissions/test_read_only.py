@@ -8,9 +8,7 @@ import pytest
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.git import GitAnswer
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.shell import (
-    file_lookup,
-)
+from greenroom.shell import file_lookup
 from tests.permissions.tables import read_lines
 
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY

@@ -10,9 +10,7 @@ from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.permissions.call import read_call
 from greenroom.permissions.evaluator import evaluate
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.shell import (
-    file_lookup,
-)
+from greenroom.shell import file_lookup
 from greenroom.shell.file_lookup import FileLookup
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))

@@ -8,10 +8,7 @@ import sys
 import pytest
 
 from greenroom.programs.invocation import read_invocation
-from greenroom.programs.languages import (
-    awk_only_prints,
-    ps_only_lists,
-)
+from greenroom.programs.languages import awk_only_prints, ps_only_lists
 from greenroom.programs.reading import find_reading, read_only_commands
 from tests.programs import generated_readings as generated, reading_oracle as oracle
 

@@ -5,16 +5,9 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.programs import (
-    extract_words,
-)
-from greenroom.shell import (
-    render,
-)
-from greenroom.shell.pieces import (
-    MAX_PIECES,
-    split_pieces,
-)
+from greenroom.programs import extract_words
+from greenroom.shell import render
+from greenroom.shell.pieces import MAX_PIECES, split_pieces
 from tests.shell.test_reader import pipelines
 
 WANTED = ("rm", "-rf", "x")

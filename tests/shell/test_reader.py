@@ -9,21 +9,11 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.shell import (
-    NotPlainError,
-    SimpleCommand,
-    read,
-    render,
-)
+from greenroom.shell import NotPlainError, SimpleCommand, read, render
 from greenroom.shell.expansion import list_names
 from greenroom.shell.file_lookup import FileLookup
-from greenroom.shell.pieces import (
-    split_pieces,
-)
-from greenroom.shell.script import (
-    Pipeline,
-    Redirection,
-)
+from greenroom.shell.pieces import split_pieces
+from greenroom.shell.script import Pipeline, Redirection
 from tests.shell.plain_commands import make_command, make_workspace
 
 CASES = int(os.environ.get("GREENROOM_BASH_CASES", "600"))

@@ -14,9 +14,7 @@ from typing import Literal, NamedTuple
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.git import GitAnswers
 from greenroom.permissions import Judgement, PermissionManager, PermissionRule
-from greenroom.programs import (
-    read_only_commands,
-)
+from greenroom.programs import read_only_commands
 from greenroom.sandbox import clean_environment
 from tests.git.repositories import CANARY
 from tests.permissions.traced import container, workspaces
