@@ -379,8 +379,9 @@ def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
 
 def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
     """Look at the words of a command that may name what it writes, not at the command it runs."""
-    for at, word in enumerate(fact.argv[1 : fact.invocation.inner], 1):
+    words, found = fact.argv[1 : fact.invocation.inner], dict[str, tuple[Segments, ...]]()
+    for word in dict.fromkeys(words):
         parts = extract_words(word) if fact.loose else ()  # which it may run
         uses = (use for each in (word, *parts) for use in list_files(each, fact.place))
-        if names := tuple(name for use in uses for name in _list_protected(use, call)):
-            yield at, names
+        found[word] = tuple(name for use in uses for name in _list_protected(use, call))
+    yield from ((at, found[word]) for at, word in enumerate(words, 1) if found[word])

@@ -125,7 +125,7 @@ def _find_command_hosts(command: Command, care: Care) -> Iterator[Operand]:
         git, contacts = GitCommand.of(command, Place("/", "/")), True
         if git.verb not in TABLE["git contacts"] and not command.loose:
             end = git.at
-    for word in argv[1:end]:
+    for word in dict.fromkeys(argv[1:end]):
         yield from _find_hosts(word, care, contacts=contacts, asks=command.extent != "reads")
     if _uses_option(command, TABLE[f"hosts in {name}"]):
         yield Unknown(reason=f"{argv[0]} reads a file that may name a host")

@@ -195,15 +195,17 @@ class _Analyser:
         for pipeline in script:
             for command in pipeline.commands:
                 self._written_names.update(_list_written_files(command))
-        number, last = 0, script[-1].commands[-1]
+        number, last, keeps_input = 0, script[-1].commands[-1], False
         success = failure = self._start
         for pipeline in script:
             operator, alone = pipeline.operator, len(pipeline.commands) == 1
             start = {"&&": success, "||": failure}.get(operator) or success.join(failure)
             for at, command in enumerate(pipeline.commands):
-                self._has_input = at > 0 or any(
+                is_fed = any(
                     each.descriptor == 0 and each.operator != ">&" for each in command.redirections
                 )
+                self._has_input = at > 0 or is_fed or keeps_input
+                keeps_input |= is_fed and "exec" in command.words
                 yield from self.read_simple(command, number, start)
                 if command is not last and not self._may_create:
                     self._may_create = not _only_reads(command)

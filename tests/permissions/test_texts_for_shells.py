@@ -74,6 +74,12 @@ def test_what_only_takes_its_input_is_allowed_by_a_rule(command):
     assert decide(f"{command} <<E\nls\nE", *RULES) is ALLOW
 
 
+@pytest.mark.parametrize("command", ["exec < list; python -", "exec <<< ls && ssh h sh"])
+def test_what_exec_redirects_is_the_input_of_all_that_follows(command):
+    rules = [PermissionRule.allow_command("exec", "builtin", "python", "ssh")]
+    assert decide(command, *rules) is ASK
+
+
 def test_the_search_for_readers_of_input_ends():
     command = "frob " + "bash x " * 4_000
     assert decide(f"{command} <<E\nls\nE", *RULES) is ASK
