@@ -182,3 +182,14 @@ def test_one_allowance_less_never_allows_more(held, call, who):
             rest = [*held[:at], *held[at + 1 :]]
             after = PermissionManager(rest).check(*call, who)
             assert after is not ALLOW or before is ALLOW
+
+
+def test_a_consent_lifts_no_question_of_a_rule_further_above():
+    above = PermissionManager([PermissionRule(decision=ASK, matcher=RuleMatcher(tool=("T",)))])
+    caller = above.child([PermissionRule.allow_tool("U")], context=PARENT)
+    own = PermissionManager([PermissionRule.allow_tool("T")])
+    called = own.beneath(caller, context=CHILD, consents=["T"])
+    assert called.check("T", {}, GRANDCHILD) is ASK
+    unruled = PermissionManager().child([PermissionRule.allow_tool("U")], context=PARENT)
+    called = own.beneath(unruled, context=CHILD, consents=["T"])
+    assert called.check("T", {}, GRANDCHILD) is ALLOW
