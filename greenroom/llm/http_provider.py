@@ -137,7 +137,9 @@ class HttpProvider(ABC):
             raise invalid_request(error, self.name) from error
         changes = [*fitted.changes, *encoded.changes]
         if encoded.left_out:
-            changes.append(f"not sent to {self.name}: thinking of {self.model} before a change")
+            changes.append(
+                f"not sent to {self.name}: thinking that no longer fits what comes before it"
+            )
         async with AsyncExitStack() as stack:
             stream = await self._open(stack, encoded.content, names)
             stream.bind(encoded.prefix)

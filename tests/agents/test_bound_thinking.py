@@ -97,7 +97,7 @@ async def test_thinking_goes_back_as_long_as_nothing_changes():
                 c async for c in chunks if isinstance(c, Custom) and c.kind == "model.dropped"
             ]
     assert [notice.text for notice in notices] == [
-        "not sent to anthropic: thinking of claude-sonnet-5-5 before a change"
+        "not sent to anthropic: thinking that no longer fits what comes before it"
     ]
     assert not server.refused
 
