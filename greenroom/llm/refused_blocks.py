@@ -18,6 +18,8 @@ _BETWEEN = r"(?:[.\[\]'\"()/]|,\s?)+"
 _PATH = re.compile(rf"\b(messages|contents|input)({_BETWEEN}\d+(?:{_BETWEEN}\w+)*)")
 """The path of a part of a request, such as `messages.3.content.1` or `messages[3].content[1]`."""
 
+_THE_BLOCK = "the block"
+
 _CONTENTS = ("content", "parts", "output")
 """The fields of messages and blocks that have blocks."""
 
@@ -107,8 +109,8 @@ class RefusedBlocks:
 
 def _describe(said: str) -> str:
     """Return what an error says without the path, which is only true of this request."""
-    text = _PATH.sub("", said).replace("image_url", "image")
-    return text.strip(" :.'\"") or "it gives no reason"
+    text = _PATH.sub(_THE_BLOCK, said).replace("image_url", "image")
+    return text.removeprefix(f"{_THE_BLOCK}: ")
 
 
 def _write_line(block: dict[str, object], reason: str) -> tuple[bytes, bytes]:

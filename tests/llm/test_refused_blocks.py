@@ -157,6 +157,15 @@ async def test_where_that_does_not_help_nothing_is_left_out_later():
     assert GOOD.data in serde.dumps(vendor.bodies[2]).decode()
 
 
+def test_the_reason_is_true_of_later_requests_too():
+    content = serde.dumps(OPENAI.encode(ModelRequest(messages=TALK)))
+    error = refuse("Invalid 'messages[3].content[2].image_url': it is no image_url.")
+    refusal = RefusedBlocks("acme").find(content, error)
+    text = "1 image: acme refused it: Invalid 'the block': it is no image."
+    assert refusal.announcement.text == text
+    assert b"image_url" not in refusal.content.partition(b"left out")[2].partition(b"}")[0]
+
+
 def test_the_oldest_are_forgotten():
     refused, error = RefusedBlocks("acme"), refuse("messages.0: no")
     bodies = []
