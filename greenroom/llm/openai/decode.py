@@ -83,8 +83,9 @@ class _ReplyBuilder:
         if as_text(delta.get("refusal")):
             self.is_refused = True
             events += self._say(as_text(delta["refusal"]), {"refusal": True})
-        for fragment in _number(list(map(as_dict, as_list(delta.get("tool_calls"))))):
-            events += self._call(fragment)
+        if calls := as_list(delta.get("tool_calls")):
+            for fragment in _number(list(map(as_dict, calls))):
+                events += self._call(fragment)
         self._add_extra(delta)
         return events
 
@@ -117,6 +118,8 @@ class _ReplyBuilder:
 
         A few servers send the JSON that they were asked for as it is, not as a text.
         """
+        if isinstance(content, str) and self._tags is None:  # nearly every delta
+            return self._say(content, {}) if content else []
         if content is None:
             return []
         parts = list(map(as_dict, as_list(content)))
