@@ -61,9 +61,7 @@ def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Opera
 
     Example:
         >>> from greenroom.permissions.patterns import HostPattern
-        >>> from greenroom.shell import (
-    analyse,
-    )
+        >>> from greenroom.shell import analyse
         >>> place, care = Place("/w", "/w"), Care(hosts=(HostPattern.parse("evil.test"),))
         >>> (curl,) = analyse("curl -sx evil.test:80 good.test", place).effects
         >>> [str(each) for each in list_operands(curl, place, care)]

@@ -34,9 +34,7 @@ def list_searched(command: Command, place: Place) -> Sequence[str]:
     """List the words that name folders whose files a command reads.
 
     Example:
-        >>> from greenroom.shell import (
-    analyse,
-    )
+        >>> from greenroom.shell import analyse
         >>> place = Place("/", "/")
         >>> [list_searched(analyse(text, place).effects[0], place) for text in (
         ...     "grep -r x", "grep -rn x tmp", "cp -r etc tmp", "ls")]

@@ -230,15 +230,15 @@ def the_partial_reply_is_dropped(patch):
 
 @breaks("every_reply_is_billed")
 def a_reply_that_is_cut_off_is_not_billed(patch):
-    keep = reply._keep
+    keep = reply._Reader._keep
 
-    def keep_and_bill_whole_ones(agent, message, model):
+    def keep_and_bill_whole_ones(reader, message):
         if message.stop_reason is StopReason.INTERRUPTED:
-            agent.session.add_message(message)
+            reader.agent.session.add_message(message)
         else:
-            keep(agent, message, model)
+            keep(reader, message)
 
-    patch.setattr(reply, "_keep", keep_and_bill_whole_ones)
+    patch.setattr(reply._Reader, "_keep", keep_and_bill_whole_ones)
 
 
 class AllFound(Exception):
