@@ -238,3 +238,15 @@ def test_git_grep_through_a_link_in_the_place_of_a_folder_is_asked_about(work, c
     (work / "d").symlink_to(tmp_path)
     assert manager.check("Bash", {"command": "git grep x"}, context, git=answers) is ASK
     assert manager.check("Bash", {"command": "git diff"}, context, git=answers) is ALLOW
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["fakeroot -f'rm a' -- a", "fakeroot -frm a", "hyperfine -prm ls", "hyperfine -wvprm ls"],
+)
+def test_a_denied_program_is_found_in_the_value_of_an_option_of_a_program_that_runs_others(
+    text, context
+):
+    allow = PermissionRule.allow_bash_prefix(["fakeroot", "hyperfine"])
+    rules = PermissionManager([allow, PermissionRule.deny_command("rm")])
+    assert rules.check("Bash", {"command": text}, context) is not ALLOW

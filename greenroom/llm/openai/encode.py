@@ -244,7 +244,7 @@ class ChatDialect:
             "stream": True,
             **({self.host.limit_field: limit} if limit else {}),
             **_write_settings(request, has_tools=bool(tools.get("tools"))),
-            **(_cache_key(request) if self._has_cache_key else {}),
+            **(write_cache_key(request) if self._has_cache_key else {}),
             **request.options,
             **_write_stream_options(request.options),
             **tools,
@@ -254,15 +254,16 @@ class ChatDialect:
 
 def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:
     """Return the fields that the request sets."""
+    form = None if request.output is None else write_format(request.output)
     fields: dict[str, object] = {
         "tool_choice": _write_tool_choice(request.tool_choice) if has_tools else None,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "stop": list(request.stop_sequences),
-        "reasoning_effort": _find_effort(request),
+        "reasoning_effort": choose_effort(request),
         "seed": request.seed,
         "parallel_tool_calls": request.parallel_tools if has_tools else None,
-        "response_format": _write_response_format(request.output),
+        "response_format": form and {"type": "json_schema", "json_schema": form},
     }
     return {name: value for name, value in fields.items() if value not in (None, [])}
 
@@ -275,7 +276,7 @@ def _write_stream_options(options: Mapping[str, object]) -> dict[str, object]:
     return {"stream_options": given}
 
 
-def _cache_key(request: core.ModelRequest) -> dict[str, object]:
+def write_cache_key(request: core.ModelRequest) -> dict[str, object]:
     """Name the conversation by a digest, which does not reveal the session's id."""
     if not (request.cache and request.conversation):
         return {}
@@ -308,20 +309,18 @@ def _write_tool_choice(choice: core.ToolChoice) -> object:
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 
-def _write_response_format(output: core.OutputSchema | None) -> dict[str, object] | None:
-    """Ask for the format of the output, strictly if the strict mode can express its schema."""
-    if output is None:
-        return None
+def write_format(output: core.OutputSchema) -> dict[str, object]:
+    """Write the format of the output, strictly if the strict mode can express its schema."""
     strict = strict_schema(output.schema, OPENAI)
-    form = {
+    return {
         "name": output.name,
         "strict": strict is not None,
         "schema": output.schema if strict is None else strict,
     }
-    return {"type": "json_schema", "json_schema": form}
 
 
-def _find_effort(request: core.ModelRequest) -> core.Effort | None:
+def choose_effort(request: core.ModelRequest) -> core.Effort | None:
+    """Return the effort of a request, or that of its thinking budget."""
     if request.effort is None and request.thinking is not None:
         return find_effort_of(request.thinking)
     return request.effort

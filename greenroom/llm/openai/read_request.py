@@ -37,15 +37,16 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
         temperature=as_number(body.get("temperature")),
         top_p=as_number(body.get("top_p")),
         stop_sequences=tuple(map(as_text, as_list(body.get("stop")))),
-        effort=_read_effort(body.get("reasoning_effort")),
+        effort=read_effort(body.get("reasoning_effort")),
         seed=as_int(body.get("seed")),
-        parallel_tools=_read_parallel(body.get("parallel_tool_calls")),
+        parallel_tools=read_parallel(body.get("parallel_tool_calls")),
         cache=False,
     )
     return restore_request(dialect, request, body, _tool)
 
 
-def _read_effort(effort: object) -> core.Effort | None:
+def read_effort(effort: object) -> core.Effort | None:
+    """Return an effort, or None for one that we have no word for."""
     match effort:
         case "none" | "low" | "medium" | "high" | "xhigh" | "max":
             return effort
@@ -53,7 +54,8 @@ def _read_effort(effort: object) -> core.Effort | None:
             return None
 
 
-def _read_parallel(value: object) -> bool | None:
+def read_parallel(value: object) -> bool | None:
+    """Return whether a reply may call several tools, or None if the request does not say."""
     return value if isinstance(value, bool) else None
 
 
@@ -136,16 +138,16 @@ def _part(raw: dict[str, object]) -> core.ContentBlock:
         case {"type": "thinking", "thinking": [{"type": "text", "text": str(thought)}]}:
             return core.ThinkingBlock(thought, extra={"field": CONTENT_FIELD})
         case {"type": "image_url", "image_url": {"url": str(url)}}:
-            return core.ImageBlock(*_locate(url))
+            return core.ImageBlock(*locate(url))
         case {"type": "file", "file": {"file_data": str(data), "filename": str(name)}}:
-            return core.DocumentBlock(*_locate(data), title=name)
+            return core.DocumentBlock(*locate(data), title=name)
         case {"type": "file", "file": {"file_id": str()}}:
             return core.DocumentBlock()
         case _:
             return core.UnknownBlock(raw)
 
 
-def _locate(url: str) -> tuple[str, str, str]:
+def locate(url: str) -> tuple[str, str, str]:
     """Return the media type, the data and the address."""
     found = _DATA.fullmatch(url)
     return (found[1], found[2], "") if found else ("", "", url)

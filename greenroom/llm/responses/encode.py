@@ -1,6 +1,5 @@
 """Requests to the Responses API, in which a conversation is a list of items."""
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -9,13 +8,12 @@ from greenroom import core
 from greenroom.core import serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
+from greenroom.llm.openai.encode import choose_effort, write_cache_key, write_format
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.portable_calls import CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
-from greenroom.llm.request_rules import find_effort_of
 from greenroom.llm.responses.decode import API
 from greenroom.llm.root_schema import fold_root
-from greenroom.llm.strict_schema import OPENAI, strict_schema
 
 _ENCRYPTED = "reasoning.encrypted_content"
 CUSTOM = "custom_tool_call"
@@ -105,7 +103,7 @@ class ResponsesDialect:
             **({"include": [_ENCRYPTED]} if self.thinks else {}),
             **({"max_output_tokens": limit} if limit else {}),
             **_write_settings(request, has_tools=bool(tools.get("tools"))),
-            **(_cache_key(request) if self.host.prompt_cache_key else {}),
+            **(write_cache_key(request) if self.host.prompt_cache_key else {}),
             **request.options,
             **tools,
         }
@@ -241,9 +239,8 @@ def _write_address(block: core.ImageBlock | core.DocumentBlock, field: str) -> d
 
 
 def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:
-    effort = request.effort
-    if effort is None and request.thinking is not None:
-        effort = find_effort_of(request.thinking)
+    effort = choose_effort(request)
+    form = None if request.output is None else write_format(request.output)
     fields: dict[str, object] = {
         "instructions": _write_system(request.system),
         "tool_choice": _write_tool_choice(request.tool_choice) if has_tools else None,
@@ -251,21 +248,13 @@ def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str,
         "temperature": request.temperature,
         "top_p": request.top_p,
         "reasoning": {"effort": effort} if effort else None,
-        "text": _write_format(request.output),
+        "text": form and {"format": {"type": "json_schema", **form}},
     }
     return {name: value for name, value in fields.items() if value not in (None, "")}
 
 
 def _write_system(system: str | Sequence[core.TextBlock]) -> str:
     return system if isinstance(system, str) else "\n\n".join(block.text for block in system)
-
-
-def _cache_key(request: core.ModelRequest) -> dict[str, object]:
-    """Name the conversation by a digest, which does not reveal the session's id."""
-    if not (request.cache and request.conversation):
-        return {}
-    digest = hashlib.blake2b(request.conversation.encode(errors="replace"), digest_size=12)
-    return {"prompt_cache_key": f"greenroom-{digest.hexdigest()}"}
 
 
 def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
@@ -284,19 +273,6 @@ def _write_tool_choice(choice: core.ToolChoice) -> object:
     if isinstance(choice, core.NamedTool):
         return {"type": "function", "name": core.portable_name(choice.name)}
     return {"auto": None, "any": "required", "none": "none"}[choice]
-
-
-def _write_format(output: core.OutputSchema | None) -> dict[str, object] | None:
-    if output is None:
-        return None
-    strict = strict_schema(output.schema, OPENAI)
-    form = {
-        "type": "json_schema",
-        "name": output.name,
-        "strict": strict is not None,
-        "schema": output.schema if strict is None else strict,
-    }
-    return {"format": form}
 
 
 def list_items(value: object) -> list[dict[str, object]]:

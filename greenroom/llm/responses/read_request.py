@@ -1,6 +1,5 @@
 """Reads requests of the Responses API back: the reverse of `encode`."""
 
-import re
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -8,6 +7,7 @@ from greenroom import core
 from greenroom.core import serde
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
 from greenroom.llm.openai.hosts import HostProfile
+from greenroom.llm.openai.read_request import locate, read_effort, read_parallel
 from greenroom.llm.recorded_request import restore_block, restore_message, restore_request
 from greenroom.llm.responses.encode import (
     CUSTOM,
@@ -18,8 +18,6 @@ from greenroom.llm.responses.encode import (
     write_part,
     write_tool,
 )
-
-_DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
 Block = TypeVar("Block", bound=core.ContentBlock)
 
@@ -41,8 +39,8 @@ def read_responses_request(body: Mapping[str, object]) -> core.ModelRequest:
         max_tokens=as_int(body.get("max_output_tokens")),
         temperature=as_number(body.get("temperature")),
         top_p=as_number(body.get("top_p")),
-        effort=_read_effort(as_dict(body.get("reasoning")).get("effort")),
-        parallel_tools=_read_parallel(body.get("parallel_tool_calls")),
+        effort=read_effort(as_dict(body.get("reasoning")).get("effort")),
+        parallel_tools=read_parallel(body.get("parallel_tool_calls")),
         cache=False,
     )
     return restore_request(dialect, request, body, _read_tool, messages="input")
@@ -124,19 +122,13 @@ def _read_input(raw: dict[str, object]) -> core.ContentBlock:
         case {"type": "input_text", "text": str(text)}:
             return core.TextBlock(text)
         case {"type": "input_image", "image_url": str(url)}:
-            return core.ImageBlock(*_locate(url))
+            return core.ImageBlock(*locate(url))
         case {"type": "input_file", "file_url": str(url)}:
             return core.DocumentBlock(url=url)
         case {"type": "input_file", "file_data": str(data)}:
-            return core.DocumentBlock(*_locate(data), title=as_text(raw.get("filename")))
+            return core.DocumentBlock(*locate(data), title=as_text(raw.get("filename")))
         case _:
             return core.UnknownBlock(raw)
-
-
-def _locate(url: str) -> tuple[str, str, str]:
-    """Return the media type, the data and the address."""
-    found = _DATA.fullmatch(url)
-    return (found[1], found[2], "") if found else ("", "", url)
 
 
 def _read_tool(raw: dict[str, object]) -> core.ToolDefinition | None:
@@ -157,15 +149,3 @@ def _read_tool_choice(choice: object) -> core.ToolChoice:
             return core.NamedTool(name)
         case _:
             return "auto"
-
-
-def _read_effort(effort: object) -> core.Effort | None:
-    match effort:
-        case "none" | "low" | "medium" | "high" | "xhigh" | "max":
-            return effort
-        case _:
-            return None
-
-
-def _read_parallel(value: object) -> bool | None:
-    return value if isinstance(value, bool) else None
