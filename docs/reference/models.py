@@ -51,14 +51,16 @@ def _section(provider: str, models: Sequence[ModelProfile]) -> str:
 
 def _list_rules(models: Iterable[ModelProfile]) -> Iterator[str]:
     """Write a table of what models accept, if there are any."""
-    titles = ["model", "efforts", "temperature", "forced call", "tools in chat", "thinking"]
     for number, model in enumerate(models):
+        is_openai = model.name.startswith("openai:")
         if not number:
+            chat = ["tools over Chat Completions"] if is_openai else []
+            titles = ["model", "efforts", "temperature", "forced call", *chat, "thinking"]
             yield from (_row(titles), _row("---" for _ in titles))
         rules = model.rules
         efforts = "budget" if rules.has_budget else ", ".join(rules.efforts or ()) or "none"
         kept = "bound" if rules.binds_thinking else ""
-        when = (rules.sampling, rules.forced_tools, rules.chat_tools)
+        when = (rules.sampling, rules.forced_tools, *([rules.chat_tools] if is_openai else []))
         yield _row([f"`{model.name}`", efforts, *when, kept])
 
 

@@ -118,8 +118,8 @@ def _page(host: HostProfile) -> str:
 
 
 _THINKING = """\
-- **Thinking.** `ModelRequest(thinking=N)` is sent as the nearest `reasoning_effort`: none for 0,
-  low to 2,048 tokens, medium to 8,192, else high. Other fields for it go into `options`."""
+- **Thinking.** `effort="high"` is sent as `reasoning_effort`; `thinking=N` as the nearest: none for
+  0, low to 2,048 tokens, medium to 8,192, else high. Other fields for it go into `options`."""
 _WINDOW = """\
 - **Window.** That of the [catalogue](../models.md), if the model is listed; else say it with
   [`window=`](../../concepts/context.md#how-large-the-window-is), so that long conversations are
