@@ -1,7 +1,7 @@
 """The settings file as pydantic models, apart, so that pydantic is loaded only if there is one."""
 
 import datetime
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
@@ -44,6 +44,9 @@ class ModelSettingsModel(BaseModel, extra="forbid"):
     seed: Annotated[int, Field(strict=True)] | None = Field(None, description="For the sampling.")
     effort: Effort | None = Field(None, description="How hard the model thinks.")
     thinking: Tokens | None = Field(None, description="For how many tokens it may think.")
+    tool_choice: Literal["auto", "any", "none"] | None = Field(
+        None, description="Whether the model may, must or must not call a tool first."
+    )
     parallel_tools: bool | None = Field(None, description="Whether a reply may call several tools.")
     extra: dict[str, object] = Field({}, description="Fields of the vendor's own request.")
 

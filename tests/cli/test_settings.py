@@ -49,9 +49,14 @@ def test_it_holds_a_model_and_prices_with_their_date_and_source(path):
 
 
 def test_the_model_is_opened_with_its_settings(path):
-    path.write_text('{"model_settings": {"effort": "high", "max_tokens": 900, "stop": ["END"]}}')
+    path.write_text(
+        '{"model_settings": {"effort": "high", "max_tokens": 9, "stop": ["END"],'
+        ' "tool_choice": "any"}}'
+    )
     llm = read_settings(path).open("gpt-5.4", {"OPENAI_API_KEY": "k"})
-    assert llm.settings == ModelSettings(effort="high", max_tokens=900, stop=["END"])
+    assert llm.settings == ModelSettings(
+        effort="high", max_tokens=9, stop=["END"], tool_choice="any"
+    )
 
 
 @pytest.mark.parametrize(
