@@ -113,10 +113,12 @@ def is_same_model(one: str, other: str) -> bool:
     Example:
         >>> is_same_model("claude-haiku-4-5", "us.anthropic.claude-haiku-4-5-20251001-v1:0")
         True
+        >>> is_same_model("claude-haiku-4-5", "anthropic/claude-haiku-4.5")
+        True
         >>> is_same_model("claude-haiku-4-5", "claude-sonnet-4-5"), is_same_model("", "claude-5")
         (False, True)
     """
-    found = _CLAUDE.search(one), _CLAUDE.search(other)
+    found = [_CLAUDE.search(name.replace(".", "-")) for name in (one, other)]
     return not all(found) or len({each and each[0] for each in found}) == 1
 
 
