@@ -33,12 +33,12 @@ from greenroom.llm import BlockDelta, BlockStart, ModelTimeouts, StreamEnd
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
-from tests.llm.test_providers import HELLO, VENDORS, broken
+from tests.llm.test_providers import BY_RESPONSES, HELLO, VENDORS, broken
 
 SSE = {"content-type": "text/event-stream"}
 
 
-@pytest.fixture(params=VENDORS, ids=["anthropic", "openai"])
+@pytest.fixture(params=[*VENDORS, BY_RESPONSES], ids=["anthropic", "openai", "responses"])
 def vendor(request):
     return request.param
 
@@ -170,7 +170,7 @@ FAULTS = [
     ),
     Fault(
         "an end by a failure",
-        stream_of(lambda v: re.sub(b'"(end_turn|stop)"', b'"error"', v.reply)),
+        stream_of(lambda v: re.sub(b'"(end_turn|stop|completed)"', b'"error"', v.reply)),
         ModelStreamError,
         "Hello 😀",
         says="could not complete",

@@ -33,6 +33,7 @@ from greenroom.llm import (
     ModelRequest,
     ModelTimeouts,
     OpenAIProvider,
+    OpenAIResponsesProvider,
     StreamStart,
 )
 from greenroom.net import HttpClient
@@ -62,6 +63,13 @@ VENDORS = [
     Vendor(AnthropicProvider, ANTHROPIC, "/v1/messages", "", ANTHROPIC.index(b'"lo "') - 100),
     Vendor(OpenAIProvider, CHAT, "/v1/chat/completions", "/v1", CHAT.index(b'"lo "') - 100),
 ]
+
+RESPONSES = wire.responses_stream(
+    wire.message_item("msg_1", "Hello 😀"), pieces=["Hel", "lo ", "😀"]
+)
+BY_RESPONSES = Vendor(
+    OpenAIResponsesProvider, RESPONSES, "/v1/responses", "/v1", RESPONSES.index(b'"lo "') - 100
+)
 
 
 @pytest.fixture(params=VENDORS, ids=["anthropic", "openai"])

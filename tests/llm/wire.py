@@ -154,16 +154,16 @@ def call_item(item_id, call_id, name, arguments):
     return item | {"arguments": arguments, "status": "completed"}
 
 
-def item_events(place, item):
-    """The events of one item, its texts letter by letter."""
+def item_events(place, item, pieces=None):
+    """The events of one item, its texts in these pieces, or letter by letter."""
     begin = {"type": "response.output_item.added", "output_index": place}
     yield begin | {"item": item | {"content": []} if item["type"] == "message" else item}
     if item["type"] == "message":
         for number, part in enumerate(item["content"]):
             at = {"output_index": place, "content_index": number, "item_id": item["id"]}
             kind = "refusal" if part["type"] == "refusal" else "output_text"
-            for letter in part.get("text") or part["refusal"]:
-                yield {"type": f"response.{kind}.delta", "delta": letter} | at
+            for piece in pieces or part.get("text") or part["refusal"]:
+                yield {"type": f"response.{kind}.delta", "delta": piece} | at
     if item["type"] == "function_call":
         at = {"output_index": place, "item_id": item["id"]}
         for letter in item["arguments"]:
@@ -189,11 +189,11 @@ def response(*items, **fields):
     return made | fields
 
 
-def responses_events(*items, **fields):
+def responses_events(*items, pieces=None, **fields):
     begun = response(**(fields | {"status": "in_progress", "usage": None}))
     yield {"type": "response.created", "response": begun}
     for place, item in enumerate(items):
-        yield from item_events(place, item)
+        yield from item_events(place, item, pieces)
     kind = "response.incomplete" if fields.get("status") == "incomplete" else "response.completed"
     yield {"type": kind, "response": response(*items, **fields)}
 
