@@ -28,7 +28,7 @@ class Endpoint:
         headers: the headers of every request; they contain the key, so they are not in the repr.
         secrets: the keys, which are removed from everything that the server echoes.
         hint: what to do if the key is refused.
-        model: the model that is asked for, for errors; empty if there is none.
+        model: the model's name, for errors; may be empty.
     """
 
     provider: str

@@ -136,3 +136,12 @@ def test_a_model_that_always_thinks_gets_room_for_it_where_none_was_wanted():
     request = ModelRequest(messages=HELLO, effort="none", max_tokens=500)
     assert open_provider("claude-opus-5-5")[0].encode(request)["max_tokens"] == 500 + 2_048
     assert open_provider("claude-opus-5")[0].encode(request)["max_tokens"] == 500
+
+
+@pytest.mark.parametrize("limit", [1_000, 32_000, 100_000, 500_000])
+@pytest.mark.parametrize("name", ["claude-haiku-4-5", "claude-opus-5", "claude-sonnet-5-5"])
+def test_the_limit_of_a_provider_is_never_more_than_the_model_has(name, limit):
+    llm = AnthropicProvider(name, api_key="k", max_tokens=limit, env={})
+    for effort, thinking in product((None, *EFFORTS), (None, 0, 8_000, 200_000)):
+        body = llm.encode(ModelRequest(messages=HELLO, effort=effort, thinking=thinking))
+        assert not refuse_messages(body), body

@@ -150,6 +150,7 @@ class MessagesDialect:
             citations in user messages.
         limits: how large images, documents and requests may be.
         bound_to: the model, if its thinking is bound to what came before it; else empty.
+        max_output: the most tokens that the model can write, if that is known.
     """
 
     model: str
@@ -158,6 +159,7 @@ class MessagesDialect:
     version: str = "2023-06-01"
     limits: MediaLimits = _LIMITS
     bound_to: str = ""
+    max_output: int | None = None
     api = ""
     calls = CallRules(forbidden=PLAIN, longest_name=128)
     echoed_fields = frozenset[str]()
@@ -201,7 +203,7 @@ class MessagesDialect:
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
             "model": self.model,
-            "max_tokens": request.max_tokens or self.max_tokens + _read_budget(request),
+            "max_tokens": request.max_tokens or self._find_limit(request),
             "messages": MESSAGES,
             "stream": True,
             **_write_settings(request, has_tools=bool(tools.get("tools"))),
@@ -219,6 +221,11 @@ class MessagesDialect:
         if not (request.cache and is_ours and has_no_marks(fields)):
             return fields, conversation.pieces()
         return mark_fields(fields), [conversation.prefix, *mark_messages(conversation.latest)]
+
+    def _find_limit(self, request: core.ModelRequest) -> int:
+        """Return the limit of the reply to a request without one, its thinking included."""
+        limit = self.max_tokens + _read_budget(request)
+        return min(limit, self.max_output or limit)
 
     def _check_sampling(self, fields: Mapping[str, object]) -> None:
         for name in _SAMPLING:
@@ -300,7 +307,7 @@ def _read_budget(request: core.ModelRequest) -> int:
 
 
 def _write_thinking(request: core.ModelRequest) -> dict[str, object] | None:
-    """Write how to think; an effort alone says nothing of it, but that it is none."""
+    """Write whether and how to think, as far as the request says; no effort turns it off."""
     how = 0 if request.thinking is None and request.effort == "none" else request.thinking
     if how is None or isinstance(how, str):
         return None if how is None else {"type": how}

@@ -104,8 +104,9 @@ class AnthropicProvider(HttpProvider):
         endpoint = _endpoint(api_key, base_url, all_headers, env)
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
         bound_to = model if self.profile.rules.binds_thinking else ""
-        limit = max_tokens or (self.profile.max_output_tokens or 64_000) // 4
-        dialect = MessagesDialect(model, limit, version=version, bound_to=bound_to)
+        most = self.profile.max_output_tokens
+        limit = max_tokens or (most or 64_000) // 4
+        dialect = MessagesDialect(model, limit, version=version, bound_to=bound_to, max_output=most)
         limits = limits or dialect.limits
         images, documents = self.profile.images, self.profile.documents
         dialect = replace(dialect, limits=limits.of_model(images=images, documents=documents))

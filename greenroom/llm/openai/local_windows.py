@@ -32,7 +32,7 @@ from greenroom.core import (
 )
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import fetch
-from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
+from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text, without
 from greenroom.llm.windows import SMALLEST_WINDOW, UNKNOWN_WINDOW, ContextWindow
 
 if TYPE_CHECKING:
@@ -131,7 +131,9 @@ class LocalModel:
                 return window
         loaded = await self._get("/api/ps")
         for each in map(as_dict, as_list(loaded.get("models"))):
-            if _tagged(self.name) in (_tagged(as_text(each.get(key))) for key in ("name", "model")):
+            if _add_tag(self.name) in (
+                _add_tag(as_text(each.get(key))) for key in ("name", "model")
+            ):
                 # Another program may have loaded it with a window of its own.
                 return _window(each.get("context_length"), is_final=is_loaded)
         return None
@@ -153,7 +155,7 @@ class LocalModel:
         listed = map(as_dict, as_list(listing.get("data")))
         entries = {as_text(each.get("id")): each for each in listed}
         found = entries.get(self.name, {})
-        return {**entries.get(as_text(found.get("parent")), {}), **_stated(found)}
+        return {**entries.get(as_text(found.get("parent")), {}), **without(found)}
 
     async def _get(
         self,
@@ -195,11 +197,7 @@ def _window(tokens: object, *, is_final: bool = True) -> ContextWindow | None:
     return ContextWindow(size, "server", is_final) if size >= SMALLEST_WINDOW else None
 
 
-def _stated(entry: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in entry.items() if value is not None}
-
-
-def _tagged(name: str) -> str:
+def _add_tag(name: str) -> str:
     """Return the name of a model of Ollama with its tag, as `/api/ps` lists it."""
     has_tag = ":" in name.rpartition("/")[2]
     return (name if has_tag else f"{name}:latest").lower()
