@@ -179,6 +179,8 @@ def _parse(text: str, path: str) -> Settings:
             raise error_at(kind, text, path, steps, what, "leave one of them out")
         prices[full] = ListedPrice(listed, each.currency, each.date, each.source)
     given = model.model_settings.model_dump(exclude_unset=True)
+    if isinstance(named := given.get("tool_choice"), dict):
+        given["tool_choice"] = core.NamedTool(**named)
     try:
         settings = ModelSettings(**given) if given else None
     except core.ConfigurationError as error:

@@ -34,6 +34,12 @@ class PriceModel(BaseModel, extra="forbid"):
     source: Text = Field(description="Where it was looked up, such as an address.")
 
 
+class NamedToolModel(BaseModel, extra="forbid"):
+    """A tool that the model must call."""
+
+    name: Text
+
+
 class ModelSettingsModel(BaseModel, extra="forbid"):
     """How the model is asked."""
 
@@ -44,8 +50,8 @@ class ModelSettingsModel(BaseModel, extra="forbid"):
     seed: Annotated[int, Field(strict=True)] | None = Field(None, description="For the sampling.")
     effort: Effort | None = Field(None, description="How hard the model thinks.")
     thinking: Tokens | None = Field(None, description="For how many tokens it may think.")
-    tool_choice: Literal["auto", "any", "none"] | None = Field(
-        None, description="Whether the model may, must or must not call a tool first."
+    tool_choice: Literal["auto", "any", "none"] | NamedToolModel | None = Field(
+        None, description="Whether the model may, must or must not call a tool first, or which."
     )
     parallel_tools: bool | None = Field(None, description="Whether a reply may call several tools.")
     extra: dict[str, object] = Field({}, description="Fields of the vendor's own request.")

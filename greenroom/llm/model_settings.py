@@ -34,8 +34,9 @@ class ModelSettings:
         seed: makes the sampling repeatable, as far as the provider can.
         effort: how hard the model thinks; see `ModelRequest`.
         thinking: how many tokens it may think for; see `ModelRequest`.
-        tool_choice: whether it may, must or must not call a tool. An `Agent` says so until a tool
-            was called in the turn, or the model could never answer.
+        tool_choice: whether it may, must or must not call a tool, or which one, where the request
+            offers that. An `Agent` says so until a tool was called in the turn, or the model could
+            never answer.
         parallel_tools: whether a reply may call several tools.
         extra: fields of the provider's own request body; they win over all others.
 
@@ -103,11 +104,16 @@ class ModelSettings:
 
     def _choose(self, request: ModelRequest) -> ToolChoice:
         """Return the tool choice of a request, or that of the settings where it may call any."""
-        if request.tool_choice != "auto" or self.tool_choice is None or not request.tools:
+        choice = self.tool_choice
+        if request.tool_choice != "auto" or choice is None or not request.tools:
             return request.tool_choice
         is_answering = bool(request.messages) and bool(request.messages[-1].tool_results)
-        is_forced = self.tool_choice == "any" or isinstance(self.tool_choice, NamedTool)
-        return "auto" if is_forced and is_answering else self.tool_choice
+        if isinstance(choice, NamedTool) and all(
+            tool.name != choice.name for tool in request.tools
+        ):
+            return "auto"
+        is_forced = choice == "any" or isinstance(choice, NamedTool)
+        return "auto" if is_forced and is_answering else choice
 
 
 def _first(one: "T | None", other: "T | None") -> "T | None":

@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.cli.settings import read_settings
 from greenroom.cli.settings_schema import SettingsModel
-from greenroom.core import ConfigurationFileError, Price, serde
+from greenroom.core import ConfigurationFileError, NamedTool, Price, serde
 from greenroom.llm import ModelSettings
 from greenroom.resilience import Retry
 
@@ -59,9 +59,17 @@ def test_the_model_is_opened_with_its_settings(path):
     )
 
 
+def test_the_model_may_have_to_call_a_certain_tool(path):
+    path.write_text('{"model_settings": {"tool_choice": {"name": "Read"}}}')
+    jsonschema.validate(serde.loads(path.read_bytes()), serde.loads(SCHEMA.read_bytes()))
+    llm = read_settings(path).open("gpt-5.4", {"OPENAI_API_KEY": "k"})
+    assert llm.settings == ModelSettings(tool_choice=NamedTool("Read"))
+
+
 @pytest.mark.parametrize(
     ("given", "wrong"),
-    [('{"effort": "huge"}', "effort"), ('{"temprature": 1}', "temprature"),
+    [('{"effort": "huge"}', "effort"), ('{"tool_choice": {"tool": "a"}}', "tool_choice"),
+     ('{"temprature": 1}', "temprature"),
      ('{"max_tokens": 0}', "max_tokens"), ('{"top_p": "1"}', "top_p")],
 )  # fmt: skip
 def test_a_setting_of_the_model_that_makes_no_sense_is_an_error_with_its_place(path, given, wrong):

@@ -44,6 +44,12 @@ async def test_a_tool_is_forced_until_one_was_called():
     assert choices == [NamedTool("look_up"), "auto"]
 
 
+def test_a_tool_that_a_request_does_not_offer_is_not_forced():
+    settings = ModelSettings(tool_choice=NamedTool("other"))
+    request = settings.complete(ModelRequest(messages=HELLO, tools=(TOOL,)))
+    assert request.tool_choice == "auto"
+
+
 def test_a_model_that_was_opened_with_settings_has_them_in_every_request():
     env = {"OPENAI_API_KEY": "k"}
     llm = open_model("gpt-5.4", env, settings=ModelSettings(temperature=0.5, stop=["END"]))
