@@ -140,13 +140,14 @@ class LiveTree(NamedTuple):
     tree: object
 
 
-def live_folder(env: Mapping[str, str] = os.environ) -> Path:
+def live_folder(env: Mapping[str, str] | None = None) -> Path:
     """Return the folder of this user's sockets; it need not exist.
 
     Example:
         >>> live_folder({"XDG_RUNTIME_DIR": "/run/user/1"}).as_posix()
         '/run/user/1/greenroom'
     """
+    env = os.environ if env is None else env
     base = env.get("XDG_RUNTIME_DIR", "")
     return Path(base, "greenroom") if os.path.isabs(base) else sessions_folder().parent / "live"
 

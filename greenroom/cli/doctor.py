@@ -73,8 +73,9 @@ async def run_doctor(options: Options) -> int:
     return 1 if any(each.status == "problem" for each in findings) else 0
 
 
-def examine(options: Options, env: Mapping[str, str] = os.environ) -> list[Finding]:
+def examine(options: Options, env: Mapping[str, str] | None = None) -> list[Finding]:
     """Check everything that a run needs. Keys are named; their values are never shown."""
+    env = os.environ if env is None else env
     folder = Path(options.sessions) if options.sessions else sessions_folder(env)
     settings, about_settings = _settings()
     return [

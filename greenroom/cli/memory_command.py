@@ -27,7 +27,7 @@ MEMORY_TEXT = (
 
 
 def memory_file(
-    workspace: Path, env: Mapping[str, str] = os.environ, platform: str = sys.platform
+    workspace: Path, env: Mapping[str, str] | None = None, platform: str = sys.platform
 ) -> Path:
     """Return the file of what this user's agents remember of a folder; it need not exist.
 
@@ -38,6 +38,7 @@ def memory_file(
         >>> memory_file(Path("/work/My Shop"), {"XDG_DATA_HOME": "/data"}, "linux").as_posix()
         '/data/greenroom/memory/My_Shop-509fa0755ae8.db'
     """
+    env = os.environ if env is None else env
     digest = blake2b(os.fsencode(os.path.realpath(workspace)), digest_size=6).hexdigest()
     name = re.sub(r"[^A-Za-z0-9.-]", "_", workspace.name)[:40]
     folder = user_folder("XDG_DATA_HOME", "~/.local/share", env, platform)

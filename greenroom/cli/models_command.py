@@ -26,12 +26,13 @@ class _Selection:
     one: bool = False
 
 
-async def list_models(options: ModelsOptions, env: Mapping[str, str] = os.environ) -> int:
+async def list_models(options: ModelsOptions, env: Mapping[str, str] | None = None) -> int:
     """Print the providers, the default and the models, or the one model that was asked for.
 
     Raises:
         ConfigurationError: no such provider, or settings that can't be used.
     """
+    env = os.environ if env is None else env
     settings = await trio.to_thread.run_sync(read_settings)
     selection = _choose(options.name, settings, env)
     page = OutputWriter()

@@ -51,7 +51,7 @@ class Painter:
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
-def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
+def detect_colors(env: Mapping[str, str] | None = None) -> Colors:
     """Return how many colours the terminal has; None if `NO_COLOR` is set.
 
     Example:
@@ -60,6 +60,7 @@ def detect_colors(env: Mapping[str, str] = os.environ) -> Colors:
         >>> detect_colors({"TERM": "xterm", "NO_COLOR": "1"}) is None
         True
     """
+    env = os.environ if env is None else env
     if env.get("NO_COLOR"):
         return None
     console = Console(file=io.StringIO(), force_terminal=True, _environ=env)

@@ -395,8 +395,9 @@ async def _watch_interrupts(person: Person, screen: Screen) -> None:
             await screen.draw()
 
 
-def terminal_opener(env: Mapping[str, str] = os.environ) -> TerminalOpener:
+def terminal_opener(env: Mapping[str, str] | None = None) -> TerminalOpener:
     """Choose how to use the terminal of standard input and output: live where it can be."""
+    env = os.environ if env is None else env
     is_real = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_real or env.get("TERM", "") in ("", "dumb"):
         return open_plain_terminal

@@ -79,7 +79,7 @@ class RunSetup:
 
 @asynccontextmanager
 async def open_setup(
-    options: Options, env: Mapping[str, str] = os.environ
+    options: Options, env: Mapping[str, str] | None = None
 ) -> AsyncIterator[RunSetup]:
     """Open the parts of a run in the working directory; the model is closed with the block.
 
@@ -87,6 +87,7 @@ async def open_setup(
         ConfigurationError: an unknown model, a missing key, a rule or a setting that can't be used.
         SessionError: the session to continue is unknown or can't be read.
     """
+    env = os.environ if env is None else env
     workspace = working_folder()
     rules = await load_run_rules(options, workspace)
     store = open_store(options)

@@ -46,7 +46,7 @@ def working_folder() -> Path:
         ) from error
 
 
-def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.platform) -> Path:
+def sessions_folder(env: Mapping[str, str] | None = None, platform: str = sys.platform) -> Path:
     """Return the folder of this user's sessions; it need not exist.
 
     It is `$XDG_STATE_HOME/greenroom/sessions`, by default under `~/.local/state`, as the XDG base
@@ -56,6 +56,7 @@ def sessions_folder(env: Mapping[str, str] = os.environ, platform: str = sys.pla
         >>> sessions_folder({"XDG_STATE_HOME": "/state"}, "linux").as_posix()
         '/state/greenroom/sessions'
     """
+    env = os.environ if env is None else env
     return user_folder("XDG_STATE_HOME", "~/.local/state", env, platform) / "sessions"
 
 

@@ -203,13 +203,14 @@ FORBID_VARIABLE = "GREENROOM_FORBID_MODEL_CALLS"
 _OFF = frozenset({"", "0", "false", "no", "off"})
 
 
-def forbids_calls(env: Mapping[str, str] = os.environ) -> bool:
+def forbids_calls(env: Mapping[str, str] | None = None) -> bool:
     """Whether calls of real models are forbidden.
 
     Example:
         >>> forbids_calls({"GREENROOM_FORBID_MODEL_CALLS": "1"}), forbids_calls({})
         (True, False)
     """
+    env = os.environ if env is None else env
     return env.get(FORBID_VARIABLE, "").strip().lower() not in _OFF
 
 

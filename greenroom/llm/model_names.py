@@ -74,7 +74,7 @@ class ModelChoice:
 
 def open_model(
     name: str | None = None,
-    env: Mapping[str, str] = os.environ,
+    env: Mapping[str, str] | None = None,
     *,
     price: Price | None = None,
     settings: ModelSettings | None = None,
@@ -91,7 +91,7 @@ def open_model(
         name: `provider:model`, such as `anthropic:claude-sonnet-5-5`, `groq:openai/gpt-oss-120b` or
             `offline:`; a vendor's own model name alone, such as `gpt-5.4`; or None for
             `default_model(env)`. The model need not be in the catalogue.
-        env: where to look for keys and base URLs.
+        env: where to look for keys and base URLs, by default in this process's environment.
         price: what the provider charges for this model, for the cost in `Usage` and in budgets;
             no prices are built in, since they change. The offline model is free.
         settings: how to ask the model where a request does not say.
@@ -114,6 +114,7 @@ def open_model(
         >>> open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"}, retry=None)
         OpenAIResponsesProvider('gpt-5.4')
     """
+    env = os.environ if env is None else env
     provider, model = _split(full_name(name or default_model(env), env), env)
     if advice := _advise(provider, model, env):
         warnings.warn(advice, stacklevel=2)
@@ -124,7 +125,7 @@ def open_model(
     return llm if settings is None else ConfiguredModel(llm, settings)
 
 
-def default_model(env: Mapping[str, str] = os.environ) -> str:
+def default_model(env: Mapping[str, str] | None = None) -> str:
     """Return the name of the default model; `choose_model` returns the reason as well.
 
     Raises:
@@ -139,7 +140,7 @@ def default_model(env: Mapping[str, str] = os.environ) -> str:
     return choose_model(env).name
 
 
-def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = None) -> ModelChoice:
+def choose_model(env: Mapping[str, str] | None = None, preferred: str | None = None) -> ModelChoice:
     """Choose the default model.
 
     It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first
@@ -147,12 +148,13 @@ def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = No
     the offline model.
 
     Args:
-        env: where to look.
+        env: where to look, by default in this process's environment.
         preferred: the model in the user's settings.
 
     Raises:
         ConfigurationError: a name can't be used; the message says where it was found.
     """
+    env = os.environ if env is None else env
     if named := env.get(MODEL_VARIABLE, "").strip():
         return ModelChoice(_check_variable(named, env), f"since {MODEL_VARIABLE} says so")
     if preferred:
@@ -163,7 +165,7 @@ def choose_model(env: Mapping[str, str] = os.environ, preferred: str | None = No
     return ModelChoice(f"offline:{DEFAULT_MODELS['offline']}", _why_offline(env))
 
 
-def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
+def full_name(name: str, env: Mapping[str, str] | None = None) -> str:
     """Return a model's name as `provider:model`, with the provider's default if it has no model.
 
     Raises:
@@ -174,6 +176,7 @@ def full_name(name: str, env: Mapping[str, str] = os.environ) -> str:
         >>> full_name("gpt-5.4"), full_name("anthropic:")
         ('openai:gpt-5.4', 'anthropic:claude-sonnet-5-5')
     """
+    env = os.environ if env is None else env
     name = name.strip()
     provider, model = _split(name, env)
     if provider:

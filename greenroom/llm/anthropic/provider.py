@@ -71,7 +71,7 @@ class AnthropicProvider(HttpProvider):
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
         window: the most tokens of a request and its reply together, if not as the catalogue says.
-        env: where to look for the variables.
+        env: where to look for the variables, by default in this process's environment.
 
     Raises:
         ConfigurationError: there is no key, or the key, the base URL, `connections` or the `window`
@@ -97,7 +97,7 @@ class AnthropicProvider(HttpProvider):
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
         window: int | None = None,
-        env: Mapping[str, str] = os.environ,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         all_headers = {"anthropic-version": version, **(headers or {})}
@@ -156,8 +156,12 @@ class AnthropicProvider(HttpProvider):
 
 
 def _endpoint(
-    api_key: str | None, base_url: str | None, headers: Mapping[str, str], env: Mapping[str, str]
+    api_key: str | None,
+    base_url: str | None,
+    headers: Mapping[str, str],
+    env: Mapping[str, str] | None,
 ) -> Endpoint:
+    env = os.environ if env is None else env
     base = read_setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com")
     base = base.rstrip("/")
     key = read_key(env, "ANTHROPIC_API_KEY") if api_key is None else api_key.strip()

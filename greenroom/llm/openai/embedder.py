@@ -1,6 +1,5 @@
 """Embeddings by OpenAI and by every server that speaks its API."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ class OpenAIEmbedder:
         client: an HTTP client to share; without one it opens its own.
         timeout: seconds for one request.
         headers: more headers for every request.
-        env: where to look for the variables.
+        env: where to look for the variables, by default in this process's environment.
 
     Raises:
         ConfigurationError: there is no key, or the key or the base URL can't be used.
@@ -65,7 +64,7 @@ class OpenAIEmbedder:
         client: "HttpTransport | None" = None,
         timeout: float = 30.0,
         headers: Mapping[str, str] | None = None,
-        env: Mapping[str, str] = os.environ,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         if dimensions is not None and dimensions < 1:

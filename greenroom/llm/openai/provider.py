@@ -53,7 +53,8 @@ class OpenAIProvider(HttpProvider):
         price: what the provider charges; without it no cost is known.
         window: the most tokens of a request and its reply together; else the server is asked if it
             is a local one, else the catalogue.
-        env: where to look for the variables; `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
+        env: where to look for the variables, by default in this process's environment;
+            `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
 
     Raises:
         ConfigurationError: there is no key, or the key, the base URL, `connections` or the `window`
@@ -78,7 +79,7 @@ class OpenAIProvider(HttpProvider):
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
         window: int | None = None,
-        env: Mapping[str, str] = os.environ,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         self.host, endpoint = find_server(host, base_url, _PATH, api_key, headers or {}, env)
@@ -133,13 +134,14 @@ def find_server(
     path: str,
     api_key: str | None,
     headers: Mapping[str, str],
-    env: Mapping[str, str],
+    env: Mapping[str, str] | None,
 ) -> tuple[HostProfile, Endpoint]:
     """Find the profile of a server, and the address and the key for one of its APIs.
 
     Raises:
         ConfigurationError: the key is missing, or the key or the base URL can't be used.
     """
+    env = os.environ if env is None else env
     base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
     host, base = host or host_profile(base), base.rstrip("/")
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"

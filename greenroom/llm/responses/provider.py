@@ -1,6 +1,5 @@
 """OpenAI's models over the Responses API, and other servers that speak it."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,7 +38,8 @@ class OpenAIResponsesProvider(HttpProvider):
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
         window: the tokens that the model takes, if not as many as the catalogue says.
-        env: where to look for the variables; `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
+        env: where to look for the variables, by default in this process's environment;
+            `OPENAI_ORG_ID` and `OPENAI_PROJECT_ID` count too.
 
     Raises:
         ConfigurationError: there is no key, or the key, the base URL or `connections` can't be
@@ -66,7 +66,7 @@ class OpenAIResponsesProvider(HttpProvider):
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
         window: int | None = None,
-        env: Mapping[str, str] = os.environ,
+        env: Mapping[str, str] | None = None,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         self.host, endpoint = find_server(host, base_url, "responses", api_key, headers or {}, env)
