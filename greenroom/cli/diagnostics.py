@@ -24,7 +24,14 @@ import trio
 from greenroom.cli.arguments import Options
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
-from greenroom.core import ConfigurationError, InvalidJSONError, serde, timestamp, visible
+from greenroom.core import (
+    ConfigurationError,
+    InvalidJSONError,
+    conceal_secrets,
+    serde,
+    timestamp,
+    visible,
+)
 from greenroom.runtime import AgentRuntime
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
@@ -77,10 +84,10 @@ class _JsonLines(logging.Formatter):
             "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": conceal_secrets(record.getMessage()),
         }
         if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
+            entry["error"] = conceal_secrets(self.formatException(record.exc_info))
         return serde.dumps(entry).decode()
 
 

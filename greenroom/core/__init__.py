@@ -7,7 +7,8 @@
   (effects, decisions, protected names).
 - `instrument`: hooks that watch what agents do.
 - `errors` and `model_errors`: one tree of exceptions. `untrusted` makes foreign texts and
-  exceptions safe to store; `visibility` shows such texts, and `lookalikes` finds what poses.
+  exceptions safe to store, and `secrets` takes keys out of them; `visibility` shows such texts, and
+  `lookalikes` finds what poses.
 - `serde`: JSON in and out.
 """
 
@@ -185,6 +186,11 @@ from greenroom.core.permission import (
     is_own_file as is_own_file,
     protected_names as protected_names,
     usual_effects as usual_effects,
+)
+from greenroom.core.secrets import (
+    KEY_FORM as KEY_FORM,
+    conceal_secrets as conceal_secrets,
+    map_texts as map_texts,
 )
 from greenroom.core.serde import (
     JSON as JSON,

@@ -18,13 +18,13 @@ from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, TypeVar, cast
 
-import msgspec
-
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
+from greenroom.core.secrets import map_texts
 from greenroom.core.serde import Wire
 from greenroom.core.tooling import ToolResult
 
@@ -295,7 +295,7 @@ class AgentContext:
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
 _FORGOTTEN = 100  # dropped values that are still concealed
 _SHORTEST = 4  # characters of a value that is concealed where it turns up
-_BINARY = "data"  # of images and documents, in base64
+_BINARY = frozenset({"data"})  # of images and documents, in base64
 
 
 class Credentials:
@@ -419,25 +419,13 @@ class Credential:
 def conceal(value: T, context: AgentContext) -> T:
     """Return a text, or a value made of texts, with each credential replaced by its name."""
     found = [each for each in _credentials_in(context.resources) if each]
-    return cast("T", _conceal(value, found)) if found else value
+    return map_texts(value, partial(_conceal, found), leave=_BINARY) if found else value
 
 
-def _conceal(value: object, found: Sequence[Credentials]) -> object:
-    if type(value) is str:  # not a member of an enumeration
-        for credentials in found:
-            value = credentials.conceal(value)
-        return value
-    if isinstance(value, dict):
-        return {_conceal(key, found): _conceal(item, found) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        items = [_conceal(item, found) for item in value]
-        return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, Wire):
-        fields = {name: getattr(value, name) for name in value.__struct_fields__ if name != _BINARY}
-        return msgspec.structs.replace(
-            value, **{name: _conceal(each, found) for name, each in fields.items()}
-        )
-    return value
+def _conceal(found: Sequence[Credentials], text: str) -> str:
+    for credentials in found:
+        text = credentials.conceal(text)
+    return text
 
 
 def _credentials_in(resources: ResourceMap) -> tuple[Credentials, ...]:

@@ -17,6 +17,8 @@ import traceback
 from collections.abc import Callable
 from typing import TypeGuard, TypeVar
 
+from greenroom.core.secrets import conceal_secrets
+
 
 def valid_unicode(text: str) -> str:
     r"""Replace lone surrogates, which no UTF-8 can carry, with U+FFFD.
@@ -57,7 +59,8 @@ def _describe_rest(count: int) -> str:
 
 
 def notice(logger: logging.Logger, text: str) -> None:
-    """Log a warning; if no handler takes it, write it to standard error."""
+    """Log a warning without secrets; if no handler takes it, write it to standard error."""
+    text = conceal_secrets(text)
     logger.warning("%s", text)
     if not _is_handled(logger):
         write_to_stderr(text)
@@ -86,6 +89,7 @@ E = TypeVar("E", bound=BaseException)
 MAX_ERROR_TEXT = 2_000
 """Characters of an error that are ever shown: enough for a message, not for a dump."""
 
+_MAX_READ = 16_384  # characters in which secrets are looked for
 _MAX_TRACEBACK = 64 * 1024  # bytes in the log; a chain of ordinary errors takes a few thousand
 _MAX_DEPTH = 20  # of groups in groups; trio's nurseries nest a few
 _MAX_ERRORS = 1_000  # in a group that is logged as a whole; a traceback takes a millisecond or so
@@ -139,7 +143,7 @@ def type_name(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return the message of one exception, clipped; empty without one.
+    """Return the message of one exception, clipped and without secrets; empty without one.
 
     Example:
         >>> message_of(ValueError("no such file"))
@@ -149,7 +153,7 @@ def message_of(error: BaseException) -> str:
 
 
 def read_text(read: Callable[[], object]) -> str:
-    """Return a text that is read from an exception, clipped; empty if it is None.
+    """Return a text that is read from an exception, clipped, without secrets; empty if it is None.
 
     Example:
         >>> read_text(lambda: ValueError("no such file").hint)
@@ -161,7 +165,8 @@ def read_text(read: Callable[[], object]) -> str:
             return ""
         text = value if isinstance(value, str) else str(value)
         # A subclass of `str` may lie about its length; this is the text itself.
-        return valid_unicode(clip(str.__str__(text), MAX_ERROR_TEXT))
+        head = valid_unicode(clip(str.__str__(text), _MAX_READ))
+        return clip(conceal_secrets(head), MAX_ERROR_TEXT)
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises, such as SystemExit)
@@ -187,32 +192,48 @@ def describe_error(error: BaseException | None) -> str:
     return clip("; ".join(parts), MAX_ERROR_TEXT)
 
 
-def log_error(logger: logging.Logger, what: str, error: BaseException) -> None:
+def log_error(
+    logger: logging.Logger,
+    what: str,
+    error: BaseException,
+    level: int = logging.ERROR,
+    *,
+    conceal: Callable[[str], str] = conceal_secrets,
+) -> None:
     """Log what happened, with the traceback of its error.
 
-    If the traceback can't be formatted or is too long, the error's description and its innermost
-    frames take its place. If a handler of the log raises, standard error gets the message.
+    If the traceback can't be formatted, is too long or has a secret, the error's description and
+    its innermost frames take its place. If a handler of the log raises, standard error gets the
+    message.
+
+    Args:
+        logger: the log.
+        what: what happened, without secrets.
+        error: what was raised.
+        level: how important that is.
+        conceal: takes secrets out of a text.
     """
     try:
-        if _is_printable(error):
-            logger.error("%s", what, exc_info=error)
+        if _is_printable(error, conceal):
+            logger.log(level, "%s", what, exc_info=error)
         else:
             frames = "".join(traceback.format_tb(_TRACEBACK.__get__(error), limit=-_FRAMES))
-            logger.error("%s: %s\n%s", what, describe_error(error), frames)
+            logger.log(level, "%s: %s\n%s", what, conceal(describe_error(error)), frames)
     except Exception as broken:  # noqa: BLE001 (whatever a handler raises)
         write_to_stderr(
-            f"{what}: {describe_error(error)}\nThe log failed: {describe_error(broken)}"
+            f"{what}: {conceal(describe_error(error))}\nThe log failed: {describe_error(broken)}"
         )
 
 
-def _is_printable(error: BaseException) -> bool:
+def _is_printable(error: BaseException, conceal: Callable[[str], str]) -> bool:
     if len(describe_error(error)) >= MAX_ERROR_TEXT or _is_large(error):
         return False
     try:
         for leaf in leaves(error):
             str(leaf)
         text = "".join(traceback.format_exception(error))
-        return len(text.encode()) <= _MAX_TRACEBACK  # and no lone surrogate, which no file takes
+        # No lone surrogate, either, which no file takes.
+        return len(text.encode()) <= _MAX_TRACEBACK and conceal(text) == text
     except KeyboardInterrupt:
         raise
     except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises)

@@ -24,6 +24,7 @@ from greenroom.core import (
     OutputSchema,
     Price,
     clip,
+    conceal_secrets,
     describe_error,
     visible,
 )
@@ -396,4 +397,5 @@ def _error_data(error: Exception) -> dict[str, object]:
 
 def _describe(error: Exception) -> str:
     text = error.message if isinstance(error, GreenroomError) else str(error)
+    text = conceal_secrets(text)
     return clip(" ".join(visible(text).split()), _REASON)

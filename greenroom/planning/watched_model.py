@@ -23,6 +23,7 @@ from greenroom.core import (
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
+    message_of,
 )
 from greenroom.llm import (
     ANSWER_TOOL,
@@ -179,7 +180,7 @@ class _WatchedStream(ModelStream):
             if conversation and len(known) < _MAX_CONVERSATIONS:
                 known.add(conversation)
             possible = frozenset({RecoveryDecision.COMPACT})
-        self._announce(self._owner.judge(kind, attempt, str(error), conversation, possible))
+        self._announce(self._owner.judge(kind, attempt, message_of(error), conversation, possible))
 
 
 def find_fault(request: ModelRequest) -> tuple[ErrorClass, int, str] | None:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
 
-from greenroom.core import ConfigurationError, InvalidJSONError, serde
+from greenroom.core import KEY_FORM, ConfigurationError, InvalidJSONError, serde
 from greenroom.llm import VENDORS, SSEDecoder, read_key
 
 PLACEHOLDER = "[secret]"
@@ -30,11 +30,7 @@ _MIN_LENGTH = 8  # of a key; a shorter one is made up, such as "test", and is pa
 _MIN_NAMED_LENGTH = 4  # of what the caller names
 
 # These are secrets wherever they are found: organisations, projects and keys of vendors.
-_KNOWN_FORMS = (
-    rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}"
-    rb"|\b(?:sk|gsk|xai)[-_](?=[\w-]*\d)[\w-]{20,}"
-    rb"|\bAIza[\w-]{30,}"
-)
+_KNOWN_FORMS = rb"\b(?:org|proj)[-_][A-Za-z0-9]{12,}|" + KEY_FORM.encode()
 
 
 def secrets_in(url: str, headers: Mapping[str, str]) -> Iterator[str]:

@@ -13,6 +13,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -34,11 +35,13 @@ from greenroom.core import (
     Workspace,
     clip,
     conceal,
+    conceal_secrets,
     describe_error,
     exact,
     is_a,
     leaves,
     log_error,
+    map_texts,
     message_of,
     new_id,
     serde,
@@ -144,8 +147,8 @@ class RegisteredTool:
                 visible(found.diff),
                 visible(found.claim),
             )
-        except (Exception, SystemExit):  # noqa: BLE001  (an unchecked input may upset any tool)
-            _log.debug("tool %s could not describe a call", self.name, exc_info=True)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (an unchecked input may upset any tool)
+            log_error(_log, f"tool {self.name} could not describe a call", error, logging.DEBUG)
             plain = plain_info(self.name, input)
             return ToolInfo(plain.action + warning, visible(plain.details))
 
@@ -168,7 +171,7 @@ class RegisteredTool:
         try:
             return tuple(stated(input, context))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
-            _log.debug("tool %s could not state its effects", self.name, exc_info=True)
+            log_error(_log, f"tool {self.name} could not state its effects", error, logging.DEBUG)
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
 
     async def examine_sandbox(self, workspace: Workspace) -> SandboxReport | None:
@@ -210,6 +213,8 @@ class RegisteredTool:
             raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
         # Before the cut: the rest goes to a file, and half of a secret is one, too.
         result = leave_out_faulty_media(conceal(result, context))
+        if result.metadata:
+            result = replace(result, metadata=map_texts(result.metadata, conceal_secrets))
         result = await cut_text(result, self.name, context)
         try:
             return serde.decode(serde.encode(result), ToolResult).with_error_message()
@@ -224,14 +229,20 @@ def _make_error_result(name: str, error: BaseException, context: AgentContext) -
     if is_a(error, ToolError):
         _log.info("tool %s failed: %s", name, conceal(message_of(error), context))
     elif len(passing) < len(found):
-        log_error(_log, f"tool {name} raised", error)
+        log_error(
+            _log, f"tool {name} raised", error, conceal=partial(_conceal_all, context=context)
+        )
     if passing:
         raise BaseExceptionGroup(f"{name} was stopped", passing) from None
     return ToolResult.error(describe_failure(error), could_run=is_a(error, ToolError))
 
 
+def _conceal_all(text: str, context: AgentContext) -> str:
+    return conceal_secrets(conceal(text, context))
+
+
 def describe_failure(error: BaseException) -> str:
-    """Describe what a tool raised, in words for the model: the first five of a group."""
+    """Describe what a tool raised, in words for the model, without secrets: five of a group."""
     found = leaves(error)
     more = f"; and {len(found) - _MAX_LEAVES} more" if len(found) > _MAX_LEAVES else ""
     parts = [

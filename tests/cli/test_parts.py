@@ -126,13 +126,13 @@ def test_the_log_turns_over_and_stays_private(tmp_path, monkeypatch):
         for number in range(100):
             logging.getLogger("greenroom.test").warning("line %s", number)
         try:
-            raise ValueError("broken")
+            raise ValueError("broken by Bearer abc123def")
         except ValueError:
             logging.getLogger("greenroom").exception("it went wrong")
     files = sorted(tmp_path.iterdir())
     assert len(files) == 4
     assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
-    assert "ValueError: broken" in path.read_text()
+    assert "ValueError: broken by Bearer [secret]" in path.read_text()
     assert not [h for h in logging.getLogger("greenroom").handlers if hasattr(h, "maxBytes")]
 
 

@@ -9,6 +9,7 @@ import trio.testing
 
 from greenroom.core import (
     AgentContext,
+    Credential,
     ImageBlock,
     TextBlock,
     ToolError,
@@ -431,3 +432,36 @@ async def test_at_least_one_call_runs_at_a_time(context):
 
 async def test_no_calls_give_no_results():
     assert await run_batch([], ToolRegistry()) == []
+
+
+KEY = "sk-ant-api03-Zm9vYmFyMTIz"
+
+
+@pytest.mark.parametrize("kind", [ToolError, ValueError])
+async def test_a_key_in_an_exception_reaches_neither_the_model_nor_the_log(kind, context, caplog):
+    caplog.set_level(logging.DEBUG)
+    result = await failing(kind(f"401 for https://ann:pa55word@host, key {KEY}")).execute(
+        "fail", {}, context
+    )
+    assert "401 for https://[secret]@host, key [secret]" in result.text
+    assert KEY not in repr(result) + caplog.text
+    assert "401 for https://[secret]@host" in caplog.text
+
+
+async def test_a_credential_in_an_exception_is_not_logged(context, caplog):
+    shop = Credential("shop token")
+    shop.give(context.resources, "swordfish")
+    result = await failing(ValueError("refused: swordfish")).execute("fail", {}, context)
+    assert result.text == "ValueError: refused: [shop token]"
+    assert "swordfish" not in caplog.text
+    assert "refused: [shop token]" in caplog.text
+
+
+async def test_the_facts_of_a_result_hold_no_key_and_its_text_is_the_tool_s_own(context):
+    @tool
+    def look() -> ToolResult:
+        return ToolResult.ok(f"found {KEY}", headers=[{"authorization": f"Bearer {KEY}"}], n=1)
+
+    result = await ToolRegistry([look]).execute("look", {}, context)
+    assert result.metadata == {"headers": [{"authorization": "Bearer [secret]"}], "n": 1}
+    assert result.text == f"found {KEY}"

@@ -27,6 +27,7 @@ from greenroom.core import (
     Wire,
     Workspace,
     clip,
+    conceal_secrets,
     is_a,
     leaves,
     serde,
@@ -216,7 +217,7 @@ def _traceback(error: BaseException) -> str:
     if is_a(error, ToolError):
         return ""
     try:
-        return clip("".join(traceback.format_exception(error)), _MAX_TRACEBACK)
+        return clip(conceal_secrets("".join(traceback.format_exception(error))), _MAX_TRACEBACK)
     except Exception:  # noqa: BLE001 (groups in groups in groups, or a broken `__str__`)
         return f"{type_name(error)}, whose traceback can't be shown"
 

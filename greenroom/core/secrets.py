@@ -1,0 +1,129 @@
+r"""Secrets in texts of others: keys, tokens and passwords, known by their form or their name.
+
+The message of an exception often quotes what a library was called with: a header, an address, a
+configuration. It goes to models, to disk and into logs, where no secret belongs. These are found:
+
+- keys of vendors, such as `sk-…`, `AIza…`, `ghp_…` and `AKIA…`
+- what follows `Bearer` or `Basic`, and JSON Web Tokens
+- private keys in PEM
+- user and password in addresses: the user info of RFC 3986, section 3.2.1
+- values named like `api_key=`, `"password": ` or `X-Api-Key: `, if they have a digit or are long
+- the values of variables of this process whose names end like `OPENAI_API_KEY` or `DB_PASSWORD`
+
+A secret of any other form can't be told from a word.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
+from typing import TypeVar, cast
+from urllib.parse import quote
+
+import msgspec
+
+SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
+"""What takes the place of a secret."""
+
+_ALONE = r"(?<![\w-])"  # so that no form begins within another, and time grows with the text
+KEY_FORM = (
+    rf"{_ALONE}(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi)"
+    r"[-_](?=[\w-]*\d)[\w-]{16,}"
+    r"|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
+)
+"""The forms of the keys of vendors, as a regular expression."""
+
+_IN_VALUE = r"[^\s\"'&,;<>\\]"
+_LIKE_A_KEY = rf"(?={_IN_VALUE}*(?:\d|[a-z][A-Z])|{_IN_VALUE}{{20}})"
+_NAMES = (
+    r"(?:api|access|secret|private|auth)[-_]?(?:key|token)|client[-_]?secret|passw(?:or)?d|secret"
+    r"|token(?=[=\"'])"
+)
+_EQUALS = r"\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+_FORMS = re.compile(
+    rf"(?P<key>{KEY_FORM})"
+    rf"|(?P<jwt>{_ALONE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}(?:\.[\w-]*)?)"
+    r"|(?P<pem>-----BEGIN (?P<kind>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
+    r".*?(?:-----END (?P=kind)-----|\Z))"
+    r"|(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}:(?://|\\/\\/))"
+    r"(?:[^\s/@:\"'<>\\]*:[^\s/@\"'<>\\]+|(?<=https://)[^\s/@\"'<>\\]{8,}"
+    r"|(?<=http://)[^\s/@\"'<>\\]{8,})(?=@)"
+    rf"|(?P<header>(?i:\b(?:authorization|cookie){_EQUALS}))"
+    r"(?=[^\"'\r\n]{0,200}?(?:\d|[a-z][A-Z]|\S{20}))[^\"'\r\n]{8,}"
+    rf"|(?P<before>(?i:\b(?:bearer|basic|token)\s{{1,4}})){_LIKE_A_KEY}[\w.~+/=%-]{{8,}}"
+    rf"|(?P<name>(?i:(?<![a-z0-9])(?:{_NAMES}){_EQUALS})){_LIKE_A_KEY}{_IN_VALUE}{{8,}}",
+    re.DOTALL,
+)
+
+_SHORTEST = 8  # characters of a variable's value: a shorter one is part of many a word
+_VARIABLE = re.compile(r"(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)$", re.IGNORECASE)
+_TELLING = re.compile(r"\d|[a-z][A-Z]|.{20}")
+
+T = TypeVar("T")
+
+
+def conceal_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
+    """Return a text of others with `[secret]` in place of each secret that it quotes.
+
+    Args:
+        text: the text; what can't be told from a word stays.
+        env: the variables whose values are secrets if their names say so; by default those of this
+            process.
+
+    Example:
+        >>> conceal_secrets("401 for https://ann:pa55word@example.org, Bearer abc123def456")
+        '401 for https://[secret]@example.org, Bearer [secret]'
+        >>> conceal_secrets("it said: swordfish-77", {"ACME_API_KEY": "swordfish-77"})
+        'it said: [secret]'
+    """
+    for value in _list_values(os.environ if env is None else env):
+        if value in text:
+            text = text.replace(value, SECRET)
+    return _FORMS.sub(_conceal, text)
+
+
+def _conceal(match: re.Match[str]) -> str:
+    return next(filter(None, match.group("scheme", "header", "before", "name")), "") + SECRET
+
+
+def _list_values(env: Mapping[str, str]) -> Iterator[str]:
+    """List the values of secret variables, also as JSON and addresses write them."""
+    for name, value in env.items():
+        secret = value.strip()
+        if _names_secret(name) and len(secret) >= _SHORTEST and _TELLING.search(secret):
+            yield from {secret, msgspec.json.encode(secret)[1:-1].decode(), quote(secret, safe="")}
+
+
+@lru_cache(maxsize=1024)
+def _names_secret(variable: str) -> bool:
+    return bool(_VARIABLE.search(variable))
+
+
+def map_texts(value: T, change: Callable[[str], str], *, leave: frozenset[str] = frozenset()) -> T:
+    """Return a value made of texts, lists, mappings and structs, with each text changed.
+
+    Args:
+        value: the value; anything else in it stays as it is.
+        change: returns what takes the place of a text.
+        leave: the fields of structs that stay as they are.
+
+    Example:
+        >>> map_texts({"a": ["x", 1]}, str.upper)
+        {'A': ['X', 1]}
+    """
+    return cast("T", _map(value, change, leave))
+
+
+def _map(value: object, change: Callable[[str], str], leave: frozenset[str]) -> object:
+    if type(value) is str:  # not a member of an enumeration
+        return change(value)
+    if isinstance(value, dict):
+        return {_map(k, change, leave): _map(v, change, leave) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        items = [_map(item, change, leave) for item in value]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, msgspec.Struct):
+        names = (name for name in value.__struct_fields__ if name not in leave)
+        changed = {name: _map(getattr(value, name), change, leave) for name in names}
+        return msgspec.structs.replace(value, **changed)
+    return value

@@ -1,0 +1,127 @@
+"""Secrets in foreign texts: found by form or by name, in time that grows with the text."""
+
+import logging
+
+import pytest
+from hypothesis import given, strategies as st
+
+from greenroom.core import conceal_secrets, describe_error, log_error, map_texts, notice
+from greenroom.core.secrets import SECRET
+
+KEY = "sk-ant-api03-Zm9vYmFyMTIz"
+PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEvQIBADANBgkqh\nkiG9w0\n-----END {0}PRIVATE KEY-----"
+
+SECRETS = [
+    KEY,
+    "gsk_a1b2c3d4e5f6g7h8i9j0",
+    "AIzaSyA1234567890abcdefghijklmnopqrstu",
+    "ghp_abcdefghij0123456789abcdefghij012345",
+    "github_pat_11ABCDEFG0123456789_abcdef",
+    "xoxb-123456789012-abcdefGHIJKL",
+    "AKIAIOSFODNN7EXAMPLE",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxwRJSMeKKF2QT4fw",
+    PEM.format(""),
+    PEM.format("RSA "),
+    PEM.format("OPENSSH ").replace("\n", "\\n"),
+    PEM.format("EC ").partition("\n-----END")[0],
+]
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("around", ["{}", "401: the key {} is wrong", "{{'x': '{}'}}", "a={}\nb"])
+def test_a_secret_is_found_by_its_form(secret, around):
+    concealed = conceal_secrets(around.format(secret), {})
+    assert secret not in concealed
+    assert concealed.startswith(around.partition("{}")[0].replace("{{", "{"))
+
+
+@pytest.mark.parametrize(
+    ("text", "concealed"),
+    [
+        ("Authorization: Bearer abc123", "Authorization: [secret]"),
+        ("with Bearer abcdEF12345 to x", "with Bearer [secret] to x"),
+        ("(Basic dXNlcjpwYXNzd29yZA==)", "(Basic [secret])"),
+        ("{'Authorization': 'ApiKey abcdefgh1'}", "{'Authorization': '[secret]'}"),
+        ('{"x-api-key": "k1234567890", "n": 1}', '{"x-api-key": "[secret]", "n": 1}'),
+        ("postgres://ann:p%40ss@db/x", "postgres://[secret]@db/x"),
+        ("redis://:pass1234@h:6379", "redis://[secret]@h:6379"),
+        ("clone https://oauth2token99@git.example/a", "clone https://[secret]@git.example/a"),
+        ("GET /v1?api_key=abc12345&x=1", "GET /v1?api_key=[secret]&x=1"),
+        ("access_token: 'abcdefgh1'", "access_token: '[secret]'"),
+        ("?token=abcdefgh1", "?token=[secret]"),
+        ("password = hunter2hunter2", "password = [secret]"),
+        ("Set-Cookie: sid=abc123def; path=/", "Set-Cookie: [secret]"),
+    ],
+)
+def test_a_secret_is_found_by_what_comes_before_it(text, concealed):
+    assert conceal_secrets(text, {}) == concealed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "basic authentication failed; bearer authentication required",
+        "SyntaxError: unexpected token: identifier1",
+        "Invalid password: too short",
+        "KeyError: 'api_key'",
+        "max_tokens=4096000000",
+        "ssh://git@github.com/a and https://example.com/a@b",
+        "the module sk-learn; a task-123-of-the-big-project-44",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    ],
+)
+def test_a_plain_text_stays_as_it_is(text):
+    assert conceal_secrets(text, {"HOME": "/home/x", "CI": "true"}) == text
+
+
+@given(st.text(alphabet="ab1:/@=-_. \n\"'eyJsk", max_size=80))
+def test_concealing_twice_changes_nothing_more(text):
+    once = conceal_secrets(text, {})
+    assert conceal_secrets(once, {}) == once
+
+
+@pytest.mark.parametrize(
+    "name", ["ACME_API_KEY", "DB_PASSWORD", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"]
+)
+def test_the_value_of_a_secret_variable_is_concealed(name):
+    env = {name: 'pa"55/word'}
+    for written in ('pa"55/word', 'pa\\"55/word', "pa%2255%2Fword"):
+        assert conceal_secrets(f"<{written}>", env) == f"<{SECRET}>"
+
+
+@pytest.mark.parametrize("value", ["", "short1", "password"])
+def test_a_value_that_may_be_a_word_stays(value):
+    assert conceal_secrets("a short1 password", {"MY_PASSWORD": value}) == "a short1 password"
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["eyJ-", "sk-", "Bearer ", "a://", "http://x:", "api_key:    ", "authorization: ", "token='"],
+)
+def test_the_time_grows_with_the_text(piece):
+    """Not measured: a pattern that tries each beginning to the end would take minutes here."""
+    assert conceal_secrets(piece * (200_000 // len(piece)), {})
+
+
+def test_each_text_of_a_value_is_changed():
+    given_value = {"a": ["x", {"b": ("x", 1, None)}]}
+    assert map_texts(given_value, lambda text: text * 2) == {"aa": ["xx", {"bb": ("xx", 1, None)}]}
+
+
+def test_exceptions_are_described_without_secrets():
+    error = ExceptionGroup("two", [ValueError(f"no {KEY}"), KeyError("x" * 20_000 + " " + KEY)])
+    assert KEY[:12] not in describe_error(error)
+    assert describe_error(error).startswith("ValueError: no [secret]")
+
+
+def test_neither_the_log_nor_a_notice_has_a_secret(caplog):
+    log = logging.getLogger("greenroom.test")
+    try:
+        raise ValueError(f"the key {KEY} was refused")
+    except ValueError as error:
+        log_error(log, "it failed", error)
+    notice(log, f"took {KEY}")
+    assert KEY not in caplog.text
+    assert "it failed: ValueError: the key [secret] was refused" in caplog.text
+    assert "test_secrets.py" in caplog.text
+    assert "took [secret]" in caplog.text
