@@ -55,7 +55,9 @@ Approve: TypeAlias = Decide | Literal["later"]
 Answers: TypeAlias = Mapping[str, bool | str | Answer]
 """Answers to questions that an earlier run left open, by the requests' ids."""
 
-_GO_ON = "Go on where you left off."
+GO_ON = "Go on where you left off."
+"""The input of a run without one; its sender is `RUNTIME`."""
+
 _ANSWERS = "agent.answers"
 
 
@@ -256,7 +258,7 @@ class AgentRun(Generic[OutputT]):
             await respond(self.handle, request_id, answer)
         if options.input is not None or not self._session.unstarted:
             given = options.input
-            content, sender = (_GO_ON, RUNTIME) if given is None else (given, options.sender)
+            content, sender = (GO_ON, RUNTIME) if given is None else (given, options.sender)
             self.handle.send_input_nowait(content, sender=sender)
 
     async def _finish(self) -> None:

@@ -13,6 +13,7 @@ and `almost_json` the JSON in them. `agent_functions` has the agents built from 
 """
 
 from greenroom.planning.agent_functions import (
+    find_goal as find_goal,
     find_open_run as find_open_run,
     is_answered as is_answered,
     plan_and_execute as plan_and_execute,

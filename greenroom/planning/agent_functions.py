@@ -6,10 +6,12 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.agents import Agent, find_model, stream_reply
+from greenroom.agents import GO_ON, Agent, find_model, stream_reply
 from greenroom.core import (
     AUTOMATIC_DECIDERS,
+    RUNTIME,
     AgentState,
+    ConversationInput,
     Custom,
     GreenroomError,
     Message,
@@ -273,12 +275,20 @@ def is_answered(session: AgentSession) -> bool:
     return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
+def find_goal(session: AgentSession, message: ConversationInput) -> str:
+    """Return the goal of an input: its text, or what was asked before if it says to go on."""
+    if message.sender != RUNTIME or message.text != GO_ON:
+        return message.text
+    asked = (each for each in reversed(session.history) if each.role == "user" and each.text)
+    return next((each.text for each in asked if each.sender != RUNTIME), message.text)
+
+
 def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
     """Return the last run if it has this goal and is unfinished or unanswered, else None.
 
     Args:
         session: the session of the agent that executes plans.
-        goal: the goal, in the same words.
+        goal: the goal, in the same words; `find_goal` finds it.
         was_answered: whether the session was answered before this turn (`is_answered`).
 
     Raises:

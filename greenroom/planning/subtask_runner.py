@@ -16,7 +16,7 @@ import msgspec
 import trio
 from msgspec.structs import replace
 
-from greenroom.agents import find_caller, run_tools
+from greenroom.agents import GO_ON, find_caller, run_tools
 from greenroom.core import (
     AUTOMATIC_DECIDERS,
     JSON,
@@ -50,7 +50,6 @@ from greenroom.tools import RegisteredTool, ToolRegistry
 Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
 
-_GO_ON = "Go on where you left off."
 _TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing twice."
 
 
@@ -316,7 +315,7 @@ def _opening_text(subtask: Subtask, session: AgentSession, error: str) -> str:
     """Return the first input of a subtask's agent, in a session that may have earlier work."""
     if not any(message.role == "assistant" for message in session.history):
         return subtask.goal  # without a reply there is no conversation to continue
-    return f"{_TAKE_OVER} It had stopped with: {error}" if error else _GO_ON
+    return f"{_TAKE_OVER} It had stopped with: {error}" if error else GO_ON
 
 
 def _make_failure(

@@ -373,5 +373,6 @@ def _current_loop() -> trio.lowlevel.TrioToken:
     except RuntimeError:
         raise EventLoopError(
             "a runtime was entered where no trio event loop runs",
-            hint="start the program with trio.run(main), not with asyncio.run(main())",
+            hint="start the program with trio.run(main); in asyncio, write "
+            "`async with RuntimeThread() as greenroom: await greenroom.run(agent, …)`",
         ) from None

@@ -33,6 +33,7 @@ from greenroom.planning import (
     ReplanPolicy,
     describe_errors,
     execute_plan,
+    find_goal,
     find_open_run,
     is_answered,
 )
@@ -93,7 +94,8 @@ def orchestrator(
     Each `Agent` also gets the tool `ask_for_help`, by which it asks another agent by capability.
     Give a `committee` a capability to send it what needs several opinions.
 
-    If a goal was not answered, send it again in the same words to continue. Subtasks that failed,
+    If a goal was not answered, run the team without an input, or send the goal again in the same
+    words, to continue with its plan. Subtasks that failed,
     such as when a budget was spent, are tried again only if the planner adds them to a new plan.
 
     Args:
@@ -209,9 +211,10 @@ class Orchestrator(Runnable[object, object]):
             was_answered = is_answered(internals.session)
             limits = internals.budget(seconds=self.deadline)
             async with internals.turn(message) as turn:
-                run = find_open_run(internals.session, message.text, was_answered=was_answered)
+                goal = find_goal(internals.session, message)
+                run = find_open_run(internals.session, goal, was_answered=was_answered)
                 with track_turn(report, self, internals.context), limits:
-                    result = await self._answer(internals, message.text, run, deps)
+                    result = await self._answer(internals, goal, run, deps)
                     report.output = serde.loads(serde.encode(result))
                     turn.set_result(report.output)
             report = RunReport()

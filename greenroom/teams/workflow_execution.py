@@ -16,7 +16,7 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import find_cycle
+from greenroom.agents import GO_ON, find_cycle
 from greenroom.core import (
     AUTOMATIC_DECIDERS,
     Answer,
@@ -45,7 +45,6 @@ from greenroom.teams.workflow_state import START, Changes
 
 StateT = TypeVar("StateT")
 
-_GO_ON = "Go on where you left off."
 _ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroom_workflow_ask")
 """Asks a person about the node that runs here."""
 
@@ -205,7 +204,7 @@ class WorkflowExecution(Generic[StateT]):
             session = await self._open_session(cut_off)
             # If no model was asked, there is no conversation to continue.
             continues = cut_off is not None and node.continues and cut_off.model
-            text = _GO_ON if continues else self._input(node, unit)
+            text = GO_ON if continues else self._input(node, unit)
             return _output(node, await self._ask_agent(node, unit, scope, session, text))
         raise WorkflowLimitError(
             f"{unit} took longer than {node.timeout:g} seconds",

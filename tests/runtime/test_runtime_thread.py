@@ -13,6 +13,7 @@ import threading
 import pytest
 import trio
 
+from greenroom.agents import Agent
 from greenroom.core import (
     AgentNotRunningError,
     Done,
@@ -94,6 +95,13 @@ async def test_functions_of_any_kind_run_in_the_thread_and_their_values_come_bac
         assert await greenroom.run(threading.get_ident) != threading.get_ident()
         assert await greenroom.run(lambda: None) is None
         assert await greenroom.run(greenroom.runtime.list_active) == ()
+
+
+@in_asyncio
+async def test_without_the_thread_the_error_names_it():
+    with pytest.raises(EventLoopError) as refused:
+        await Agent("offline:").run("hello")
+    assert "RuntimeThread()" in refused.value.hint
 
 
 class Runs:

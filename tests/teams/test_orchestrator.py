@@ -213,6 +213,42 @@ async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
     assert len(told.sources) + len(told.missing) == 12
 
 
+async def test_without_an_input_the_plan_on_record_goes_on(autojump_clock):
+    weather = Weather(1)
+    plan, store = weather.plan(12), InMemoryStore()
+    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10, deadline=4.5)
+    stopped = await team.run("Go.", session="trip", store=store)
+    assert stopped.status is TurnStatus.FAILED
+    assert 0 < len(weather.booked) < 12
+    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10)
+    done = await team.run(None, session="trip", store=store)
+    assert done.status is TurnStatus.COMPLETED, done.error
+    assert len(weather.booked) == len(set(weather.booked))
+    told = msgspec.convert(done.output, TeamResult)
+    assert len(told.sources) + len(told.missing) == 12
+
+
+async def test_without_an_input_a_goal_that_has_no_plan_yet_is_planned(autojump_clock):
+    store = InMemoryStore()
+    planner = ScriptedProvider(Reply("", error=ModelOverloadedError("busy")))
+    agents = [Agent(says("It is warm."))]
+    team = orchestrator(agents, planner)
+    assert (await team.run("How warm?", session="s", store=store)).status is TurnStatus.FAILED
+    plan = Plan("", [Subtask("a", "Look")])
+    seen = []
+
+    class Planner:
+        async def plan(self, goal, tools, context):
+            seen.append(goal)
+            return plan
+
+        async def revise(self, *_):
+            raise AssertionError
+
+    await orchestrator(agents, says("?"), planner=Planner()).run(None, session="s", store=store)
+    assert seen == ["How warm?"]
+
+
 async def test_a_plan_that_can_not_be_read_costs_the_turn_and_not_the_team(autojump_clock):
     session, store = AgentSession.new("team"), InMemoryStore()
     session.add_record(PLAN_STEP, {"move": "nonsense"})
