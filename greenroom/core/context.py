@@ -118,6 +118,10 @@ def _no_progress(_: str, __: str) -> None:
     pass
 
 
+def _never_cut_off(_tool_use_id: str) -> bool:
+    return False
+
+
 def _no_abandon(_: str) -> None:
     pass
 
@@ -167,6 +171,7 @@ class AgentContext:
         on_progress: set by the runtime; called by `progress` with the call's id and the text.
         on_cleanup: set by the runtime; makes the scope for `cleanup` from the call's id, "" outside
             of any call, and the seconds.
+        on_check_cleanup: set by the runtime; whether a clean-up of the call of this id was cut off.
         on_abandon: set by the runtime; called by `report_abandoned`.
         on_client_result: set by the runtime; waits for the result that `client_result` returns, by
             the call's id.
@@ -197,6 +202,7 @@ class AgentContext:
     on_cleanup: Callable[[str, float], AbstractContextManager[object]] = field(
         default=_no_cleanup, repr=False
     )
+    on_check_cleanup: Callable[[str], bool] = field(default=_never_cut_off, repr=False)
     on_abandon: Callable[[str], None] = field(default=_no_abandon, repr=False)
     on_client_result: Callable[[str], Awaitable[ToolResult]] = field(default=_no_client, repr=False)
     on_search: Callable[[str], Callable[[str], str] | None] = field(default=_no_rules, repr=False)
@@ -223,6 +229,11 @@ class AgentContext:
             ValueError: the grace is negative, or not a number.
         """
         return self.on_cleanup(self.current_tool_use_id or "", grace)
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether a kill, or the end of an interrupt's grace, cut off a `cleanup` of this call."""
+        return self.on_check_cleanup(self.current_tool_use_id or "")
 
     def report_abandoned(self, what: str) -> None:
         """Report something that could not be stopped, such as a thread; the interrupt lists it."""

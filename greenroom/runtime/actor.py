@@ -182,6 +182,7 @@ class Actor:
             spill_folder=os.path.join(folder, "output") if folder else "",
             on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
             on_cleanup=lambda call_id, grace: CleanupScope(self.cleanups, grace, call_id),
+            on_check_cleanup=self.cleanups.cut_off_calls.__contains__,
             on_abandon=self.cleanups.abandon,
             on_client_result=self.client_results.take,
         )

@@ -165,6 +165,15 @@ class Interruption:
         self._stopped = ()
         self.finish()
 
+    def hand_on(self) -> None:
+        """Keep nobody waiting: another task may have the message, and may never open its turn.
+
+        If it does, that turn ends at once.
+        """
+        if self._is_ordered:
+            self.reach_boundary()
+            self.drop()
+
     def _stop(self) -> None:
         self._stopped = self._list_running() or ("the turn",)
         self._scope.cancel()
@@ -194,11 +203,14 @@ class CleanupScope:
         self._cleanups = cleanups
         self._grace = grace
         self._what = cleanups.call_label(tool_use_id)
+        self._tool_use_id = tool_use_id
         self._outer: CleanupScope | None = None
         self._scope = trio.CancelScope(shield=True)
+        self._clipped_at = float("inf")  # the end that a kill or an interrupt has set
 
     def clip(self, deadline: float) -> None:
         """End at `deadline` at the latest."""
+        self._clipped_at = min(self._clipped_at, deadline)
         self._scope.deadline = min(self._scope.deadline, deadline)
 
     @property
@@ -208,9 +220,10 @@ class CleanupScope:
 
     def __enter__(self) -> trio.CancelScope:
         self._outer = current_cleanup.get()
+        self._clipped_at = self._cleanups.deadline
         self._scope.deadline = min(
             trio.current_time() + self._grace,
-            self._cleanups.deadline,
+            self._clipped_at,
             float("inf") if self._outer is None else self._outer._latest,
         )
         entered = self._scope.__enter__()
@@ -229,6 +242,8 @@ class CleanupScope:
         absorbed = bool(self._scope.__exit__(kind, error, trace))
         if error is None:
             self._cleanups.add_cleaned(self._what)
+        elif absorbed and self._clipped_at <= trio.current_time():
+            self._cleanups.cut_off_calls.append(self._tool_use_id)
         return absorbed
 
 
@@ -268,6 +283,8 @@ class Cleanups:
         self._spawned_in = spawned_in
         self._is_killed = False
         self.open: set[CleanupScope] = set()
+        self.cut_off_calls: deque[str] = deque(maxlen=MAX_NAMES)
+        """The ids of the last calls that were stopped within a clean-up."""
         self.abandoned: deque[str] = deque(maxlen=MAX_NAMES)
         """What could not be stopped, here and in the subagents."""
 

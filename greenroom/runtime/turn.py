@@ -493,6 +493,7 @@ class Turns:
                 self._drop(turn)
             else:
                 turn.is_handed_on = True
+                turn.interruption.hand_on()
 
     @property
     def unopened_inputs(self) -> tuple[ConversationInput, ...]:

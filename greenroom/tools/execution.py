@@ -196,6 +196,8 @@ class RegisteredTool:
                 return ToolResult.error(fault, could_run=False)
             with trio.move_on_after(self.timeout):
                 result: object = await self.tool.execute(input, context)
+                if context.was_cut_off:  # it did not do all that it was to do
+                    await trio.lowlevel.checkpoint()
                 return await self._finish(result, context)
         except _PASSING:
             raise

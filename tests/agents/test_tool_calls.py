@@ -448,6 +448,45 @@ async def test_progress_shows_before_the_end():
     assert order == ["ToolStart", "ToolProgress", "ToolProgress", "ToolProgress", "ToolEnd"]
 
 
+@pytest.mark.parametrize("how", ["kill", "interrupt"])
+async def test_a_call_whose_clean_up_is_cut_off_has_not_succeeded(how, autojump_clock):
+    @tool
+    async def book(context: AgentContext) -> str:
+        """Write two halves."""
+        with context.cleanup(60):
+            await trio.sleep(30)
+        return "booked"
+
+    asked = call("book")
+    async with Stage([book], asked, "ok", rules=ALL) as stage:
+        await stage.handle.send_input("go")
+        await stage.next(ToolStart)
+        await trio.testing.wait_all_tasks_blocked()
+        if how == "kill":
+            stage.handle.kill()
+            await stage.handle.wait()
+        else:
+            await stage.handle.interrupt(grace=1)
+    session = await AgentSession.load(stage.handle.session_id, store=stage.store)
+    [result] = [block for message in session.history for block in message.tool_results]
+    assert (result.tool_use_id, result.is_error) == (asked.id, True)
+    assert "interrupted" in result.text
+
+
+async def test_a_call_whose_own_time_for_clean_up_is_over_goes_on(autojump_clock):
+    @tool
+    async def book(context: AgentContext) -> str:
+        """Give up in time."""
+        with context.cleanup(1):
+            await trio.sleep(30)
+        return "booked"
+
+    async with Stage([book], call("book"), "ok", rules=ALL) as stage:
+        await stage.handle.ask("go")
+    [end] = stage.seen(ToolEnd)
+    assert end.result.text == "booked"
+
+
 async def test_an_interrupt_keeps_the_results_that_were_there(autojump_clock):
     cleaned = []
 

@@ -412,6 +412,56 @@ async def test_a_message_that_is_answered_without_a_turn_leaves_nothing_to_stop(
     assert await handle.interrupt(mode) == NOTHING
 
 
+@pytest.mark.parametrize("mode", ["now", "after_step"])
+async def test_two_tasks_that_receive_and_open_no_turn_do_not_hold_an_interrupt(runtime, mode):
+    async def receive(agent):
+        async for _ in agent.inputs():
+            await trio.sleep(1)
+
+    async def agent_fn(agent):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive, agent)
+            nursery.start_soon(receive, agent)
+
+    handle = runtime.spawn(AgentSession.new("worker"), agent_fn)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    before = trio.current_time()
+    with trio.fail_after(60):
+        assert await handle.interrupt(mode) == NOTHING
+    assert trio.current_time() == before + 1
+
+
+async def test_a_turn_that_another_task_opens_after_an_interrupt_ends_at_once(runtime):
+    passed, ended = trio.open_memory_channel(1), []
+
+    async def receive(agent):
+        async for message in agent.inputs():
+            await trio.sleep(1)
+            await passed[0].send(message)
+
+    async def answer(agent):
+        async for message in passed[1]:
+            await trio.sleep(1)
+            async with agent.turn(message):
+                await trio.sleep_forever()
+            ended.append(trio.current_time())
+
+    async def agent_fn(agent):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(receive, agent)
+            nursery.start_soon(answer, agent)
+
+    handle = runtime.spawn(AgentSession.new("worker"), agent_fn)
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    before = trio.current_time()
+    with trio.fail_after(60):
+        await handle.interrupt("after_step")
+        await trio.sleep(5)
+    assert ended == [before + 2]
+
+
 async def test_clean_up_between_the_message_and_its_turn_is_clipped_too(runtime):
     async def agent_fn(agent):
         async for message in agent.inputs():
