@@ -27,6 +27,8 @@ def valid_unicode(text: str) -> str:
         >>> valid_unicode("a\ud800b")
         'a�b'
     """
+    if text.isascii():  # the usual case, and no copy of a large text
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -49,6 +49,7 @@ from greenroom.core import (
     visible,
 )
 from greenroom.sandbox import Sandbox, check_required, describe_sandbox, examine_sandbox
+from greenroom.threads import run_heavy
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     EffectsFunction,
@@ -194,19 +195,21 @@ class RegisteredTool:
             fault = self.fault(input)
             if fault:
                 return ToolResult.error(fault, could_run=False)
-            with trio.move_on_after(self.timeout):
-                result: object = await self.tool.execute(input, context)
-                if context.was_cut_off:  # it did not do all that it was to do
-                    await trio.lowlevel.checkpoint()
-                return await self._finish(result, context)
+            result: object = None
+            with trio.move_on_after(self.timeout) as limit:
+                result = await self.tool.execute(input, context)
+            if limit.cancelled_caught:
+                return ToolResult.error(
+                    f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
+                    ToolStatus.TIMEOUT,
+                )
+            if context.was_cut_off:  # it did not do all that it was to do
+                await trio.lowlevel.checkpoint()
+            return await self._finish(result, context)
         except _PASSING:
             raise
         except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
             return conceal(_make_error_result(self.name, error, context), context)
-        return ToolResult.error(
-            f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
-            ToolStatus.TIMEOUT,
-        )
 
     async def _finish(self, result: object, context: AgentContext) -> ToolResult:
         """Return a result that can be stored and sent: typed, short, and valid Unicode."""
@@ -214,14 +217,20 @@ class RegisteredTool:
             kind = type(result).__name__
             raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
         # Before the cut: the rest goes to a file, and half of a secret is one, too.
-        result = leave_out_faulty_media(conceal(result, context))
-        if result.metadata:
-            result = replace(result, metadata=map_texts(result.metadata, conceal_secrets))
-        result = await cut_text(result, self.name, context)
+        safe = await run_heavy(partial(_make_safe, result, context), result)
+        short = await cut_text(safe, self.name, context)
         try:
-            return serde.decode(serde.encode(result), ToolResult).with_error_message()
+            return serde.decode(serde.encode(short), ToolResult).with_error_message()
         except serde.InvalidJSONError as error:
             raise ToolError(f"{self.name} returned a result that can't be used: {error}") from error
+
+
+def _make_safe(result: ToolResult, context: AgentContext) -> ToolResult:
+    """Return a result without secrets, and without images and PDFs that providers would refuse."""
+    result = leave_out_faulty_media(conceal(result, context))
+    if not result.metadata:
+        return result
+    return replace(result, metadata=map_texts(result.metadata, conceal_secrets))
 
 
 def _make_error_result(name: str, error: BaseException, context: AgentContext) -> ToolResult:

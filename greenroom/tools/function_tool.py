@@ -29,6 +29,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.sandbox import Sandbox
+from greenroom.threads import run_heavy
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
@@ -194,7 +195,7 @@ class FunctionTool(Generic[P, R]):
             )
         call = partial(self._call, input)
         outcome = await _await_outcome(call, self.name, context, is_async=self._is_async)
-        return to_result(self.name, outcome)
+        return await run_heavy(partial(to_result, self.name, outcome), outcome)
 
     def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run a call in this thread, as a worker process does.
@@ -429,7 +430,9 @@ class _AdaptedTool:
         """Call the object by its convention, and wrap what it returns."""
         call, is_async = partial(self._bind, input), inspect.iscoroutinefunction(self._execute)
         outcome = await _await_outcome(call, self.name, context, is_async=is_async)
-        return _read_result(outcome) or to_result(self.name, outcome)
+        if (found := _read_result(outcome)) is not None:
+            return found
+        return await run_heavy(partial(to_result, self.name, outcome), outcome)
 
 
 def _text(thing: object, member: str) -> str:
