@@ -1,5 +1,6 @@
 """Models for tests: one that follows a script, an embedder without a model, a ban on real calls."""
 
+import math
 import os
 import re
 from collections import deque
@@ -24,6 +25,8 @@ from greenroom.llm import (
     events_of,
 )
 
+_QUOTED = 300  # characters of a message, in an error
+
 
 @dataclass(frozen=True)
 class Reply:
@@ -35,6 +38,7 @@ class Reply:
         stop_reason: why it ended; by default "tool_use" where it has calls, else "end_turn".
         hangs: whether the stream never ends: after the last delta it waits to be cancelled.
         error: the error to break off with after the last delta, or None.
+        seconds: how long it takes, on trio's clock: an equal part of it before each event.
     """
 
     content: str | Iterable[core.ContentBlock] = ""
@@ -42,6 +46,16 @@ class Reply:
     stop_reason: core.StopReason | None = None
     hangs: bool = False
     error: core.GreenroomError | None = None
+    seconds: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse a time that makes no sense.
+
+        Raises:
+            ConfigurationError: `seconds` is negative, or not a number.
+        """
+        if not 0 <= self.seconds < math.inf:
+            raise core.ConfigurationError(f"a reply can't take {self.seconds!r} seconds")
 
     def message(self, provider: str, model: str) -> Message:
         """Return this reply as a message."""
@@ -124,7 +138,7 @@ class ScriptedProvider:
             raise core.GreenroomError(
                 f"the script of {self.name} is used up",
                 hint=f"this was request {len(self.requests)}, and each takes a step: after the "
-                "calls of tools, a turn asks once more",
+                f"calls of tools, a turn asks once more{_describe_end(request)}",
             )
         step = self._script.popleft()
         while callable(step):
@@ -138,6 +152,12 @@ class ScriptedProvider:
     async def aclose(self) -> None:
         """Do nothing: there is nothing to close."""
         await trio.lowlevel.checkpoint()
+
+
+def _describe_end(request: ModelRequest) -> str:
+    """Quote what the request ends with: it may say that the reply before did not fit."""
+    last = request.messages[-1].text if request.messages else ""
+    return f"; this one ends with: {core.clip(' '.join(last.split()), _QUOTED)}" if last else ""
 
 
 def _reply(step: Step) -> Reply:
@@ -157,14 +177,17 @@ class _ScriptedStream(ModelStream):
         self._reply = reply
         message = reply.message(provider.name, provider.model)
         self._last = len(message.content) - 1
-        self._events = events_of(message)
+        self._events = deque(events_of(message))
+        self._pause = reply.seconds / len(self._events)
 
     async def receive(self) -> Iterable[StreamEvent]:
+        if self._pause:
+            await trio.sleep(self._pause)
         # As from a socket: a cancel that comes after the piece does not take the piece away.
         arrived = trio.Event()
         trio.lowlevel.current_trio_token().run_sync_soon(arrived.set)
         await arrived.wait()
-        event = next(self._events)
+        event = self._events.popleft()
         # The last block is cut in its middle: its deltas have come, its end has not.
         if isinstance(event, StreamEnd) or (
             isinstance(event, BlockEnd) and event.index == self._last

@@ -4,6 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
+from greenroom import Agent
 from greenroom.core import (
     ConfigurationError,
     GreenroomError,
@@ -53,6 +54,27 @@ async def test_a_script_that_is_used_up_says_so():
         with pytest.raises(GreenroomError, match=r"script of mine is used up.*asks once more"):
             await model.generate(asking())
     assert len(model.requests) == 3
+
+
+async def test_a_script_that_ends_with_a_reply_that_does_not_fit_says_why():
+    result = await Agent(ScriptedProvider("about ten"), output_type=int).run("How many?")
+    assert "is used up" in str(result.error)
+    assert "ends with: This answer can't be used: - the answer is not" in result.error.hint
+
+
+async def test_a_reply_may_take_its_time(autojump_clock):
+    began = trio.current_time()
+    model = ScriptedProvider(Reply("hello", seconds=10))
+    async with model.stream(asking()) as stream:
+        seen = [trio.current_time() - began async for _ in stream]
+    assert seen == sorted(set(seen))
+    assert seen[-1] == pytest.approx(10)
+
+
+@pytest.mark.parametrize("seconds", [-1, float("inf"), float("nan")])
+def test_a_reply_that_takes_no_real_time_is_refused(seconds):
+    with pytest.raises(ConfigurationError, match="seconds"):
+        Reply("a", seconds=seconds)
 
 
 @pytest.mark.parametrize(
