@@ -23,8 +23,8 @@ PROGRAM = {"terminal_program", "warm_python"}
 OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sqlite3", "tempfile"}
 """Modules with which a test reaches out of the interpreter, or into another thread or process."""
 
-SERVERS = {"server", "serve"}
-"""Our module and fixture that listen at a socket."""
+SERVERS = {"server", "serve", "provider_cases", "parrot"}
+"""Our modules and fixture that listen at a socket, or whose users do."""
 
 MEETINGS = {"agents", "cli", "docs", "house", "integration", "memory", "planning", "teams"}
 """Tests of what is made of several packages."""

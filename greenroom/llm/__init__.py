@@ -45,7 +45,10 @@ from greenroom.llm.endpoint import (
     check_call as check_call,
     forbids_calls as forbids_calls,
 )
-from greenroom.llm.failure import error_in_band as error_in_band
+from greenroom.llm.failure import (
+    error_in_band as error_in_band,
+    error_of_response as error_of_response,
+)
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
 from greenroom.llm.http_stream import ReplyDecoder as ReplyDecoder
 from greenroom.llm.json_fields import decode_event as decode_event

@@ -6,6 +6,7 @@
   a stream drawn as a line of letters.
 - `cassettes`: HTTP exchanges, recorded and replayed; `concealment` takes the secrets out.
 - `fuzz`: a cancel at every checkpoint of a tool or an agent.
+- `providers` and `provider_server`: checks for a provider of your own.
 - `session_stores` and `session_store_contents`: checks for a session store of your own.
 - `pytest_plugin`: fixtures, for test suites that ask for them.
 """
@@ -29,6 +30,15 @@ from greenroom.testing.models import (
     Step as Step,
     call as call,
     forbid_model_calls as forbid_model_calls,
+)
+from greenroom.testing.provider_server import (
+    ProviderUnderTest as ProviderUnderTest,
+    RecordedAnswer as RecordedAnswer,
+)
+from greenroom.testing.providers import (
+    ProviderCheck as ProviderCheck,
+    check_provider as check_provider,
+    provider_checks as provider_checks,
 )
 from greenroom.testing.recorded_run import (
     AgentRunError as AgentRunError,

@@ -1,0 +1,17 @@
+"""Every provider passes the one suite that providers of others are held to as well."""
+
+import pytest
+
+from greenroom.testing import provider_checks
+from tests.llm.provider_cases import CASES
+
+EVERY = [
+    pytest.param(check, case, id=f"{name}-{check.__name__}")
+    for name, case in CASES.items()
+    for check in provider_checks(case)
+]
+
+
+@pytest.mark.parametrize(("check", "case"), EVERY)
+async def test_a_provider_passes(check, case):
+    await check(case)
