@@ -33,7 +33,7 @@ from greenroom.llm import BlockDelta, BlockStart, ModelTimeouts, StreamEnd
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
-from tests.llm.test_providers import BY_RESPONSES, HELLO, VENDORS, broken
+from tests.llm.test_providers import BY_RESPONSES, HELLO, VENDORS
 
 SSE = {"content-type": "text/event-stream"}
 
@@ -312,16 +312,6 @@ async def test_a_stream_under_a_wrong_content_type_is_one(vendor, kind, before):
 
 
 # Partial replies
-
-
-async def test_a_partial_reply_is_on_the_error_of_a_stream(vendor):
-    answer = Answer.stream(vendor.reply[: vendor.first], end="cut")
-    async with model_server(answer) as server:
-        provider = vendor.open(server)
-        stream, error = await broken(provider)
-        await provider.aclose()
-    assert error.partial == stream.partial()
-    assert error.partial.text == "Hel"
 
 
 async def test_what_was_used_is_on_the_error_though_no_text_had_come():

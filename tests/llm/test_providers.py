@@ -20,21 +20,17 @@ from greenroom.core import (
     ModelOverloadedError,
     ModelRateLimitError,
     ModelStreamError,
-    StopReason,
     ToolDefinition,
     serde,
 )
 from greenroom.llm import (
     HOSTS,
     AnthropicProvider,
-    BlockDelta,
     Endpoint,
-    LLMProvider,
     ModelRequest,
     ModelTimeouts,
     OpenAIProvider,
     OpenAIResponsesProvider,
-    StreamStart,
 )
 from greenroom.net import HttpClient
 from tests.llm import wire
@@ -89,23 +85,6 @@ async def broken(provider):
     pytest.fail("the stream did not break")
 
 
-async def test_a_reply_is_streamed_and_is_the_same_as_the_generated_one(vendor):
-    pieces = [vendor.reply[at : at + 7] for at in range(0, len(vendor.reply), 7)]
-    async with model_server(Answer.stream(*pieces)) as server:
-        provider = vendor.open(server)
-        assert isinstance(provider, LLMProvider)
-        async with provider.stream(HELLO) as stream:
-            events = [event async for event in stream]
-        reply = await provider.generate(HELLO)
-        await provider.aclose()
-    assert isinstance(events[0], StreamStart)
-    deltas = [event.text for event in events if isinstance(event, BlockDelta)]
-    assert "".join(deltas) == reply.text == "Hello 😀"
-    assert stream.message == stream.partial() == reply
-    assert reply.provider == provider.name
-    assert server.requests[0].path == vendor.path
-
-
 async def test_a_request_reaches_the_wire_as_it_was_made(vendor):
     tool = ToolDefinition("Read", "Reads.", {"type": "object"})
     async with model_server(Answer.stream(vendor.reply)) as server:
@@ -120,6 +99,7 @@ async def test_a_request_reaches_the_wire_as_it_was_made(vendor):
         )
         await provider.aclose()
     sent = server.requests[0]
+    assert sent.path == vendor.path
     assert sent.body["model"] == "m-1"
     assert sent.body["service_tier"] == "flex"
     assert "Say \u2028 this.".encode() in sent.content
@@ -204,16 +184,6 @@ async def test_a_client_that_was_given_is_left_open(vendor):
     assert server.connections == 1
 
 
-async def test_several_requests_run_at_a_time(vendor):
-    async with model_server(Answer.stream(vendor.reply)) as server:
-        provider = vendor.open(server)
-        async with trio.open_nursery() as nursery:
-            for _ in range(4):
-                nursery.start_soon(provider.generate, HELLO)
-        await provider.aclose()
-    assert len(server.requests) == 4
-
-
 # More requests than connections
 
 
@@ -273,53 +243,16 @@ def test_a_number_of_connections_that_can_not_be_used_is_refused(provider):
     assert "HttpClient(connections=" in caught.value.hint
 
 
-# Leaving early
-
-
-async def test_leaving_the_block_early_closes_the_connection_and_keeps_the_text(vendor):
-    answer = Answer.stream(vendor.reply[: vendor.first], end="hang")
-    async with model_server(answer) as server:
-        provider = vendor.open(server)
-        async with provider.stream(HELLO) as stream:
-            async for event in stream:
-                if isinstance(event, BlockDelta):
-                    break
-        await server.client_left.wait()
-        assert stream.partial().text == "Hel"
-        assert stream.partial().stop_reason is StopReason.INTERRUPTED
-        await provider.aclose()
-
-
-async def test_cancelling_a_stream_closes_the_connection_and_keeps_the_text(vendor):
-    answer = Answer.stream(vendor.reply[: vendor.first], end="hang")
-    async with model_server(answer) as server:
-        provider = vendor.open(server)
-        with trio.CancelScope() as scope:
-            async with provider.stream(HELLO) as stream:
-                async for event in stream:
-                    if isinstance(event, BlockDelta):
-                        scope.cancel()
-        assert scope.cancelled_caught
-        await server.client_left.wait()
-        assert stream.partial().text == "Hel"
-        await provider.aclose()
-
-
 # Streams that break
 
 
-@pytest.mark.parametrize("end", ["whole", "cut", "reset"])
-async def test_a_stream_that_breaks_off_is_an_error_and_never_a_reply(vendor, end):
-    answer = Answer.stream(vendor.reply[: vendor.first], end=end)
-    async with model_server(answer) as server:
+async def test_a_stream_that_is_reset_is_an_error_and_never_a_reply(vendor):
+    async with model_server(Answer.stream(vendor.reply[: vendor.first], end="reset")) as server:
         provider = vendor.open(server)
-        stream, error = await broken(provider)
+        _, error = await broken(provider)
         await provider.aclose()
-    if end == "reset":  # the reset may overtake the answer
-        assert type(error) in (ModelStreamError, ModelConnectionError)
-    else:
-        assert type(error) is ModelStreamError
-        assert stream.partial().text == "Hel"
+    # The reset may overtake the answer.
+    assert type(error) in (ModelStreamError, ModelConnectionError)
     assert error.provider == provider.name
     assert error.hint
 
