@@ -22,8 +22,8 @@ class Usage(Wire, frozen=True):
         cache_write_tokens: sent, and stored in the provider's cache.
         reasoning_tokens: the part of `output_tokens` that was reasoning.
         cost: their cost by the provider's configured `Price`; None without one.
-        saved: how much the provider's cache has saved, by the same price; negative if writing to
-            it cost more than reading from it saved.
+        saved: how much the provider's cache has saved, by the same price, or a cache of replies;
+            negative if writing to it cost more than reading from it saved.
 
     Example:
         >>> (Usage(10, 5) + Usage(1, 2, cache_read_tokens=7)).total

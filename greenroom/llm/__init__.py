@@ -4,7 +4,7 @@
 - Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (replies of a
   session); `model_names` finds models by name, `catalog` lists facts about some, `windows` has what
   is known of a context window.
-- Around any provider: `resilient` (retries, limits, fallbacks).
+- Around any provider: `resilient` (retries, limits, fallbacks), `cached` (earlier replies again).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key that
   `keys` has read, `http_stream` sends a request and streams the reply, `sse` decodes its bytes,
@@ -30,6 +30,7 @@ from greenroom.llm.anthropic import (
     AnthropicProvider as AnthropicProvider,
     read_anthropic_request as read_anthropic_request,
 )
+from greenroom.llm.cached import cached as cached
 from greenroom.llm.catalog import (
     MODELS as MODELS,
     ModelProfile as ModelProfile,
