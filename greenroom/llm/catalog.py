@@ -116,6 +116,8 @@ def without_date(name: str) -> str:
     Example:
         >>> without_date("openai:gpt-5.4-2026-03-05")
         'openai:gpt-5.4'
+        >>> without_date("anthropic:claude-haiku-4-5@20251001")  # as on Vertex AI
+        'anthropic:claude-haiku-4-5'
     """
     return _SNAPSHOT.sub("", name)
 
@@ -157,7 +159,7 @@ def meant_model(name: str) -> str | None:
 
 
 _NO_DIGITS = re.compile(r"\D+")
-_SNAPSHOT = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
+_SNAPSHOT = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 _ALL: dict[str, bool | None] = dict.fromkeys(ABILITIES, True)
 _TEXT = _ALL | {"images": False, "documents": False}

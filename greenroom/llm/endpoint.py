@@ -6,16 +6,27 @@ Settings that are not passed come from the environment.
 import ipaddress
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
+from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError, ModelCallForbiddenError
 
 _SHORTEST_SECRET = 8
 _LIKE_A_KEY = re.compile(r"\d|^sk[-_]|.{20}")
+
+RequestAuth: TypeAlias = Callable[
+    [str, str, Mapping[str, str], bytes], Awaitable[Mapping[str, str]]
+]
+"""Authorises one request: `await auth(method, url, headers, body)` returns headers to add to it.
+
+They take the place of headers with the same names, whatever their case. It is awaited for each
+attempt, so keep a token until it expires; let a library that blocks run in a thread. Raise a
+`ModelConnectionError` for what may succeed in another attempt.
+"""
 
 
 @dataclass(frozen=True)
@@ -29,6 +40,7 @@ class Endpoint:
         secrets: the keys, which are removed from everything that the server echoes.
         hint: what to do if the key is refused.
         model: the model's name, for errors; may be empty.
+        auth: returns more headers for each request; see `RequestAuth`.
     """
 
     provider: str
@@ -37,6 +49,7 @@ class Endpoint:
     secrets: tuple[str, ...] = field(default=(), repr=False)
     hint: str = ""
     model: str = ""
+    auth: RequestAuth | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check the address and the keys.
@@ -183,7 +196,7 @@ class ModelTimeouts:
     waits for ever.
 
     Attributes:
-        connect: until a new connection is made.
+        connect: until a new connection is made, and before that, until `auth` has returned.
         first_event: from sending the request to the answer's status, and again from there to its
             first bytes. A model that thinks before it answers may take minutes.
         between_events: from one piece of the reply to the next.

@@ -35,6 +35,7 @@ from greenroom.llm.endpoint import Endpoint, ModelTimeouts, check_call
 from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
 from greenroom.llm.json_fields import as_dict, as_list, decode_event
 from greenroom.llm.portable_calls import restore_names
+from greenroom.llm.request_auth import authorize
 from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream, StreamEvent
 
@@ -194,6 +195,7 @@ async def open_stream(
         ModelError: no connection, no answer in time, or an answer that is an error.
         ModelCallForbiddenError: calls of real models are forbidden.
     """
+    endpoint = await _admit(client, endpoint, content, timeouts)
     async with _send(client, endpoint, content, timeouts) as response:
         stream = _HttpStream(response, endpoint, decoder, timeouts, price, names)
         yield stream
@@ -215,11 +217,24 @@ async def fetch(
         ModelError: no connection, no answer in time, or a status that is not a success.
         ModelCallForbiddenError: calls of real models are forbidden.
     """
+    endpoint = await _admit(client, endpoint, content, timeouts)
     async with _send(client, endpoint, content, timeouts) as response:
         try:
             return await response.read(limit)
         except NetworkError as error:
             raise _model_error(error, endpoint, timeouts, ModelConnectionError) from error
+
+
+async def _admit(
+    client: "HttpTransport", endpoint: Endpoint, content: bytes | None, timeouts: ModelTimeouts
+) -> Endpoint:
+    """Check that a request is allowed, and return the endpoint with the headers for it."""
+    check_call(endpoint, client)
+    return await authorize(endpoint, _method(content), content, timeouts.connect)
+
+
+def _method(content: bytes | None) -> str:
+    return "GET" if content is None else "POST"
 
 
 @asynccontextmanager
@@ -229,19 +244,21 @@ async def _send(
     """Send a request and wait for an answer whose status is a success."""
     from greenroom.net import Timeouts
 
-    check_call(endpoint, client)
     waits = Timeouts(
         connect=timeouts.connect,
         response=timeouts.first_event,
         read=timeouts.first_event,
         total=math.inf if timeouts.request is None else timeouts.request,
     )
-    method = "GET" if content is None else "POST"
     async with AsyncExitStack() as stack:
         try:
             response = await stack.enter_async_context(
                 client.stream(
-                    method, endpoint.url, headers=endpoint.headers, content=content, timeout=waits
+                    _method(content),
+                    endpoint.url,
+                    headers=endpoint.headers,
+                    content=content,
+                    timeout=waits,
                 )
             )
         except NetworkError as error:

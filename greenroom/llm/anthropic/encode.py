@@ -131,6 +131,7 @@ _THINKING = (core.ThinkingBlock, core.RedactedThinkingBlock)
 
 _LIMITS = MediaLimits(image=5 * 1024 * 1024, request=32 * 1024 * 1024)
 _WITHOUT_SAMPLING = "2026-10-21"
+_VERTEX_VERSION = "vertex-2023-10-16"
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
@@ -151,6 +152,7 @@ class MessagesDialect:
         limits: how large images, documents and requests may be.
         bound_to: the model, if its thinking is bound to what came before it; else empty.
         max_output: the most tokens that the model can write, if that is known.
+        on_vertex: whether the address names the model, and the body the version of the API.
     """
 
     model: str
@@ -160,6 +162,7 @@ class MessagesDialect:
     limits: MediaLimits = _LIMITS
     bound_to: str = ""
     max_output: int | None = None
+    on_vertex: bool = False
     api = ""
     calls = CallRules(forbidden=PLAIN, longest_name=128)
     echoed_fields = frozenset[str]()
@@ -202,7 +205,7 @@ class MessagesDialect:
         """
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
         fields: dict[str, object] = {
-            "model": self.model,
+            **({"anthropic_version": _VERTEX_VERSION} if self.on_vertex else {"model": self.model}),
             "max_tokens": request.max_tokens or self._find_limit(request),
             "messages": MESSAGES,
             "stream": True,

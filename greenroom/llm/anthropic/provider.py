@@ -20,6 +20,7 @@ from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.endpoint import (
     Endpoint,
     ModelTimeouts,
+    RequestAuth,
     host_of,
     is_local,
     missing_key,
@@ -41,11 +42,16 @@ if TYPE_CHECKING:
 _COUNTED = frozenset(
     {"model", "messages", "system", "tools", "tool_choice", "thinking", "output_config"}
     | {"cache_control", "context_management", "compaction", "mcp_servers", "speed"}
-    | {"billing_policy", "user_profile_id", "workspace_id"}
+    | {"billing_policy", "user_profile_id", "workspace_id", "anthropic_version"}
 )
 """The fields that the endpoint for counting accepts; it refuses others, such as `max_tokens`."""
 
 _COUNT_LIMIT = 64 * 1024  # bytes
+
+ON_VERTEX = "/publishers/anthropic/models"
+"""How an address on Google's Vertex AI ends, where the model is a part of it."""
+
+_VERTEX_COUNT = "count-tokens:rawPredict"
 
 
 class AnthropicProvider(HttpProvider):
@@ -58,7 +64,10 @@ class AnthropicProvider(HttpProvider):
         model: the model's name, such as "claude-sonnet-5-5".
         api_key: the key; else `ANTHROPIC_API_KEY`, and `ANTHROPIC_AUTH_TOKEN` for gateways, or the
             files that `ANTHROPIC_API_KEY_FILE` and `ANTHROPIC_AUTH_TOKEN_FILE` name.
-        base_url: the server, without `/v1`; else `ANTHROPIC_BASE_URL`, else Anthropic's own.
+        base_url: the server, without `/v1`; else `ANTHROPIC_BASE_URL`, else Anthropic's own. One
+            that ends in `/publishers/anthropic/models` is of Vertex AI, and gets the model.
+        auth: returns headers for each request, such as a signature or a token that expires; see
+            `RequestAuth`. With it no key is needed, and none is read from the environment.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 by default; others wait in turn,
             without a time-out. A client that is passed has its own limit.
@@ -88,6 +97,7 @@ class AnthropicProvider(HttpProvider):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
+        auth: RequestAuth | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,
         max_tokens: int | None = None,
@@ -101,12 +111,20 @@ class AnthropicProvider(HttpProvider):
     ) -> None:
         """Read the configuration; nothing is sent yet."""
         all_headers = {"anthropic-version": version, **(headers or {})}
-        endpoint = _endpoint(api_key, base_url, all_headers, env)
+        endpoint = _endpoint(model, api_key, base_url, all_headers, env, auth)
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
         bound_to = model if self.profile.rules.binds_thinking else ""
         most = self.profile.max_output_tokens
         limit = max_tokens or (most or 64_000) // 4
-        dialect = MessagesDialect(model, limit, version=version, bound_to=bound_to, max_output=most)
+        self._on_vertex = ON_VERTEX in endpoint.url
+        dialect = MessagesDialect(
+            model,
+            limit,
+            version=version,
+            bound_to=bound_to,
+            max_output=most,
+            on_vertex=self._on_vertex,
+        )
         limits = limits or dialect.limits
         images, documents = self.profile.images, self.profile.documents
         dialect = replace(dialect, limits=limits.of_model(images=images, documents=documents))
@@ -135,7 +153,10 @@ class AnthropicProvider(HttpProvider):
             content = await trio.to_thread.run_sync(self._encode_count, request)
         except InvalidJSONError as error:
             raise invalid_request(error, self.name) from error
-        endpoint = replace(self._endpoint, url=f"{self._endpoint.url}/count_tokens")
+        url = f"{self._endpoint.url}/count_tokens"
+        if self._on_vertex:
+            url = f"{self._endpoint.url.partition(ON_VERTEX)[0]}{ON_VERTEX}/{_VERTEX_COUNT}"
+        endpoint = replace(self._endpoint, url=url)
         body = await fetch(self._client, endpoint, content, self._timeouts, _COUNT_LIMIT)
         count = as_int(read_reply(body, endpoint).get("input_tokens"))
         if count is None:
@@ -143,7 +164,8 @@ class AnthropicProvider(HttpProvider):
         return count
 
     def _encode_count(self, request: ModelRequest) -> bytes:
-        return serde.dumps({k: v for k, v in self.encode(request).items() if k in _COUNTED})
+        body = {"model": self.model, **self.encode(request)}
+        return serde.dumps({k: v for k, v in body.items() if k in _COUNTED})
 
     def accepts_output(self, output: OutputSchema) -> bool:
         """Whether the API enforces this schema; other servers that speak it may not."""
@@ -156,20 +178,26 @@ class AnthropicProvider(HttpProvider):
 
 
 def _endpoint(
+    model: str,
     api_key: str | None,
     base_url: str | None,
     headers: Mapping[str, str],
     env: Mapping[str, str] | None,
+    auth: RequestAuth | None,
 ) -> Endpoint:
     env = os.environ if env is None else env
     base = read_setting(base_url, env, "ANTHROPIC_BASE_URL", "https://api.anthropic.com")
     base = base.rstrip("/")
-    key = read_key(env, "ANTHROPIC_API_KEY") if api_key is None else api_key.strip()
-    token = read_key(env, "ANTHROPIC_AUTH_TOKEN") if api_key is None else ""
-    if not (key or token or is_local(base)):
+    reads = api_key is None and auth is None
+    key = read_key(env, "ANTHROPIC_API_KEY") if reads else (api_key or "").strip()
+    token = read_key(env, "ANTHROPIC_AUTH_TOKEN") if reads else ""
+    if not (key or token or auth or is_local(base)):
         raise missing_key("anthropic", "ANTHROPIC_API_KEY")
     sent = {"content-type": "application/json"}
     sent |= {"x-api-key": key} if key else {}
     sent |= {"authorization": f"Bearer {token}"} if token else {}
     url = f"{base.removesuffix('/v1')}/v1/messages"
-    return Endpoint("anthropic", url, sent | dict(headers), (key, token), "check ANTHROPIC_API_KEY")
+    if base.endswith(ON_VERTEX):
+        url = f"{base}/{model}:streamRawPredict"
+    hint = "check `auth`" if auth else "check ANTHROPIC_API_KEY"
+    return Endpoint("anthropic", url, sent | dict(headers), (key, token), hint, auth=auth)

@@ -10,6 +10,7 @@ from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import (
     Endpoint,
     ModelTimeouts,
+    RequestAuth,
     host_of,
     is_local,
     missing_key,
@@ -44,6 +45,8 @@ class OpenAIProvider(HttpProvider):
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
         host: the server's peculiarities, if its address does not tell, such as `HOSTS["litellm"]`.
+        auth: returns headers for each request, such as a signature or a token that expires; see
+            `RequestAuth`. With it no key is needed, and none is read from the environment.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 by default; others wait in turn,
             without a time-out. A client that is passed has its own limit.
@@ -72,6 +75,7 @@ class OpenAIProvider(HttpProvider):
         api_key: str | None = None,
         base_url: str | None = None,
         host: HostProfile | None = None,
+        auth: RequestAuth | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,
         max_tokens: int | None = None,
@@ -82,7 +86,7 @@ class OpenAIProvider(HttpProvider):
         env: Mapping[str, str] | None = None,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        self.host, endpoint = find_server(host, base_url, _PATH, api_key, headers or {}, env)
+        self.host, endpoint = find_server(host, base_url, _PATH, api_key, headers or {}, env, auth)
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
         images, documents = self.profile.images, self.profile.documents
         limits = self.host.limits.of_model(images=images, documents=documents)
@@ -135,6 +139,7 @@ def find_server(
     api_key: str | None,
     headers: Mapping[str, str],
     env: Mapping[str, str] | None,
+    auth: RequestAuth | None = None,
 ) -> tuple[HostProfile, Endpoint]:
     """Find the profile of a server, and the address and the key for one of its APIs.
 
@@ -146,8 +151,8 @@ def find_server(
     host, base = host or host_profile(base), base.rstrip("/")
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"
     names = (*host.key_variables, "OPENAI_API_KEY")
-    key = read_key(env, *names) if api_key is None else api_key.strip()
-    if not (key or is_local(base)):
+    key = api_key.strip() if api_key is not None else "" if auth else read_key(env, *names)
+    if not (key or auth or is_local(base)):
         raise missing_key(host.name, variable)
     optional = {"authorization": f"Bearer {key}" if key else ""}
     # An unknown server may be a proxy for OpenAI.
@@ -155,7 +160,6 @@ def find_server(
         optional["openai-organization"] = read_setting(None, env, "OPENAI_ORG_ID")
         optional["openai-project"] = read_setting(None, env, "OPENAI_PROJECT_ID")
     sent = {"content-type": "application/json"} | {k: v for k, v in optional.items() if v}
-    endpoint = Endpoint(
-        host.name, f"{base}/{path}", sent | dict(headers), (key,), f"check {variable}"
-    )
+    url, hint = f"{base}/{path}", "check `auth`" if auth else f"check {variable}"
+    endpoint = Endpoint(host.name, url, sent | dict(headers), (key,), hint, auth=auth)
     return host, endpoint

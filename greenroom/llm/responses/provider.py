@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from greenroom.core import ModelRequest, OutputSchema, Price
-from greenroom.llm.endpoint import ModelTimeouts
+from greenroom.llm.endpoint import ModelTimeouts, RequestAuth
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.provider import find_server
@@ -29,6 +29,8 @@ class OpenAIResponsesProvider(HttpProvider):
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
         host: the server's peculiarities, if its address does not tell.
+        auth: returns headers for each request, such as a signature or a token that expires; see
+            `RequestAuth`. With it no key is needed, and none is read from the environment.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 by default; others wait in turn,
             without a time-out. A client that is passed has its own limit.
@@ -59,6 +61,7 @@ class OpenAIResponsesProvider(HttpProvider):
         api_key: str | None = None,
         base_url: str | None = None,
         host: HostProfile | None = None,
+        auth: RequestAuth | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,
         max_tokens: int | None = None,
@@ -69,7 +72,9 @@ class OpenAIResponsesProvider(HttpProvider):
         env: Mapping[str, str] | None = None,
     ) -> None:
         """Read the configuration; nothing is sent yet."""
-        self.host, endpoint = find_server(host, base_url, "responses", api_key, headers or {}, env)
+        self.host, endpoint = find_server(
+            host, base_url, "responses", api_key, headers or {}, env, auth
+        )
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
         self.profile = replace(self.profile, rules=self.profile.rules.over_responses())
         thinks = self.profile.rules.efforts != ()
