@@ -40,6 +40,32 @@ than 24 GiB of graphics memory, far below what the model could take, and Ollama 
 of a longer request without a word. So set `OLLAMA_CONTEXT_LENGTH` for the server, or `num_ctx` in
 the model's file; over this API, no field of a request changes the window.
 """
+_VLLM = """\
+Start it with parsers for the model: `vllm serve Qwen/Qwen3-32B --enable-auto-tool-choice
+--tool-call-parser hermes --reasoning-parser qwen3`. Then calls and thoughts come in fields of their
+own, `reasoning` or, before 2026, `reasoning_content`; without them, tags in the text are read. Its
+own fields, such as `chat_template_kwargs`, go into `options`. A conversation that is too long is an
+error. The key is that of `--api-key`; `VLLM_BASE_URL` is a variable of Greenroom's.
+"""
+_SGLANG = """\
+Start it with parsers for the model: `python -m sglang.launch_server --model-path Qwen/Qwen3-32B
+--tool-call-parser qwen25 --reasoning-parser qwen3`. Then calls and thoughts come in fields of their
+own; without them, tags in the text are read. A conversation that is too long is an error. The key
+is that of `--api-key`; both variables are Greenroom's.
+"""
+_LMSTUDIO = """\
+Start its server in the tab Developer, or with `lms server start`. A model is loaded with the window
+of its settings, often far below what it could take: `lms load MODEL --context-length 32768`. A
+conversation that is too long is an error. The key is a token of its settings, and needed only where
+those require it; `LMSTUDIO_BASE_URL` is a variable of Greenroom's.
+"""
+_LLAMACPP = """\
+Start it with the model's own template, which calls of tools need: `llama-server -m model.gguf
+--jinja -c 32768`. It serves one model, whatever name a request has. Thoughts come in
+`reasoning_content`, unless `--reasoning-format none` leaves them in the text. A conversation that
+is too long is an error. The key is that of `--api-key`, in the program's own variable;
+`LLAMACPP_BASE_URL` is one of Greenroom's.
+"""
 _OPENROUTER = """\
 Models have the names of OpenRouter, with their vendor: `openrouter:anthropic/claude-sonnet-5`.
 Fields of its own, such as `provider` or `models`, go into `ModelRequest(options={…})`.
@@ -66,6 +92,10 @@ ABOUT = {
     "deepseek": About("DeepSeek", "deepseek-v4-pro"),
     "xai": About("xAI", "grok-4.7"),
     "ollama": About("Ollama", "llama3.2", _OLLAMA),
+    "vllm": About("vLLM", "Qwen/Qwen3-32B", _VLLM),
+    "sglang": About("SGLang", "Qwen/Qwen3-32B", _SGLANG),
+    "lmstudio": About("LM Studio", "qwen/qwen3-32b", _LMSTUDIO),
+    "llamacpp": About("llama.cpp", "qwen3-32b", _LLAMACPP),
     "together": About("Together AI", "openai/gpt-oss-120b"),
     "perplexity": About("Perplexity", "sonar-pro"),
     "cerebras": About("Cerebras", "gpt-oss-120b"),
@@ -163,6 +193,8 @@ def _rows(host: HostProfile) -> Iterator[tuple[str, str]]:
     if host.echoed_fields != _USUAL_ECHOED_FIELDS:
         fields = ", ".join(f"`{each}`" for each in sorted(host.echoed_fields))
         yield "reply fields sent back", fields or "nothing but text and calls"
+    if host.has_tags:
+        yield "thoughts and calls as tags in the text", "[are read](../../concepts/messages.md)"
     if host.call_id_length:
         yield "call ids", f"{host.call_id_length} letters and digits"
     elif host.longest_call_id:

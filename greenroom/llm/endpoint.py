@@ -147,13 +147,23 @@ def bare_host(name: str) -> str:
     return name.rpartition(":")[0].strip("[]")
 
 
+LOCAL_PROGRAMS = frozenset({"vllm", "sglang", "lmstudio", "llamacpp"})
+"""Programs that are providers by name, and whose ports other programs use as well."""
+
+
 def is_same_server(stored: str, provider: str) -> bool:
     """Whether the provider's name in a stored message is this one, with or without its port.
+
+    A reply that is named after a local address may be of any program that runs there.
 
     Example:
         >>> is_same_server("127.0.0.1", "127.0.0.1:8000"), is_same_server("openai", "groq")
         (True, False)
+        >>> is_same_server("localhost:8000", "vllm"), is_same_server("groq", "vllm")
+        (True, False)
     """
+    if provider in LOCAL_PROGRAMS and bare_host(stored):
+        return True
     return stored in (provider, bare_host(provider) or provider)
 
 

@@ -40,7 +40,8 @@ _SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (
         r"|reduce the length|prompt[ _](is )?too long|too_many_prompt_tokens|request_too_large"
         r"|\b(input|messages|prompt|request)\b.{0,20} too (long|large)"
         r"|\b(input|prompt) token(s|\b).{0,40}exceed|exceed.{0,20} token limit"
-        r"|prompt exceeds max|range of input length|longer than the maximum model",
+        r"|prompt exceeds max|range of input length|longer than the maximum model"
+        r"|\bn_keep\b.{0,40}\bn_ctx\b",  # LM Studio
     ),
     (
         ModelQuotaError,

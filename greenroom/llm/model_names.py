@@ -12,7 +12,7 @@ from typing import TypeAlias
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
 from greenroom.llm.catalog import MODELS, meant_model, model_profile, similar_models
-from greenroom.llm.endpoint import bare_host, is_local, missing_key
+from greenroom.llm.endpoint import LOCAL_PROGRAMS, bare_host, is_local, missing_key, server_name
 from greenroom.llm.keys import find_key_variable
 from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.offline import OfflineProvider
@@ -199,10 +199,19 @@ def _split(name: str, env: Mapping[str, str]) -> tuple[str, str]:
     if colon and provider in VENDORS:
         return provider, model
     own = _own_server(env) or ""
-    for known in filter(None, (own, bare_host(own))):  # older sessions have no port in the name
-        if name.startswith(f"{known}:"):
-            return own, name.removeprefix(f"{known}:")
+    names = dict.fromkeys((own, bare_host(own)), own)  # older sessions have no port in the name
+    names |= _programs_by_address(env)
+    for known, provider in names.items():
+        if known and name.startswith(f"{known}:"):
+            return provider, name.removeprefix(f"{known}:")
     return "", ""
+
+
+def _programs_by_address(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the programs whose address is set, by what sessions called them before."""
+    programs = [HOSTS[name] for name in sorted(LOCAL_PROGRAMS)]
+    placed = [each for each in programs if any(env.get(name) for name in each.base_variables)]
+    return {server_name(each.base(env)): each.name for each in placed}
 
 
 def _advise(provider: str, model: str, env: Mapping[str, str]) -> str:

@@ -23,10 +23,17 @@ ALIASES: Mapping[str, str] = {
     "google_genai": "gemini-openai",
     "gpt": "openai",
     "grok": "xai",
+    "hosted_vllm": "vllm",
     "hf": "huggingface",
     "hugging_face": "huggingface",
     "kimi": "moonshot",
     "litellm_proxy": "litellm",
+    "llama-cpp": "llamacpp",
+    "llama-server": "llamacpp",
+    "llama.cpp": "llamacpp",
+    "llama_cpp": "llamacpp",
+    "lm-studio": "lmstudio",
+    "lm_studio": "lmstudio",
     "mistralai": "mistral",
     "moonshotai": "moonshot",
     "ollama_chat": "ollama",
@@ -44,10 +51,7 @@ ALIASES: Mapping[str, str] = {
 }
 """Providers by names that they have elsewhere."""
 
-_OWN_SERVERS = frozenset(
-    {"hosted_vllm", "jan", "llama-cpp", "llama.cpp", "llama_cpp", "llamacpp", "llamafile"}
-    | {"lm-studio", "lm_studio", "lmstudio", "local", "localai", "mlx", "sglang", "tgi", "vllm"}
-)
+_OWN_SERVERS = frozenset({"jan", "llamafile", "local", "localai", "mlx", "tgi"})
 _REACHED_OTHERWISE = frozenset(
     {"amazon", "aws", "bedrock", "cohere", "databricks", "google-vertex", "google_vertexai"}
     | {"nvidia", "replicate", "sagemaker", "vertex", "vertex-ai", "vertex_ai", "vertexai"}
@@ -62,7 +66,7 @@ def explain_provider(name: str, model: str = "MODEL") -> str:
     Example:
         >>> explain_provider("gemini", "gemini-3-pro")
         'write gemini-openai:gemini-3-pro'
-        >>> explain_provider("vllm", "qwen3")
+        >>> explain_provider("localai", "qwen3")
         'set OPENAI_BASE_URL to its address, as http://localhost:8000/v1, and write openai:qwen3'
         >>> explain_provider("acme")
         ''

@@ -102,7 +102,7 @@ def test_servers_that_parse_tags_themselves_are_believed():
     text = "<think>Hm.</think>Six."
     assert run(OpenAIDecoder(), chat({"content": text}))[-1].message.content == (TextBlock(text),)
     local = {name for name, host in HOSTS.items() if host.has_tags}
-    assert local == {"ollama", "litellm"}
+    assert local == {"ollama", "litellm", "vllm", "sglang", "lmstudio", "llamacpp"}
 
 
 async def test_a_thought_in_a_text_is_no_answer_and_does_not_go_back():

@@ -31,7 +31,8 @@ class HostProfile:
 
     Attributes:
         name: the `Message.provider` of its replies.
-        addresses: how it is recognised: its host, a domain above it, or a `:port`.
+        addresses: how it is recognised: its host, a domain above it, or a `:port`. Programs whose
+            port others use as well are recognised by nothing but their name.
         base_url: where requests go, with the path that precedes `/chat/completions`; only that path
             if each user has an address of their own.
         key_variables: the environment variables for the key, the vendor's own first.
@@ -195,6 +196,38 @@ _PROFILES = (
         json_schema=True,
     ),
     HostProfile(
+        name="vllm",
+        base_url="http://localhost:8000/v1",
+        key_variables=("VLLM_API_KEY",),
+        base_variables=("VLLM_BASE_URL",),
+        echoed_fields=frozenset({"reasoning", "reasoning_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="sglang",
+        base_url="http://localhost:30000/v1",
+        key_variables=("SGLANG_API_KEY",),
+        base_variables=("SGLANG_BASE_URL",),
+        echoed_fields=frozenset({"reasoning_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="lmstudio",
+        base_url="http://localhost:1234/v1",
+        key_variables=("LM_API_TOKEN",),
+        base_variables=("LMSTUDIO_BASE_URL",),
+        echoed_fields=frozenset({"reasoning", "reasoning_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
+        name="llamacpp",
+        base_url="http://localhost:8080/v1",
+        key_variables=("LLAMA_API_KEY",),
+        base_variables=("LLAMACPP_BASE_URL",),
+        echoed_fields=frozenset({"reasoning_content"}),
+        json_schema=True,
+    ),
+    HostProfile(
         name="together",
         addresses=("together.xyz", "together.ai"),
         base_url="https://api.together.xyz/v1",
@@ -299,6 +332,8 @@ def host_profile(url: str) -> HostProfile:
         'llm.example.com'
         >>> host_profile("http://localhost:8000/v1").name
         'localhost:8000'
+        >>> host_profile("http://localhost:11434/v1").name
+        'ollama'
     """
     known = (profile for profile in _PROFILES if any(_is_at(url, at) for at in profile.addresses))
     return next(known, None) or HostProfile(name=server_name(url) or "openai")

@@ -1,8 +1,9 @@
 """Reasoning in Chat Completions, which has no standard field for it.
 
-Servers send it as `reasoning_content` (DeepSeek, xAI, vLLM), as `reasoning` (OpenRouter, Groq,
-Ollama), or as parts of a `content` that is a list (Mistral). OpenRouter adds `reasoning_details`,
-which contain signatures and encrypted reasoning, and must be sent back whole.
+Servers send it as `reasoning_content` (DeepSeek, xAI, SGLang, llama.cpp), as `reasoning`
+(OpenRouter, Groq, Ollama, vLLM since 2026), or as parts of a `content` that is a list (Mistral).
+OpenRouter adds `reasoning_details`, which contain signatures and encrypted reasoning, and must be
+sent back whole.
 """
 
 from collections import defaultdict
