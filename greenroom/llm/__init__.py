@@ -13,7 +13,8 @@
   with ids and names that a vendor accepts), `request_encoder` (requests as bytes, each message
   encoded once), `request_rules` (what each model accepts, and requests made to fit it),
   `bound_thinking` (thinking that fits only where it was thought), `tokens` (how many a request
-  takes), `recorded_request` (recorded requests read back), `json_fields` (reading JSON of others).
+  takes), `tokenizers` (how many a text takes exactly), `recorded_request` (recorded requests read
+  back), `json_fields` (reading JSON of others).
 
 The HTTP client is imported with the first provider that needs it.
 """
@@ -128,9 +129,11 @@ from greenroom.llm.stream import (
     UsageUpdate as UsageUpdate,
     collect as collect,
 )
+from greenroom.llm.tokenizers import open_tokenizer as open_tokenizer
 from greenroom.llm.tokens import (
     EstimatedCounter as EstimatedCounter,
     TokenCounter as TokenCounter,
+    Tokenizer as Tokenizer,
     shows_media as shows_media,
 )
 from greenroom.llm.windows import (

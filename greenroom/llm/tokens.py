@@ -1,10 +1,10 @@
 """Estimates how many tokens a request takes before it is sent, and learns from reported usage."""
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from greenroom import core
 from greenroom.core import ContentBlock, Message, ModelRequest, Usage, serde
@@ -24,6 +24,10 @@ class TokenCounter(Protocol):
     @property
     def error(self) -> float:
         """How wrong its counts are, as a share: 0.1 is ten percent."""
+
+
+Tokenizer: TypeAlias = Callable[[str], float]
+"""Returns how many tokens a text takes; see `open_tokenizer`."""
 
 
 # Tokens by the characters of a text. Vocabularies differ; these weights are about right for most of
@@ -88,26 +92,26 @@ _DOCUMENT = 1_500  # a page
 _BYTES_PER_TOKEN = 40  # of a longer document that is not text
 
 
-def _count_block(block: ContentBlock) -> float:
+def _count_block(block: ContentBlock, count: Tokenizer) -> float:
     match block:
         case core.TextBlock(text):
-            return estimate_text(text)
+            return count(text)
         case core.ThinkingBlock(thinking, signature):
             # Without a signature it is not sent back, or does not count.
-            return estimate_text(thinking) if signature else 0.0
+            return count(thinking) if signature else 0.0
         case core.RedactedThinkingBlock(data):
             return len(data) / 6
         case core.ToolUseBlock(name=name, input=arguments, raw_input=raw):
-            return estimate_text(name) + (estimate_text(raw) or _count_json(arguments))
+            return count(name) + (count(raw) or _count_json(arguments, count))
         case core.ToolResultBlock(content=content):
-            return sum(map(_count_block, content))
+            return sum(_count_block(each, count) for each in content)
         case core.ImageBlock():
             return _IMAGE
         case core.DocumentBlock(media_type=kind, data=data):
             size = len(data) * 3 / 4  # base64
             return size / 4 if kind.startswith("text/") else max(_DOCUMENT, size / _BYTES_PER_TOKEN)
         case core.UnknownBlock(raw):
-            return _count_json(raw)
+            return _count_json(raw, count)
 
 
 def _is_media(block: ContentBlock) -> bool:
@@ -121,26 +125,26 @@ def shows_media(request: ModelRequest) -> bool:
     return any(_is_media(block) for message in request.messages for block in message.content)
 
 
-def _count_json(value: object) -> float:
+def _count_json(value: object, count: Tokenizer) -> float:
     try:
-        return estimate_text(serde.encode(value).decode()) if value else 1.0
+        return count(serde.encode(value).decode()) if value else 1.0
     except core.InvalidJSONError:
         return 0.0  # it can't be sent either
 
 
-def _count_schema(part: object) -> float:
+def _count_schema(part: object, count: Tokenizer) -> float:
     """Count the names and texts of a schema; vendors shorten its keywords."""
     if isinstance(part, list):
-        return sum(map(_count_schema, part))
+        return sum(_count_schema(each, count) for each in part)
     total = 0.0
     for key, value in as_dict(part).items():
         if key in {"properties", "$defs"}:
             for name, inner in as_dict(value).items():
-                total += _PROPERTY + estimate_text(name) + _count_schema(inner)
+                total += _PROPERTY + count(name) + _count_schema(inner, count)
         elif key in {"description", "enum", "const", "default", "pattern", "format"}:
-            total += _count_json(value)
+            total += _count_json(value, count)
         else:
-            total += _count_schema(value)
+            total += _count_schema(value, count)
     return total
 
 
@@ -311,6 +315,11 @@ class EstimatedCounter:
     media is examined once. It keeps the last conversation, so only the new part of a longer one is
     counted.
 
+    Args:
+        tokenizer: counts the tokens of a text exactly, for the one model whose tokenizer it is,
+            such as `await open_tokenizer("openai:gpt-5.4")`. What surrounds messages and tools is
+            still an estimate, since no vendor publishes it.
+
     Example:
         >>> counter = EstimatedCounter()
         >>> request = ModelRequest(messages=[Message.user("What is the capital of France?")])
@@ -321,8 +330,10 @@ class EstimatedCounter:
         (14, 0.07)
     """
 
-    def __init__(self) -> None:
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         """Begin without any reports."""
+        self._tokenizer = tokenizer
+        self._count_text = tokenizer or estimate_text
         self._models: OrderedDict[str, _Correction] = OrderedDict()
         # By `id`, which is unique as long as the message is kept here.
         self._weights: dict[int, tuple[Message, float, int]] = {}
@@ -347,7 +358,7 @@ class EstimatedCounter:
             what: the request, or the messages.
             model: the model's name; each model has its own corrections.
         """
-        correction = self._models.get(model) or _Correction(_habits(model))
+        correction = self._models.get(model) or _Correction(self._habits(model))
         if not isinstance(what, ModelRequest):
             return round(correction.factor() * self._add_up(what, correction.habits)[-1])
         return correction.tokens_of(self._estimate(what, correction.habits))
@@ -366,7 +377,7 @@ class EstimatedCounter:
         tokens = sum(part or 0 for part in parts)
         if not tokens:
             return
-        habits = _habits(model)
+        habits = self._habits(model)
         estimate = self._estimate(request, habits)
         if tokens < _LEAST * habits.factor * estimate.total and not shows_media(request):
             return
@@ -381,23 +392,25 @@ class EstimatedCounter:
         )
         correction.reports.append(report)
 
+    def _habits(self, model: str) -> _Habits:
+        return _Habits() if self._tokenizer else _habits(model)
+
     def _estimate(self, request: ModelRequest, habits: _Habits) -> _Estimate:
+        count = self._count_text
         system = request.system
         texts = [system] if isinstance(system, str) else [block.text for block in system]
         tools = (
-            _TOOL
-            + estimate_text(f"{tool.name} {tool.description}")
-            + _count_schema(tool.parameters)
+            _TOOL + count(f"{tool.name} {tool.description}") + _count_schema(tool.parameters, count)
             for tool in request.tools
         )
-        output = _count_schema(request.output.schema) if request.output else 0.0
+        output = _count_schema(request.output.schema, count) if request.output else 0.0
         output += sum(
-            _count_json(request.options[name])
+            _count_json(request.options[name], count)
             for name in _VISIBLE_OPTIONS
             if request.options.get(name)
         )
         sums = self._add_up(request.messages, habits)
-        total = sums[-1] + sum(map(estimate_text, texts)) + habits.tool * (sum(tools) + output)
+        total = sums[-1] + sum(map(count, texts)) + habits.tool * (sum(tools) + output)
         return _Estimate(total, sums, _Setup.of(request))
 
     def _add_up(self, messages: Iterable[Message], habits: _Habits) -> Sequence[float]:
@@ -419,7 +432,8 @@ class EstimatedCounter:
     def _weigh(self, message: Message) -> tuple[Message, float, int]:
         known = self._weights.get(id(message))
         if known is None:
-            weight = _MESSAGE + sum(map(_count_block, message.content))
+            count = self._count_text
+            weight = _MESSAGE + sum(_count_block(block, count) for block in message.content)
             calls = sum(
                 isinstance(b, core.ToolUseBlock | core.ToolResultBlock) for b in message.content
             )

@@ -329,7 +329,7 @@ def test_counts_of_messages_add_up():
 
 def test_a_message_is_looked_at_once_and_what_is_kept_is_bounded(monkeypatch):
     looked = []
-    monkeypatch.setattr(module, "_count_block", lambda block: looked.append(block) or 1.0)
+    monkeypatch.setattr(module, "_count_block", lambda block, _count: looked.append(block) or 1.0)
     monkeypatch.setattr(module, "_MESSAGES", 10)
     counter = EstimatedCounter()
     messages = [Message.user(str(number)) for number in range(8)]
