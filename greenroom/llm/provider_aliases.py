@@ -52,10 +52,13 @@ ALIASES: Mapping[str, str] = {
 """Providers by names that they have elsewhere."""
 
 _OWN_SERVERS = frozenset({"jan", "llamafile", "local", "localai", "mlx", "tgi"})
-_REACHED_OTHERWISE = frozenset(
-    {"amazon", "aws", "bedrock", "cohere", "databricks", "google-vertex", "google_vertexai"}
-    | {"nvidia", "replicate", "sagemaker", "vertex", "vertex-ai", "vertex_ai", "vertexai"}
-    | {"google_anthropic_vertex", "google-vertex-anthropic", "amazon-bedrock", "bedrock_converse"}
+_SIGNED = frozenset(
+    {"amazon", "amazon-bedrock", "aws", "bedrock", "bedrock_converse", "google-vertex"}
+    | {"google-vertex-anthropic", "google_anthropic_vertex", "google_vertexai", "vertex"}
+    | {"vertex-ai", "vertex_ai", "vertexai"}
+)
+_REACHED_OTHERWISE = _SIGNED | frozenset(
+    {"cohere", "databricks", "nvidia", "replicate", "sagemaker"}
     | {"watsonx", "sambanova", "snowflake", "oci", "ai21"}
 )
 
@@ -78,8 +81,9 @@ def explain_provider(name: str, model: str = "MODEL") -> str:
         address = "its address, as http://localhost:8000/v1,"
         return f"set OPENAI_BASE_URL to {address} and write openai:{model}"
     if name in _REACHED_OTHERWISE:
+        signed = "; a program in Python can pass `auth` to a provider" if name in _SIGNED else ""
         return (
             f"there is no provider for {name} yet; reach its models as openrouter:MODEL, or as"
-            " litellm:MODEL with a LiteLLM proxy of your own"
+            f" litellm:MODEL with a LiteLLM proxy of your own{signed}"
         )
     return ""
