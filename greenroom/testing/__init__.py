@@ -4,6 +4,7 @@
   real models.
 - `recorded_run`: a whole run of an agent in one call, scripted answers to its permission requests,
   a stream drawn as a line of letters.
+- `virtual_time`: a clock that jumps over all waiting, but not over the work of threads.
 - `cassettes`: HTTP exchanges, recorded and replayed; `concealment` takes the secrets out.
 - `fuzz`: a cancel at every checkpoint of a tool or an agent.
 - `providers` and `provider_server`: checks for a provider of your own.
@@ -57,3 +58,4 @@ from greenroom.testing.session_stores import (
     SESSION_STORE_CHECKS as SESSION_STORE_CHECKS,
     check_session_store as check_session_store,
 )
+from greenroom.testing.virtual_time import run_in_virtual_time as run_in_virtual_time

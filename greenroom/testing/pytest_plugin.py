@@ -20,12 +20,12 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 import trio
-from trio.testing import MockClock
 
 from greenroom.runtime import AgentRuntime
 from greenroom.session import InMemoryStore
 from greenroom.testing.models import forbid_model_calls as forbid_calls
 from greenroom.testing.recorded_run import RecordedRun, run_agent as run_agent_in
+from greenroom.testing.virtual_time import run_in_virtual_time
 
 if TYPE_CHECKING:
     from trio.abc import Clock, Instrument
@@ -66,8 +66,9 @@ def _run(
     clock: "Clock | None" = None,
     instruments: "Sequence[Instrument]" = (),
 ) -> object:
-    jumping = clock or MockClock(autojump_threshold=0)
-    return trio.run(function, clock=jumping, instruments=instruments)
+    if clock is not None:
+        return trio.run(function, clock=clock, instruments=instruments)
+    return run_in_virtual_time(function, instruments=instruments)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from greenroom.runtime import (
     TurnResult,
 )
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
+from greenroom.testing.virtual_time import run_in_virtual_time
 
 ScriptedAnswer: TypeAlias = (
     Literal["allow", "deny"] | Answer | Callable[[PermissionRequest], "ScriptedAnswer"]
@@ -219,8 +220,8 @@ def run_agent(
     """Run an agent in a new runtime, send it each input in turn, and return what it did.
 
     For plain tests: it starts trio itself. The clock jumps and the store is in memory, so hours
-    pass in no time. While a thread, a process or a socket works, every task waits and the clock
-    would jump ahead: for tools that use one, and for a `FileStore`, pass `real_time=True`.
+    pass in no time. The clock waits for threads, such as those of plain function tools, but not for
+    processes and sockets: for tools that use one, pass `real_time=True`.
 
     Args:
         agent_fn: the agent, as for `AgentRuntime.spawn`.
@@ -268,7 +269,7 @@ def run_agent(
         timeout=timeout,
         check=check,
     )
-    return trio.run(whole, clock=None if real_time else MockClock(autojump_threshold=0))
+    return trio.run(whole) if real_time else run_in_virtual_time(whole)
 
 
 async def run_agent_async(

@@ -7,15 +7,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 
 import trio
-from trio.testing import MockClock
 
 from greenroom.core import ConfigurationError, clip, seed_ids
 from greenroom.testing.fuzz.evidence import Mode, Surroundings, Trial
 from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
 from greenroom.testing.fuzz.scenario import Scenario, play
+from greenroom.testing.virtual_time import run_in_virtual_time
 
 MODES: Sequence[Mode] = ("interrupt", "after_step", "shutdown", "kill", "cancel")
 """All that can be done to an agent from outside."""
@@ -184,12 +185,12 @@ class _Sweep:
     cancels: Counter[Mode] = field(default_factory=Counter)
 
     def run(self, mode: Mode | None, checkpoint: int) -> Trial:
-        clock = None if self.real_time else MockClock(autojump_threshold=0)
         with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watch():
             scenario = self.scenario()
             scenario.workspace = self.surroundings.begin(scenario.workspace)
             around = self.surroundings
-            trial = trio.run(play, scenario, mode, checkpoint, self.limit, around, clock=clock)
+            whole = partial(play, scenario, mode, checkpoint, self.limit, around)
+            trial = trio.run(whole) if self.real_time else run_in_virtual_time(whole)
             left = around.leftovers()
         return replace(trial, leftovers_at_end=left, control=self.control)
 
