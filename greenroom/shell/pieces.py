@@ -68,23 +68,22 @@ class Piece(NamedTuple):
 
 @dataclass(slots=True)
 class _Open:
-    """A piece that is still read; `target` is where the next word goes after a redirection."""
+    """A piece that is still read.
+
+    `word` holds the parts of the word that is read, if any, and `target` is where it goes if it is
+    that of a redirection.
+    """
 
     words: list[str] = field(default_factory=list)
     reads: list[str] = field(default_factory=list)
     writes: list[str] = field(default_factory=list)
     target: list[str] | None = None
-    word: list[str] | None = None
-
-    def add(self, text: str) -> None:
-        if self.word is None:
-            self.word = []
-        self.word.append(text)
+    word: list[str] = field(default_factory=list)
 
     def end_word(self) -> None:
-        if self.word is not None:
+        if self.word:
             (self.words if self.target is None else self.target).append("".join(self.word))
-            self.word = self.target = None
+            self.word, self.target = [], None
 
     def finish(self, found: dict[Piece, None]) -> None:
         """Add it to those that are found, without the keywords and variables before it."""
@@ -133,7 +132,7 @@ def _split(
     while token := _INSIDE.get(ends[-1] if ends else "", _CODE).match(text, at):
         piece, kind, sign, at = pieces[-1], token.lastgroup, token[0], token.end()
         if kind == "quote":
-            piece.add("")
+            piece.word.append("")
             ends.pop() if ends[-1:] == [sign] else ends.append(sign)
         elif kind == "substitution" or (kind == "nested" and "`" in ends) or kind == "sign":
             if kind == "sign" and ends[-1:] != [sign]:
@@ -142,7 +141,7 @@ def _split(
             elif ends[-1:] == [sign]:
                 ends.pop()
                 pieces.pop().finish(found)
-                pieces[-1].add("$()")
+                pieces[-1].word.append("$()")
             else:
                 ends.append(")" if sign == "$(" else sign)
                 pieces.append(_Open())
@@ -157,7 +156,7 @@ def _split(
                 into = piece.writes if ">" in sign else piece.reads
                 piece.target = None if token["copy"] else into
         elif kind != "comment":
-            piece.add(_read(token, values, first=piece.word is None))
+            piece.word.append(_read(token, values, first=not piece.word))
     for piece in reversed(pieces[quoted:]):
         piece.finish(found)
     return bodies
