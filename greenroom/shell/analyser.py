@@ -286,7 +286,7 @@ class _Analyser:
             number=-1 if is_piece else self._number,
             file=self._find_file(words[0], outer),
             risks=risks,
-            loose=bool(risks) or _may_run_words(invocation),
+            loose=bool(risks) or not is_known(invocation) or takes_commands(invocation),
             fed=self._text if self._has_input else "",
             takes_input=takes_input,
             place=self._place,
@@ -331,10 +331,12 @@ class _Analyser:
         if runs_text:
             why = f"{words[0]} runs a text, so only a rule for these exact words allows it"
             return tuple((at, why) for at in range(1, len(words)))
-        here, ends = self._place.folder, ("", "/", ":")
-        is_near = [word.startswith(here) and word[len(here) :][:1] in ends for word in words]
-        pairs = zip(words, is_near, strict=True)
-        near = [f".{word[len(here) :]}" if inside else word for word, inside in pairs]
+        here = self._place.folder
+        inside = (f"{here}/", f"{here}:")
+        near = [
+            f".{word.removeprefix(here)}" if f"{word}/".startswith(inside) else word
+            for word in words
+        ]
         return (*find_risks(read_invocation(near)), *_find_risks_behind(words))
 
     def _find_file(self, name: str, outer: Command | None) -> str | None:
@@ -375,10 +377,6 @@ class _Analyser:
             for each in piece.writes:
                 yield from place.guard(each, kind="write")
         self._piece_level = around
-
-
-def _may_run_words(invocation: Invocation) -> bool:
-    return not is_known(invocation) or takes_commands(invocation)
 
 
 def _list_settings(command: SimpleCommand) -> dict[str, str]:
