@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from greenroom.core import visible
 from greenroom.shell.script import (
@@ -62,12 +62,14 @@ _LINE = re.compile(r"[^\n]*\n?")
 # Words without quotes, expansions, braces and patterns, as most are; `=` only after a dash.
 _SIMPLE = re.compile(r"(?:-[\w./:@%+,^=!#-]*|[\w./:@%+,^-][\w./:@%+,^!#-]*)(?=[ \t\n;|)]|\Z)")
 _UNQUOTED = re.compile(r"[^ \t\n;&|<>()'\"\\$`]+")
-_SINGLE = re.compile(r"'([^']*)'")
-_IN_DOUBLE = re.compile(r'[^"\\$`]+')
-_ANSI_C = re.compile(r"\$'((?:[^'\\]|\\[nt\\'\"])*)'")
+# Text in quotes of three kinds; a line may only be continued between words.
+_QUOTED = re.compile(r"'([^']*)'|\\(?:([^\n])|\n(?=[ \t\n]|\Z))|\$'((?:[^'\\]|\\[nt\\'\"])*)'")
+# Between double quotes: text, what a backslash quotes or continues, and a backslash that does not.
+_IN_DOUBLE = re.compile(r'[^"\\$`]+|\\([$`"\\])|\\\n|\\(?!\Z)')
 _ESCAPES = {"n": "\n", "t": "\t"}
+_ENDS = frozenset(" \t\n;&|<>()")  # of words
 _VARIABLE = re.compile(r"\$(?:(HOME|PWD)(?![A-Za-z0-9_\[{]|\\\n)|\{(HOME|PWD)\})")
-_EXPANDS = re.compile(r"\$[A-Za-z0-9_@*#?$!({\[-]")
+_EXPANDS = re.compile(r"\$(?:[A-Za-z0-9_@*#?$!({\[-]|\\\n)")
 _SHOWN = re.compile(r"\$(?:\([^()\n]{0,40}\)?|\w{1,40}|\{[^}\n]{0,40}\}?|.)")
 _TAKEN_APART = re.compile(r"\A\Z|[\s*?\[\\]")
 _MESSAGE = re.compile(
@@ -76,8 +78,8 @@ _MESSAGE = re.compile(
 _MESSAGE_END = re.compile(r"[ \t\n]*\)")
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
 _TILDE_IN_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=(?:[^~]*:|.*:)?~", re.DOTALL)
-_REDIRECTION = re.compile(r"([0-9]*)(<<<|<<-|<<|<>|<&|<|>>|>\||>&|>)|(&>>|&>)")
-_NAMED_DESCRIPTOR = re.compile(r"\{[A-Za-z_]\w*\}[<>]")
+_REDIRECTION = re.compile(r"([0-9]*|\{[A-Za-z_]\w*\})(<<<|<<-|<<|<>|<&|<|>>|>\||>&|>)|(&>>?)")
+_COPY = re.compile("[0-9]*-?")
 _KEYWORD = re.compile(
     r"(?:if|then|else|elif|fi|for|while|until|do|done|case|esac|select|function|coproc|in|\{|\}"
     r"|\[\[|\]\]|!|time)(?=[ \t\n;&|<>()]|\Z)"
@@ -100,13 +102,13 @@ _REASONS = {
     "(": "a subshell or function, ( )",
     ")": "a parenthesis, )",
     "&": "a command in the background, &",
-    "<": "a redirection that is not understood",
-    ">": "a redirection that is not understood",
     "|": "a pipe without a command",
     ";": "a separator without a command",
-    "\n": "a list that goes on",
-    "": "a list that goes on",
+    "'": "a single quote that is not closed",
+    "\\": "a line that is continued inside a word",
+    "`": "a substitution, ` `",
 }
+_GOES_ON = "a list that goes on"
 _NOTHING = Redirection(0, "<", "/dev/null")
 
 
@@ -209,7 +211,7 @@ class _Reader:
             operator = "&&" if sign == "&&" else "||" if sign == "||" else ";"
             self._skip_lines()
         if not pipelines or operator in ("&&", "||"):
-            raise self.fail("a list that goes on" if pipelines else "nothing to run")
+            raise self.fail(_GOES_ON if pipelines else "nothing to run")
         if self._documents:
             raise self.fail("a here-document without its body")
         return tuple(
@@ -224,7 +226,7 @@ class _Reader:
             found = self.take(_CONNECTOR)
             sign = found[0] if found else ""
             if not found and self.at < len(self.text):
-                raise self.fail(_REASONS.get(self.peek(), "a sign that is not understood"))
+                raise self.fail(_REASONS.get(self.peek(), _GOES_ON))
             if sign == "|&":
                 draft.redirections.append(Redirection(2, ">&", "1"))
             if sign not in ("|", "|&"):
@@ -267,13 +269,10 @@ class _Reader:
             ):
                 break
             self.take(_BLANKS)
-        if not (draft.words or draft.redirections):
-            if draft.settings:
-                raise self.fail("a variable that is set for what follows", start)
-            both = self.peek(2) in ("&&", "||")
-            raise self.fail(_REASONS["" if both else self.peek()])
-        if not draft.words and draft.settings:
+        if draft.settings and not draft.words:
             raise self.fail("a variable that is set for what follows", start)
+        if not (draft.words or draft.redirections):
+            raise self.fail(_REASONS.get(self.peek(), _GOES_ON))
         if draft.words and not draft.words[0]:
             raise self.fail("a command without a name", start)
         draft.line = self._drafts[-1].line if self._drafts else 0
@@ -302,8 +301,6 @@ class _Reader:
     def _read_words(self, draft: _Draft) -> bool:
         """Read one word, which may expand to several, if one begins here."""
         start = self.at
-        if _NAMED_DESCRIPTOR.match(self.text, self.at):
-            raise self.fail("a descriptor in a variable")
         word = self._read_word()
         if word is None:
             return False
@@ -323,29 +320,26 @@ class _Reader:
         if found is None:
             return False
         number, operator = found[1] or "", found[2] or found[3]
-        descriptor = int(number or not operator.startswith("<")) if len(number) < 3 else 3
         self.take(_BLANKS)
         if operator in ("<<", "<<-"):
-            if descriptor:
+            if number not in ("", "0"):
                 raise self.fail("a here-document on another descriptor", start)
             self._begin_document(draft, tabs=operator == "<<-", start=start)
             return True
         target = self._read_target(start, is_text=operator == "<<<")
-        usable = descriptor == 0 if operator.startswith("<") else descriptor in (1, 2)
-        if not usable or operator in ("<>", "<&"):
-            raise self.fail(f"a redirection of another kind, {found[0]}", start)
+        sign: Literal[">", ">>"] = ">>" if ">>" in operator else ">"
+        is_copy = operator == ">&" and (number or _COPY.fullmatch(target))
         match operator:
-            case ">&" if re.fullmatch("[12]", target):
-                draft.redirections.append(Redirection(descriptor, ">&", target))
-            case ">&" if number or re.fullmatch("[0-9]*-?", target):
-                raise self.fail("a redirection of another descriptor", start)
-            case ">&" | "&>" | "&>>":
-                writes: Redirection = Redirection(1, ">>" if operator == "&>>" else ">", target)
-                draft.redirections += (writes, Redirection(2, ">&", "1"))
-            case ">>" | "<" | "<<<":
-                draft.redirections.append(Redirection(descriptor, operator, target))
+            case "<" | "<<<" if number in ("", "0"):
+                draft.redirections.append(Redirection(0, operator, target))
+            case ">&" if number in ("", "1", "2") and target in ("1", "2"):
+                draft.redirections.append(Redirection(int(number or 1), ">&", target))
+            case ">" | ">|" | ">>" if number in ("", "1", "2"):
+                draft.redirections.append(Redirection(int(number or 1), sign, target))
+            case "&>" | "&>>" | ">&" if not is_copy:
+                draft.redirections += (Redirection(1, sign, target), Redirection(2, ">&", "1"))
             case _:
-                draft.redirections.append(Redirection(descriptor, ">", target))
+                raise self.fail(f"a redirection of another kind, {found[0]}", start)
         return True
 
     def _read_target(self, start: int, *, is_text: bool) -> str:
@@ -396,52 +390,36 @@ class _Reader:
     def _read_word(self) -> str | None:
         """Read one word, with marks for what is quoted; None if no word begins here."""
         parts = list[str]()
-        while True:
-            char = self.peek()
+        while (sign := self.peek()) and sign not in _ENDS:
             if found := self.take(_UNQUOTED):
                 parts.append(found[0])
-            elif char == "'":
-                found = self.take(_SINGLE)
-                if found is None:
-                    raise self.fail("a single quote that is not closed")
-                parts.append(found[1].translate(_MARK))
-            elif char == '"':
-                parts.append(self._read_double_quotes().translate(_MARK))
-            elif char == "\\":
-                parts.append(self._read_backslash().translate(_MARK))
-            elif char == "$":
-                parts.append(self._read_dollar().translate(_MARK))
-            elif char == "`":
-                raise self.fail("a substitution, ` `")
+                continue
+            if found := self.take(_QUOTED):
+                escaped = re.sub(r"\\(.)", lambda x: _ESCAPES.get(x[1], x[1]), found[3] or "")
+                text = found[1] or found[2] or escaped
+            elif sign == '"':
+                text = self._read_double_quotes()
+            elif sign == "$":
+                text = self._read_variable(quoted=False)
             else:
-                return "".join(parts) if parts else None
-
-    def _read_backslash(self) -> str:
-        pair = self.peek(2)
-        if len(pair) < 2:
-            raise self.fail("a backslash at the end")
-        if pair == "\\\n" and self.peek(3)[2:] not in ("", " ", "\t", "\n"):
-            raise self.fail("a line that is continued inside a word")
-        self.at += 2
-        return pair[1].removesuffix("\n")
+                raise self.fail(_REASONS[sign])
+            parts.append(text.translate(_MARK))
+        return "".join(parts) if parts else None
 
     def _read_double_quotes(self) -> str:
         start, parts = self.at, list[str]()
         self.at += 1
-        while self.peek() != '"':
-            pair = self.peek(2)
+        while (sign := self.peek()) != '"':
             if found := self.take(_IN_DOUBLE):
-                parts.append(found[0])
-            elif pair[:1] == "\\" and len(pair) == 2:
-                self.at += 2
-                parts.append("" if pair == "\\\n" else pair[1] if pair[1] in '$`"\\' else pair)
-            elif pair[:1] == "$" and (found := self.take(_MESSAGE)):
+                parts.append(found[1] or found[0].removesuffix("\\\n"))
+            elif found := self.take(_MESSAGE):
                 parts.append(self._read_message(found))
-            elif pair[:1] == "$":
+            elif sign == "$":
                 parts.append(self._read_variable(quoted=True))
+            elif sign == "`":
+                raise self.fail(_REASONS[sign])
             else:
-                reason = "a substitution, ` `" if pair else "a double quote that is not closed"
-                raise self.fail(reason, self.at if pair else start)
+                raise self.fail("a double quote that is not closed", start)
         self.at += 1
         return "".join(parts)
 
@@ -455,17 +433,11 @@ class _Reader:
             raise self.fail("a substitution, $( )", found.start())
         return body.rstrip("\n")
 
-    def _read_dollar(self) -> str:
-        """Read what a dollar sign outside of quotes begins."""
-        if found := self.take(_ANSI_C):
-            return re.sub(r"\\(.)", lambda each: _ESCAPES.get(each[1], each[1]), found[1])
-        if self.peek(2)[1:] in ("'", '"'):
-            raise self.fail("a quote with escapes that are not simple, or one to translate")
-        return self._read_variable(quoted=False)
-
     def _read_variable(self, *, quoted: bool) -> str:
         """Read `$HOME`, `$PWD`, or a dollar sign that begins nothing."""
         start = self.at
+        if not quoted and self.peek(2) in ("$'", '$"'):
+            raise self.fail("a quote with escapes that are not simple, or one to translate")
         if found := self.take(_VARIABLE):
             name = found[1] or found[2]
             value = self._values[name]
@@ -477,8 +449,6 @@ class _Reader:
             shown = _SHOWN.match(self.text, self.at)
             kind = "a substitution" if self.peek(2) == "$(" else "a variable"
             raise self.fail(f"{kind}, {shown[0] if shown else '$'}")
-        if self.peek(3) == "$\\\n":
-            raise self.fail("a line that is continued inside a word")
         self.at += 1
         return "$"
 
@@ -494,11 +464,9 @@ class _Reader:
             raise self.fail("a tilde in the value of a variable", start)
         if word[0] != "~":
             return word
-        if word[1:2] not in ("", "/"):
-            raise self.fail("a tilde of another folder", start)
         home = self._values["HOME"]
-        if not home or not self._is_before(_SETTERS):
-            raise self.fail("a home folder that is not known", start)
+        if not (home and word[1:2] in ("", "/") and self._is_before(_SETTERS)):
+            raise self.fail("a tilde of another folder", start)
         return home.translate(_MARK) + word[1:]
 
     def _list_names(self, word: str, start: int) -> Sequence[str]:

@@ -21,6 +21,7 @@ def effects(command):
         ("ls > out", ["ls", "write out"]),
         ("ls >> out", ["ls", "write out"]),
         ("ls &> out", ["ls", "write out"]),
+        ("ls &> 1", ["ls", "write 1"]),
         ("sort < names", ["sort", "read names"]),
         ("> out", ["write out"]),
         ("ls > /dev/null 2>&1", ["ls"]),

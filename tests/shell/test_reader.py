@@ -68,7 +68,7 @@ def test_the_words_of_a_plain_command_are_those_that_bash_passes(text, found):
         ("ls *", "a pattern of files, *", 3),
         ("l? a", "a pattern as the name of a command", 0),
         ("ls 3> f", "a redirection of another kind, 3>", 3),
-        ("ls 2>&-", "a redirection of another descriptor", 3),
+        ("ls 2>&-", "a redirection of another kind, 2>&", 3),
         ("cat 3<<'E'\nx\nE", "a here-document on another descriptor", 4),
         ("cat <<E\n$x\nE", "an expansion in a here-document, $x", 8),
         ("cat <<E\nx", "a here-document that 'E' does not end", 8),
