@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from threading import Lock
 
+from greenroom.git.index import find_root
 from greenroom.git.overrides import GIT_SETTINGS
 from greenroom.git.questions import GitAnswer, ask_git
 
@@ -82,13 +83,7 @@ class GitAnswers:
 
 def _find_top(folder: str) -> str:
     """Find the nearest folder that git may take for a repository or its work tree; "" if none."""
-    folder = os.path.realpath(folder)
-    while not any(os.path.lexists(os.path.join(folder, name)) for name in (".git", "HEAD")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return ""
-        folder = above
-    return folder
+    return find_root(os.path.realpath(folder), (".git", "HEAD"))
 
 
 def _identify(path: str) -> tuple[int, ...]:

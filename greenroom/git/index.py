@@ -1,25 +1,28 @@
 """The names that a repository tracks, read from its index without starting git."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from greenroom.fs import fold, read_beginning
 
 MAX_INDEX = 16 << 20  # bytes; a longer one may track anything
 MAX_LINK = 4096  # bytes of a file that says where the repository is
-MAX_DEPTH = 64  # folders above one that are looked at
 _PLAIN_INDEXES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
 
 
-def find_root(folder: str) -> str | None:
-    """Find the folder of the repository that a folder is in."""
-    for _ in range(MAX_DEPTH):
-        if os.path.lexists(f"{folder}/.git"):
-            return folder
-        if folder in ("", "/"):
-            break
-        folder = folder.rpartition("/")[0]
-    return None
+def find_root(folder: str, names: Sequence[str] = (".git",)) -> str:
+    """Find the folder of the repository that a folder is in; empty if it is in none.
+
+    Args:
+        folder: its absolute path.
+        names: what lies in the folder of a repository.
+    """
+    while not any(os.path.lexists(os.path.join(folder, name)) for name in names):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return ""
+        folder = above
+    return folder
 
 
 def list_tracked(root: str, marks: Iterable[str]) -> Iterator[str]:
