@@ -392,18 +392,13 @@ def find_actions(argv: Sequence[str]) -> Iterator[tuple[int, int]]:
         >>> list(find_actions("find . -exec rm {} ; -exec ls +".split()))
         [(3, 5), (7, 9)]
     """
-    at = 1
-    while at < len(argv):
-        if argv[at] in _ACTIONS:
-            begin = at + 1
-            at = next((i for i in range(begin, len(argv)) if _ends_action(argv, i)), len(argv))
+    begin = 0
+    for at, word in enumerate((*argv, ";")):
+        if begin and (word == ";" or (word == "+" and argv[at - 1] == "{}")):
             yield begin, at
-        at += 1
-
-
-def _ends_action(argv: Sequence[str], at: int) -> bool:
-    """Return whether an action of find ends here: at `;`, or at a `+` after `{}`."""
-    return argv[at] == ";" or (argv[at] == "+" and argv[at - 1] == "{}")
+            begin = 0
+        elif not begin and word in _ACTIONS:
+            begin = at + 1
 
 
 def find_lead(words: Sequence[str]) -> int:

@@ -131,16 +131,6 @@ def printf_sets_variable(words: Sequence[str]) -> bool:
     return format_.startswith("-v") or bool(_PRINTF_SETS.search(format_.replace("%%", "")))
 
 
-def evaluates_variables(words: Sequence[str]) -> bool:
-    """Return whether the words of `test` may be a variable whose subscript is evaluated.
-
-    Example:
-        >>> evaluates_variables(("-v", "a[$(x)]")), evaluates_variables(("-f", "a[$(x)]"))
-        (True, False)
-    """
-    return "-v" in words or "-R" in words
-
-
 _PS_KEY = (
     "[-+]?(?:pid|ppid|pgid|sid|tid|user|uid|ruser|group|cmd|comm|args|command|ucmd|%cpu|pcpu|%mem"
     "|pmem|etimes?|time|cputime|stat|state|s|tty|tt|rss|rsz|vsz|vsize|size|start|start_time|lstart"

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from greenroom.programs.invocation import Invocation, Part
 from greenroom.programs.languages import (
     awk_only_prints,
-    evaluates_variables,
     jq_only_prints,
     printf_sets_variable,
     sed_only_prints,
@@ -22,14 +21,12 @@ _DISPLAY = re.compile(
     r"NO_COLOR|TERM|COLUMNS|LANG|LC_(?:ALL|COLLATE|CTYPE|MESSAGES|MONETARY|NUMERIC|TIME)"
 )
 _INFLUENCE = re.compile(
-    r"IFS|ENV|HOME|SHELL|PS[0-4]|CDPATH|GLOBIGNORE|TMPDIR|EDITOR|VISUAL|MAKEFLAGS|BROWSER|PERL5DB"
-    r"|BASH.*|SHELLOPTS|LD_.*|DYLD_.*|GIT_.*|PYTHON.*|PERL.*|RUBY.*|NODE_.*|CC|CXX"
-    r"|JAVA_.*|GO[A-Z]+|CARGO_.*|RUST.*|NPM_.*|npm_.*|PIP_.*|UV_.*|LESS.*|MAN[A-Z]+|SSH_.*"
+    r"IFS|ENV|HOME|SHELL|PS[0-4]|GLOBIGNORE|TMPDIR|BROWSER|MAKEFILES|INPUTRC|PSQLRC|KUBECONFIG"
+    r"|CC|CXX|GO[A-Z]+|MAN[A-Z]+|BASH.*|LESS.*|PYTHON.*|PERL.*|RUBY.*|RUST.*|[a-z]+_proxy|npm_.*"
+    r"|(?:LD|DYLD|GIT|NODE|JAVA|CARGO|NPM|PIP|UV|SSH|DOCKER|XDG|LUA|DOTNET|CORECLR|OPENSSL)_.*"
+    r"|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)"
     r"|[A-Z_]*(?:PATH|OPTIONS|OPTS|FLAGS|ARGS|COMMAND|PAGER|EDITOR|PROXY|ASKPASS|RSH|WRAPPER"
     r"|RUNNER|LINKER|VISUAL|_SHELL|_PROG|PLUGINS|LAUNCHER|STARTUP)"
-    r"|[a-z]+_proxy|MAKEFILES|INPUTRC|PSQLRC"
-    r"|KUBECONFIG|[A-Z]+_CONFIG_(?:DIR|FILE|HOME)|DOCKER_.*|XDG_.*|LUA_.*|DOTNET_.*"
-    r"|CORECLR_.*|OPENSSL_.*"
 )
 # Of these, those that hold no program: they say where something is, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
@@ -132,11 +129,10 @@ _SCRIPTS: dict[str, Callable[[str], bool]] = {
     "jq": jq_only_prints,
     "date": lambda operand: operand.startswith("+"),
 }
-# Builtins that with some words set variables, or evaluate names.
+# Builtins that with some words set variables, or evaluate the subscript in a name.
 _EXACT: dict[str, Callable[[Sequence[str]], bool]] = {
     "printf": printf_sets_variable,
-    "test": evaluates_variables,
-    "[": evaluates_variables,
+    **dict.fromkeys(("test", "["), lambda words: "-v" in words or "-R" in words),
 }
 
 
