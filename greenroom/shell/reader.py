@@ -76,7 +76,7 @@ _MESSAGE = re.compile(
     r"\$\([ \t]*cat[ \t]+<<(-?)[ \t]*(?:(['\"])(\w+)\2|(\\?)(\w+))[ \t]*\n", re.ASCII
 )
 _MESSAGE_END = re.compile(r"[ \t\n]*\)")
-_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?=|\[)", re.ASCII)
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+=|=\(?|\[)", re.ASCII)
 _TILDE_IN_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=(?:[^~]*:|.*:)?~", re.DOTALL)
 _REDIRECTION = re.compile(r"([0-9]*|\{[A-Za-z_]\w*\})(<<<|<<-|<<|<>|<&|<|>>|>\||>&|>)|(&>>?)")
 _COPY = re.compile("[0-9]*-?")
@@ -258,8 +258,7 @@ class _Reader:
         if keyword := _KEYWORD.match(self.text, self.at):
             raise self.fail(f"a keyword, {keyword[0]}")
         while True:
-            if self.peek() == "#":
-                self.take(_COMMENT)
+            self.take(_COMMENT)
             if simple := self.take(_SIMPLE):
                 draft.words.append(simple[0])
             elif not (
@@ -272,7 +271,8 @@ class _Reader:
         if draft.settings and not draft.words:
             raise self.fail("a variable that is set for what follows", start)
         if not (draft.words or draft.redirections):
-            raise self.fail(_REASONS.get(self.peek(), _GOES_ON))
+            sign = "" if self.peek(2) in ("&&", "||") else self.peek()
+            raise self.fail(_REASONS.get(sign, _GOES_ON))
         if draft.words and not draft.words[0]:
             raise self.fail("a command without a name", start)
         draft.line = self._drafts[-1].line if self._drafts else 0
@@ -290,8 +290,6 @@ class _Reader:
         if found[2] != "=":
             raise self.fail(f"an array or an addition to a variable, {found[0]}")
         self.at = found.end()
-        if self.peek() == "(":
-            raise self.fail("an array")
         value = self._read_word() or ""
         if re.search(r"(?:\A|:)~", value):
             raise self.fail("a tilde in the value of a variable", found.start())
@@ -321,9 +319,7 @@ class _Reader:
             return False
         number, operator = found[1] or "", found[2] or found[3]
         self.take(_BLANKS)
-        if operator in ("<<", "<<-"):
-            if number not in ("", "0"):
-                raise self.fail("a here-document on another descriptor", start)
+        if operator in ("<<", "<<-") and number in ("", "0"):
             self._begin_document(draft, tabs=operator == "<<-", start=start)
             return True
         target = self._read_target(start, is_text=operator == "<<<")
@@ -466,7 +462,7 @@ class _Reader:
             return word
         home = self._values["HOME"]
         if not (home and word[1:2] in ("", "/") and self._is_before(_SETTERS)):
-            raise self.fail("a tilde of another folder", start)
+            raise self.fail("a tilde that may mean another folder", start)
         return home.translate(_MARK) + word[1:]
 
     def _list_names(self, word: str, start: int) -> Sequence[str]:
