@@ -155,6 +155,11 @@ class Part(NamedTuple):
     ended: bool = False
 
     @property
+    def takes_value(self) -> bool:
+        """Whether it surely takes one; an abbreviation may, so the next word is looked at, too."""
+        return _VALUED.search(self.marks) is not None and "a" not in self.marks
+
+    @property
     def is_listed(self) -> bool:
         """Whether it is in the row, without a mark that forbids it, and with the value it takes."""
         has_value = self.value is not None
@@ -255,13 +260,11 @@ def _read_cluster(argv: Sequence[str], at: int, program: Program) -> list[Part]:
     letters, value_at = word.removeprefix("-"), at
     for place, letter in enumerate(letters, 1):
         option, marks, rest = f"-{letter}", program.find(f"-{letter}"), letters[place:]
-        takes_value = _VALUED.search(marks) is not None and "a" not in marks
-        if rest and not detached and (takes_value or "?" in marks):
-            return [*found, Part(at, option, rest, at, marks)]
-        found.append(Part(at, option, marks=marks))
-        if takes_value:
-            found[-1] = _take_next(argv, at, value_at + 1, found[-1], program)
-            value_at = max(value_at, found[-1].value_at)
+        part = Part(at, option, marks=marks)
+        if rest and not detached and (part.takes_value or "?" in marks):
+            return [*found, part._replace(value=rest, value_at=at)]
+        found.append(_take_next(argv, value_at + 1, part, program))
+        value_at = max(value_at, found[-1].value_at)
     return found
 
 
@@ -274,18 +277,16 @@ def _read_long_option(argv: Sequence[str], at: int, program: Program) -> list[Pa
         return [Part(at, word[:2], word[2:], at, marks)]
     if attached and word not in program.options:
         return [Part(at, name, value, at, program.find(name))]
-    part = Part(at, word, marks=program.find(word))
-    # What an abbreviation takes is not certain, so the next word is looked at as well.
-    takes_value = _VALUED.search(part.marks) is not None and "a" not in part.marks
-    return [_take_next(argv, at, at + 1, part, program) if takes_value else part]
+    return [_take_next(argv, at + 1, Part(at, word, marks=program.find(word)), program)]
 
 
-def _take_next(argv: Sequence[str], at: int, value_at: int, part: Part, program: Program) -> Part:
-    """Give an option its value, or the last of its two, from the words behind it."""
-    value_at += "2" in part.marks
-    if value_at >= len(argv) or ("strict" in program.kinds and argv[value_at][:1] == "-"):
+def _take_next(argv: Sequence[str], value_at: int, part: Part, program: Program) -> Part:
+    """Give an option the value that it takes, or the last of its two, from the words behind it."""
+    if not part.takes_value:
         return part
-    return part._replace(value=argv[value_at], value_at=value_at)
+    value_at += "2" in part.marks
+    is_there = value_at < len(argv) and ("strict" not in program.kinds or argv[value_at][:1] != "-")
+    return part._replace(value=argv[value_at], value_at=value_at) if is_there else part
 
 
 def is_known(invocation: Invocation) -> bool:
