@@ -9,14 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    AsyncExitStack,
     ExitStack,
     contextmanager,
-    nullcontext,
 )
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 
+import trio
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
@@ -28,18 +29,21 @@ from greenroom.core import (
     BudgetExceededError,
     ConfigurationError,
     Message,
+    StateKind,
     TextBlock,
     ToolEnd,
     ToolResult,
     ToolResultBlock,
     ToolStart,
     ToolUseBlock,
+    Workspace,
+    leaves,
     serde,
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
 from greenroom.session import SessionStore
-from greenroom.tools import ToolRegistry, run_each
+from greenroom.tools import CallOrder, Reach, ToolRegistry
 
 
 async def run_tools(
@@ -54,17 +58,19 @@ async def run_tools(
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
-    Instruments may change a call's input first; the model is told so. Each call is judged, and a
-    person is asked where the rules say so, one call after the other. Then the history, with the
-    calls and the record that they start, is made durable. Only then the calls run: side by side, at
-    most `limit` at once, if all of them are marked concurrent, else in order, and within the
-    concurrency that budgets allow. Immediately before it runs, each call is judged again, and
-    refused if it is no longer what was approved.
+    Instruments may change a call's input first; the model is told so. Each call is judged by the
+    rules, and a person is asked where they say so, about one call after the other. The others do
+    not wait for the answers: a call runs once it is allowed, side by side with others, at most
+    `limit` at once and within the concurrency that budgets allow. It waits only for those earlier
+    calls whose effects may touch its own (`greenroom.tools.Reach`). Before a call starts, the
+    history, with the calls and the record that it starts, is made durable; and immediately before
+    it runs, it is judged again, and refused if it is no longer what was approved.
 
     Denied and impossible calls are answered with the reason, and so is a call for which a budget
     has nothing left; when the others have ended, that budget's scope ends. Every call gives one
     `ToolStart` and one `ToolEnd`. The results are appended as one message, in the calls' order,
-    even if the turn is interrupted: calls that had ended keep their results.
+    even if the turn is interrupted: calls that had ended keep their results, and those that had not
+    started say so. Where a question would suspend the turn, it is asked when no call runs.
 
     With `checkpoints`, the files that the calls may change are kept before any of them starts, and
     compared when all have ended.
@@ -78,25 +84,21 @@ async def run_tools(
         The results, in the calls' order.
 
     Raises:
-        SessionError: the calls could not be made durable; none of them started.
+        SessionError: calls could not be made durable; they did not start.
         BudgetExceededError: a budget had no tool call left; every call was still answered.
     """
     judge = Judge(agent, tools, permissions)
     await judge.restore_answers()
     phase = agent.state.phase
-    with ExitStack() as calls:
-        calls.enter_context(pass_permissions(agent, permissions))
-        gate = _Gate(agent, tools, judge, on_result)
-        for call in tool_uses:
-            await gate.judge(calls.enter_context(agent.tool_call(call)))
-        async with gate.watch_files(checkpoints):
-            await gate.announce()
+    with ExitStack() as scopes:
+        scopes.enter_context(pass_permissions(agent, permissions))
+        calls = [scopes.enter_context(agent.tool_call(call)) for call in tool_uses]
+        gate = _Gate(agent, tools, judge, calls, on_result)
+        async with AsyncExitStack() as windows:
             try:
-                await gate.run(limit)
+                await gate.run(limit, checkpoints, windows)
             finally:
-                blocks = gate.blocks()
-                if blocks:
-                    agent.session.add_message(Message.user(blocks))
+                blocks = gate.end()
     # They survive this process at once, and a power cut with the next reply's commit.
     await agent.session.save(flush=False)
     agent.set_state(AgentState.processing(phase))
@@ -106,90 +108,144 @@ async def run_tools(
 
 
 class _Gate:
-    """The stages that the calls of one reply go through."""
+    """The stages that the calls of one reply go through: judged, announced, run and answered."""
 
     def __init__(
         self,
         agent: AgentInternals,
         tools: ToolRegistry,
         judge: Judge,
+        calls: Sequence[ToolCallScope],
         on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None,
     ) -> None:
         self._agent = agent
         self._tools = tools
         self._judge = judge
+        self._calls = calls
         self._on_result = on_result
-        self._calls: list[tuple[Verdict, ToolCallScope]] = []
-        self._results: dict[Verdict, ToolResult] = {}
+        self._verdicts: dict[int, Verdict] = {}
+        self._announced: set[int] = set()  # on record as started, or refused
+        self._started: set[int] = set()
+        self._results: dict[int, ToolResult] = {}
+        # A call that only reads does not follow a command that moves meanwhile.
+        self._folders: dict[int, Workspace] = {}
         self.budget_error: BudgetExceededError | None = None
         """The error of a spent budget that kept an allowed call from running."""
 
-    async def judge(self, scope: ToolCallScope) -> None:
-        """Decide about one call; ask a person if the rules say so."""
-        verdict = await self._judge.judge(scope.call)
-        self._calls.append((verdict, scope))
-
-    async def announce(self) -> None:
-        """Make it durable that the allowed calls start."""
-        agent = self._agent
-        agent.session.mark_tools_started(v.call.id for v, _ in self._calls if v.refusal is None)
+    async def run(
+        self, limit: int, checkpoints: FileCheckpoints | None, windows: AsyncExitStack
+    ) -> None:
+        """Judge the calls by the rules; then run what is allowed while a person is asked."""
+        reaches = []
+        for index, scope in enumerate(self._calls):
+            verdict = await self._judge.judge(scope.call)
+            if verdict is not None:
+                self._verdicts[index] = verdict
+            reaches.append(await self._judge.find_reach(scope.call, verdict))
+        order = CallOrder(reaches, limit)
+        for index in self._verdicts:
+            self._allow(order, index, reaches[index])
+        questions = [each for each in range(len(self._calls)) if each not in self._verdicts]
+        prepare = partial(self._announce, checkpoints, windows)
         try:
-            await agent.session.save()
-        except BaseException:
-            agent.session.conversation.withdraw_tools_started()  # nothing starts now
-            raise
-        if self._calls:
-            agent.set_state(AgentState.executing_tool(self._calls[0][0].call.name))
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._ask, order, questions)
+                await order.run(self._run_within, prepare)
+        except BaseExceptionGroup as group:
+            # A single failure, or a cancel of several tasks, is raised as itself.
+            found = leaves(group)
+            if len(found) > 1 and not all(isinstance(each, trio.Cancelled) for each in found):
+                raise
+            raise found[0] from found[0].__cause__
 
-    def watch_files(self, checkpoints: FileCheckpoints | None) -> AbstractAsyncContextManager[None]:
-        """Keep and compare the files that the calls may change, around the block."""
-        if checkpoints is None:
-            return nullcontext()
+    async def _ask(self, order: CallOrder, questions: Iterable[int]) -> None:
+        """Ask a person about these calls, one after the other."""
+        for index in questions:
+            call = self._calls[index].call
+            if self._agent.would_suspend:  # what is allowed does not wait for another process
+                await order.wait_quiet()
+            self._verdicts[index] = verdict = await self._judge.ask(call)
+            self._allow(order, index, await self._judge.find_reach(call, verdict))
+            self._show_state(order.running)
+
+    def _allow(self, order: CallOrder, index: int, reach: Reach) -> None:
+        if reach.only_reads:
+            self._folders[index] = self._agent.context.workspace.copy()
+        order.allow(index, reach)
+
+    def _show_state(self, calls: Sequence[int]) -> None:
+        """Show that the first of these calls is executed, unless a question is open."""
+        if calls and self._agent.state.kind is not StateKind.WAITING_FOR_PERMISSION:
+            self._agent.set_state(AgentState.executing_tool(self._calls[calls[0]].call.name))
+
+    async def _announce(self, checkpoints: FileCheckpoints | None, windows: AsyncExitStack) -> None:
+        """Make it durable that the calls which are allowed by now start."""
+        new = sorted(self._verdicts.keys() - self._announced)
+        starting = [self._verdicts[index] for index in new if self._is_allowed(index)]
+        if checkpoints is not None:
+            await windows.enter_async_context(self._watch_files(checkpoints, starting))
+        session = self._agent.session
+        session.mark_tools_started(verdict.call.id for verdict in starting)
+        try:
+            await session.save()
+        except BaseException:
+            session.conversation.withdraw_tools_started()  # nothing of it starts now
+            raise
+        self._announced.update(new)
+        self._show_state(new)
+
+    def _is_allowed(self, index: int) -> bool:
+        return self._verdicts[index].refusal is None
+
+    def _watch_files(
+        self, checkpoints: FileCheckpoints, verdicts: Iterable[Verdict]
+    ) -> AbstractAsyncContextManager[None]:
+        """Keep and compare the files that calls may change, around the block."""
         context = self._agent.context
         return checkpoints.around(
             (verdict.call.id, verdict.tool, verdict.tool.effects(verdict.input, context))
-            for verdict, _ in self._calls
-            if verdict.refusal is None and verdict.tool is not None
+            for verdict in verdicts
+            if verdict.tool is not None
         )
 
-    async def run(self, limit: int) -> None:
-        """Run the calls: side by side where each tool is marked concurrent, else one by one."""
-        tools = [self._tools.get(verdict.call.name) for verdict, _ in self._calls]
-        concurrent = all(tool is not None and tool.concurrent for tool in tools)
-        runs = [partial(self._run_within, *each) for each in self._calls]
-        await run_each(runs, limit if concurrent else 1)
-
-    def blocks(self) -> tuple[ToolResultBlock, ...]:
-        """Return the results so far, in the calls' order."""
-        return tuple(
-            self._results[verdict].block(verdict.call.id)
-            for verdict, _ in self._calls
-            if verdict in self._results
+    def end(self) -> tuple[ToolResultBlock, ...]:
+        """Record the results so far, in the calls' order, and which calls never started."""
+        blocks = tuple(
+            self._results[index].block(scope.call.id)
+            for index, scope in enumerate(self._calls)
+            if index in self._results
         )
+        held_up = self._announced - self._started - self._results.keys()
+        ids = {self._calls[index].call.id for index in held_up}
+        ids -= {self._calls[index].call.id for index in self._started}  # two may have one id
+        self._agent.session.conversation.note_not_started(ids)
+        if blocks:
+            self._agent.session.add_message(Message.user(blocks))
+        return blocks
 
-    async def _run_within(self, verdict: Verdict, scope: ToolCallScope) -> None:
+    async def _run_within(self, index: int) -> None:
         """Run one call within its scope, or answer it with the reason why it can't run."""
+        verdict = self._verdicts[index]
         refusal = verdict.refusal
         if refusal is None:
             try:
-                async with scope.running():
-                    await self._run(verdict, scope)
+                async with self._calls[index].running():
+                    await self._run(index)
             except BudgetExceededError as error:
                 self.budget_error = self.budget_error or error
                 name = verdict.call.name
                 refusal = ToolResult.error(f"{name} was not run: {error.message}.")
             else:
                 return
-        await self._run(verdict, scope, refusal)
+        await self._run(index, refusal)
 
-    async def _run(
-        self, verdict: Verdict, scope: ToolCallScope, refusal: ToolResult | None = None
-    ) -> None:
-        name, arguments, context = verdict.call.name, verdict.input, self._make_context(verdict)
+    async def _run(self, index: int, refusal: ToolResult | None = None) -> None:
+        verdict, scope, context = self._verdicts[index], self._calls[index], self._context(index)
+        name, arguments = verdict.call.name, verdict.input
         info = self._tools.info(name, arguments) if verdict.refusal is None else None
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
         refusal = refusal or await self._judge.recheck(verdict, context)
-        result = refusal or await self._tools.execute(name, arguments, context)
+        result = refusal or await self._execute(index, context)
         for note in verdict.notes:
             result = replace(result, content=(*result.content, TextBlock(f"[{note}]")))
         if verdict.is_edited:
@@ -199,12 +255,19 @@ class _Gate:
         if self._on_result is not None:
             result = self._on_result(verdict.call, result)
         # From here on the result is real: it is kept even if the turn is cancelled right now.
-        self._results[verdict] = result
+        self._results[index] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
 
-    def _make_context(self, verdict: Verdict) -> AgentContext:
+    async def _execute(self, index: int, context: AgentContext) -> ToolResult:
+        self._started.add(index)
+        verdict = self._verdicts[index]
+        return await self._tools.execute(verdict.call.name, verdict.input, context)
+
+    def _context(self, index: int) -> AgentContext:
+        verdict = self._verdicts[index]
         context = self._agent.context.with_tool_use_id(verdict.call.id)
+        context.workspace = self._folders.get(index, context.workspace)
         # The context is this call's own, so a tool that changes it allows nothing to the next call.
         context.allowed_paths = (*context.allowed_paths, *verdict.paths)
         context.command = verdict.command

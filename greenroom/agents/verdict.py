@@ -1,8 +1,9 @@
 """The verdict on one tool call: what the rules and the person decide, and the record of it.
 
-`Judge.judge` asks the rules, then a person where the rules say so, then for missing credentials.
-Just before the call runs, `Judge.recheck` judges it again. Each decision becomes a
-`PermissionRecord` in the session, complete enough to explain it later, and bounded in size.
+`Judge.judge` asks the rules alone. `Judge.ask` also asks a person where the rules say so, and for
+missing credentials. Just before the call runs, `Judge.recheck` judges it again. Each decision
+becomes a `PermissionRecord` in the session, complete enough to explain it later, and bounded in
+size.
 """
 
 import os
@@ -45,7 +46,7 @@ from greenroom.permissions import (
     keep_rules,
 )
 from greenroom.runtime import AgentInternals
-from greenroom.tools import RegisteredTool, ToolRegistry
+from greenroom.tools import Reach, RegisteredTool, ToolRegistry
 
 _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
@@ -87,6 +88,17 @@ class Verdict:
     refusal: ToolResult | None = None
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What the rules say of a call that can run."""
+
+    call: ToolUseBlock
+    tool: RegisteredTool
+    context: AgentContext
+    judgement: Judgement
+    sandbox: SandboxReport | None
+
+
 class Judge:
     """Judges the calls of one agent by its rules, and by a person where they say so."""
 
@@ -104,13 +116,35 @@ class Judge:
         for note in self._permissions.bind_session(session, root):
             await self._agent.send(Error(note, RuleFileError.__name__))
 
-    async def judge(self, call: ToolUseBlock) -> Verdict:
+    async def judge(self, call: ToolUseBlock) -> Verdict | None:
+        """Decide about one call by the rules alone; return None if a person has to be asked."""
+        found = await self._find(call)
+        if isinstance(found, Verdict):
+            return found
+        must_ask = isinstance(found.tool.tool, AskPerson) or found.judgement.decision is (
+            RuleDecision.ASK
+        )
+        lacks = any(each.find(found.context) is None for each in found.tool.credentials)
+        is_denied = found.judgement.decision is RuleDecision.DENY
+        return self._decide(found) if is_denied or not (must_ask or lacks) else None
+
+    async def ask(self, call: ToolUseBlock) -> Verdict:
         """Decide about one call; ask a person if the rules say so, and for missing credentials."""
-        verdict = await self._judge(call)
+        found = await self._find(call)
+        verdict = found if isinstance(found, Verdict) else await self._ask(found)
         if verdict.refusal is not None or verdict.tool is None:
             return verdict
         refusal = await self._ask_credentials(call, verdict.tool, verdict.digest)
         return verdict if refusal is None else replace(verdict, refusal=refusal)
+
+    async def find_reach(self, call: ToolUseBlock, verdict: Verdict | None) -> Reach:
+        """Find what a call may touch; nothing if it can't run."""
+        tool = self._tools.get(call.name)
+        is_refused = verdict is not None and verdict.refusal is not None
+        if tool is None or call.invalid or is_refused:
+            return Reach()
+        given = call.input if verdict is None else verdict.input
+        return await _in_time(partial(Reach.of, tool, given, self._agent.context), given)
 
     async def recheck(self, verdict: Verdict, context: AgentContext) -> ToolResult | None:
         """Judge a call again before it runs; return a refusal if it is not what was approved."""
@@ -135,7 +169,8 @@ class Judge:
         context = self._agent.context
         return self._permissions.screen_reads(verdict.tool, verdict.input, context, folder)
 
-    async def _judge(self, call: ToolUseBlock) -> Verdict:
+    async def _find(self, call: ToolUseBlock) -> "Verdict | _Found":
+        """Apply the rules to a call; return the verdict at once if it can't run."""
         if call.invalid:
             text = (
                 f"The arguments of this call can't be used: {call.invalid}. Send one JSON object."
@@ -153,24 +188,37 @@ class Judge:
             refusal = ToolResult.error(fault, could_run=False)
             return Verdict(call, call.input, tool, refusal=refusal)
         context = self._agent.context.with_tool_use_id(call.id)
-        found = await _apply_rules(self._permissions, tool, call.input, context, sandbox)
-        if isinstance(tool.tool, AskPerson) and found.decision is not RuleDecision.DENY:
-            record = self._describe(call, found)
-            with self._withdraw_on_error(record):
-                answer = await tool.tool.ask(self._agent, call.input, call.id, found.digest)
-            self._record(_add_answer(record, answer))
-            return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
-        if found.decision is RuleDecision.ASK:
-            return await self._ask(call, tool, await _explain(found, call.input), sandbox)
-        self._record(self._describe(call, found, sandbox))
-        if found.decision is RuleDecision.DENY:
-            return _refuse(call, call.input, tool, found)
-        by_path = found.rule is not None and bool(found.rule.matcher.paths)
-        paths = _find_paths(tool, call.input, context) if by_path else ()
-        verdict = Verdict(call, call.input, tool, found.digest, found.runs_as, found.notes)
+        judgement = await _apply_rules(self._permissions, tool, call.input, context, sandbox)
+        return _Found(call, tool, context, judgement, sandbox)
+
+    def _decide(self, found: "_Found") -> Verdict:
+        """Record what the rules decided, and return it as a verdict."""
+        call, tool, judgement, sandbox = found.call, found.tool, found.judgement, found.sandbox
+        self._record(self._describe(call, judgement, sandbox))
+        if judgement.decision is RuleDecision.DENY:
+            return _refuse(call, call.input, tool, judgement)
+        by_path = judgement.rule is not None and bool(judgement.rule.matcher.paths)
+        paths = _find_paths(tool, call.input, found.context) if by_path else ()
+        runs_as, notes = judgement.runs_as, judgement.notes
+        verdict = Verdict(call, call.input, tool, judgement.digest, runs_as, notes)
         return replace(verdict, paths=paths, sandbox=sandbox)
 
-    async def _ask(
+    async def _ask(self, found: "_Found") -> Verdict:
+        """Ask a person about a call, unless the rules decide, and return the verdict."""
+        call, tool, decision = found.call, found.tool, found.judgement.decision
+        if isinstance(tool.tool, AskPerson) and decision is not RuleDecision.DENY:
+            record = self._describe(call, found.judgement)
+            with self._withdraw_on_error(record):
+                digest = found.judgement.digest
+                answer = await tool.tool.ask(self._agent, call.input, call.id, digest)
+            self._record(_add_answer(record, answer))
+            return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
+        if decision is RuleDecision.ASK:
+            explanation = await _explain(found.judgement, call.input)
+            return await self._ask_permission(call, tool, explanation, found.sandbox)
+        return self._decide(found)
+
+    async def _ask_permission(
         self,
         call: ToolUseBlock,
         tool: RegisteredTool,

@@ -55,7 +55,7 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
 def _make_remember(memory: Memory) -> Tool:
     from pydantic import Field
 
-    @tool(name="Remember", category="memory", requires_permission=False)
+    @tool(name="Remember", category="memory", requires_permission=False, concurrent=False)
     async def remember(
         text: Annotated[str, Field(min_length=1, max_length=4_000, description="The fact.")],
         context: AgentContext,

@@ -302,6 +302,12 @@ class Approvals:
             message = "no one can be asked; no rule allows the call"
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
 
+    @property
+    def would_suspend(self) -> bool:
+        """Whether a question would suspend the turn now, since no reader can answer it."""
+        suspends = self._agent.unattended == "suspend" and self._above is None
+        return suspends and not self._is_awaited(self._chain())
+
     def _chain(self) -> "list[Approvals]":
         """Return this one and those above it, the root's last."""
         chain: list[Approvals] = []

@@ -95,6 +95,14 @@ class AgentInternals:
         return turn is not None and turn.is_suspended
 
     @property
+    def would_suspend(self) -> bool:
+        """Whether a question would suspend the turn now: no reader can answer it.
+
+        So it was spawned, with `unattended="suspend"`.
+        """
+        return self._actor.approvals.would_suspend
+
+    @property
     def usage(self) -> Usage:
         """Tokens of all `UsageReport`s that this agent has sent."""
         return self._actor.output.usage

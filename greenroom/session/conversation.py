@@ -72,9 +72,10 @@ class Conversation:
         """The entries not known to be stored, in order."""
         self._unconfirmed = 0  # how many of these the last commit was given
         self._is_writing = False
-        # The last `mark_tools_started`, and how many calls it names.
+        # The last `mark_tools_started`, how many calls it names, and which it named first.
         self._start_entry: PendingEntry | None = None
         self._start_calls = 0
+        self._start_ids: frozenset[str] = frozenset()
         self._is_withdrawn = False
 
     def restore(self, entries: Iterable[Entry]) -> None:
@@ -189,8 +190,10 @@ class Conversation:
     def mark_tools_started(self, ids: Iterable[str]) -> None:
         """Record that these calls of the last reply start; save this before they do."""
         if started := tuple(ids):
+            before = frozenset(self.transcript.started_ids)
             self._add(ToolsStartedEntry(started))
             self._start_entry, self._start_calls = self.pending[-1], len(started)
+            self._start_ids = frozenset(started) - before
 
     def withdraw_tools_started(self) -> None:
         """Take back the record that calls of the last reply start, unless it is being committed."""
@@ -198,10 +201,14 @@ class Conversation:
         is_unconfirmed = len(self.pending) <= self._unconfirmed
         if not is_last or self._is_withdrawn or (is_unconfirmed and self._is_writing):
             return
-        self.transcript.withdraw_start(self._start_calls)
+        self.transcript.withdraw_start(self._start_ids, self._start_calls)
         self._is_withdrawn = is_unconfirmed
         if not is_unconfirmed:
             self._drop_start()
+
+    def note_not_started(self, ids: Iterable[str]) -> None:
+        """Note that calls on record as started never were; `pair_tool_uses` then says so."""
+        self.transcript.note_not_started(frozenset(ids))
 
     def pair_tool_uses(
         self,

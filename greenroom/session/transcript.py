@@ -131,10 +131,14 @@ class Transcript:
         """Record that every call so far has its result, so that they are not searched again."""
         self._paired_until = len(self._messages)
 
-    def withdraw_start(self, calls: int) -> None:
-        """Undo the last entry, which recorded the start of so many calls of the last reply."""
-        self._started.pop(self._last_reply(), None)
+    def withdraw_start(self, ids: Collection[str], calls: int) -> None:
+        """Undo the last entry, by which so many calls started, these for the first time."""
+        self.note_not_started(ids)
         self.expenses.note_tool_calls(-calls)
+
+    def note_not_started(self, ids: Collection[str]) -> None:
+        """Forget that these calls of the last reply started."""
+        self._started.get(self._last_reply(), set()).difference_update(ids)
 
     def keep_identity(self, known: Sequence[Message | None]) -> None:
         """Replace equal messages by these objects, which callers compare by identity."""

@@ -19,6 +19,7 @@ from greenroom.tools.builtin.web import (
     WebFetch as WebFetch,
     web_search as web_search,
 )
+from greenroom.tools.call_order import CallOrder as CallOrder, Reach as Reach
 from greenroom.tools.execution import RegisteredTool as RegisteredTool
 from greenroom.tools.file_contents import (
     Packs as Packs,
@@ -45,7 +46,6 @@ from greenroom.tools.registry import (
     Call as Call,
     ToolRegistry as ToolRegistry,
     run_batch as run_batch,
-    run_each as run_each,
 )
 from greenroom.tools.schema import portable as portable
 from greenroom.tools.validation import InputValidator as InputValidator

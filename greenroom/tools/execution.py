@@ -122,7 +122,7 @@ class RegisteredTool:
             parameters=parameters,
             requires_permission=bool(getattr(tool, "requires_permission", True)),
             timeout=float(getattr(tool, "timeout", DEFAULT_TIMEOUT)),
-            concurrent=bool(getattr(tool, "concurrent", False)),
+            concurrent=bool(getattr(tool, "concurrent", flags.read_only)),
             sandbox=getattr(tool, "sandbox", None),
             credentials=read_credentials(tool),
             read_only=flags.read_only,

@@ -81,7 +81,7 @@ class FunctionTool(Generic[P, R]):
         category: str = "other",
         timeout: float = DEFAULT_TIMEOUT,
         requires_permission: bool = True,
-        concurrent: bool = False,
+        concurrent: bool = True,
         effects: EffectsFunction | None = None,
         isolation: Isolation = "thread",
         limits: ProcessLimits | None = None,
@@ -271,7 +271,8 @@ def tool(
         category: the kind, for permission rules, such as `read` or `network`.
         timeout: seconds that one call may take.
         requires_permission: whether each call has to be allowed.
-        concurrent: whether a call may run beside others.
+        concurrent: whether a call may run beside others. With False, it waits for the calls of its
+            reply before it, and those after it wait for it, unless they only read files.
         effects: states what a call would do, for permission rules.
         isolation: where a plain function runs; no effect on an async one.
         limits: what one call may use, with `isolation="process"`.

@@ -52,7 +52,8 @@ class Tool(Protocol):
 
     - `requires_permission: bool = True`: whether a person or a rule has to allow each call.
     - `timeout: float = 30.0`: seconds that one call may take.
-    - `concurrent: bool = False`: whether a call may run beside others.
+    - `concurrent: bool`: whether a call may run beside others, but for calls that write the files
+      that it states; by default if it is read-only. See `greenroom.tools.Reach`.
     - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
       permission rules judge. A tool without it is judged by its name and category.
     - `sandbox: Sandbox | None = None`: the sandbox of each call, for the person who is asked.
@@ -62,8 +63,9 @@ class Tool(Protocol):
       whether it runs the command of `context.command` in its place, if there is one. Only then do
       rules about commands allow its calls.
     - `read_only`, `idempotent`, `destructive: bool | None = None`: whether a call changes nothing,
-      changes nothing more if repeated, or may delete something for good. Retries and resumed plans
-      use them, permission rules do not. A tool of the category "read" is read-only.
+      changes nothing more if repeated, or may delete something for good. Retries, resumed plans and
+      the order of calls use them, permission rules do not. A tool of the category "read" is
+      read-only.
 
     Example:
         >>> class Shout:

@@ -1,10 +1,7 @@
 """The registry: the tools of an agent by name, and the run of the calls of one reply."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
-from typing import TypeAlias, TypeVar
-
-import trio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 from greenroom.core import (
     AgentContext,
@@ -15,10 +12,9 @@ from greenroom.core import (
     portable_name,
     visible,
 )
+from greenroom.tools.call_order import CallOrder, Reach
 from greenroom.tools.execution import RegisteredTool
 from greenroom.tools.interface import Tool, plain_info
-
-_T = TypeVar("_T")
 
 
 class ToolRegistry:
@@ -151,28 +147,6 @@ Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
 """A tool's name, its input, and the context of this one call."""
 
 
-async def run_each(runs: Sequence[Callable[[], Awaitable[_T]]], limit: int) -> list[_T]:
-    """Run these concurrently, at least one and at most `limit` at a time; return all results.
-
-    They begin in order, and the results have that order. An exception stops all.
-    """
-    results: dict[int, _T] = {}
-    waiting = iter(enumerate(runs))
-
-    async def work() -> None:
-        for index, run in waiting:
-            results[index] = await run()
-
-    workers = min(limit, len(runs))
-    if workers > 1:
-        async with trio.open_nursery() as nursery:
-            for _ in range(workers):
-                nursery.start_soon(work)
-    else:
-        await work()
-    return [results[index] for index in range(len(runs))]
-
-
 async def run_batch(
     calls: Sequence[Call],
     tools: ToolRegistry,
@@ -181,8 +155,8 @@ async def run_batch(
 ) -> list[ToolResult]:
     """Run the calls of one reply; the results are in the calls' order.
 
-    They run concurrently, begun in order, if all of their tools are marked concurrent; otherwise
-    one after the other. A failed call does not stop the others.
+    They run side by side, in turn where their effects may touch (`Reach`), and begin in order. A
+    failed call does not stop the others.
 
     Args:
         calls: name, input and context of each call.
@@ -192,8 +166,9 @@ async def run_batch(
             cancel the caller has the results so far.
 
     Example:
+        >>> import trio
         >>> from greenroom.tools import ToolRegistry, tool
-        >>> @tool(concurrent=True)
+        >>> @tool
         ... async def double(number: int) -> int:
         ...     return 2 * number
         >>> context = AgentContext(session_id="s-1", agent_type="demo")
@@ -201,15 +176,16 @@ async def run_batch(
         >>> [result.text for result in trio.run(run_batch, calls, ToolRegistry([double]))]
         ['2', '4']
     """
+    results: dict[int, ToolResult] = {}
 
-    async def run(index: int) -> ToolResult:
-        result = await tools.execute(*calls[index])
+    async def run(index: int) -> None:
+        results[index] = await tools.execute(*calls[index])
         if on_result:
-            on_result(index, result)
-        return result
+            on_result(index, results[index])
 
-    found = [tools.get(name) for name, _, _ in calls]
-    concurrent = all(tool is not None and tool.concurrent for tool in found)
-    return await run_each(
-        [partial(run, index) for index in range(len(calls))], limit if concurrent else 1
-    )
+    order = CallOrder([Reach()] * len(calls), limit)
+    for index, (name, input_, context) in enumerate(calls):
+        found = tools.get(name)
+        order.allow(index, Reach.of(found, input_, context) if found else Reach())
+    await order.run(run)
+    return [results[index] for index in range(len(calls))]

@@ -36,6 +36,7 @@ def find(context: RunContext[Database], title: str) -> str:
     return f"shelf {context.deps.books[title]}, step {context.step}, {context.usage.total} tokens"
 
 
+@tool(concurrent=False)
 async def lend(title: str, ctx: RunContext[Database]) -> str:
     """Lend a book."""
     ctx.agent.progress("looking")

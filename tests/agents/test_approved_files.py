@@ -4,6 +4,8 @@ import os
 import threading
 
 import pytest
+import trio
+import trio.testing
 
 from greenroom.core import PermissionRequest, ToolEnd, ToolStatus
 from greenroom.permissions import PermissionRule, explanation
@@ -129,9 +131,12 @@ async def test_what_greenroom_makes_in_the_workspace_itself_is_no_change(folder,
 
 
 async def test_what_a_person_wrote_is_bound_to_its_files_as_well(folder):
-    @tool
+    answered = trio.Event()
+
+    @tool(concurrent=False)
     async def alter() -> str:
         """Change a script."""
+        await answered.wait()
         (folder / "run.sh").write_text("echo another")
         return "altered"
 
@@ -142,6 +147,8 @@ async def test_what_a_person_wrote_is_bound_to_its_files_as_well(folder):
         request = await stage.next(PermissionRequest)
         edited = {"command": "bash run.sh"}
         await stage.handle.respond_permission(request.request_id, "allow", input=edited)
+        await trio.testing.wait_all_tasks_blocked()
+        answered.set()
         await stage.next(ToolEnd)
         end = await stage.next(ToolEnd)
     assert end.result.status is ToolStatus.DENIED

@@ -389,13 +389,14 @@ async def test_results_keep_the_calls_order_however_they_end(context):
 
 
 @pytest.mark.parametrize("other", [Recorder("Other", concurrent=False), None])
-async def test_one_call_that_is_not_concurrent_puts_all_in_order(context, other):
-    recorder = Recorder()
+async def test_a_call_that_is_not_concurrent_runs_between_those_before_and_after_it(context, other):
+    recorder, ended = Recorder(), []
     registry = ToolRegistry([recorder, other] if other else [recorder])
-    batch = [*calls(context, 3), ("Other", {"n": 3}, context)]
-    results = await run_batch(batch, registry)
-    assert recorder.most == 1
-    assert len(results) == 4
+    batch = [*calls(context, 3), ("Other", {"n": 3}, context), *calls(context, 2)]
+    results = await run_batch(batch, registry, on_result=lambda index, _: ended.append(index))
+    assert recorder.most == 3 if other else 5  # an unknown tool is answered beside them
+    assert not other or ended.index(3) == 3
+    assert len(results) == 6
 
 
 @pytest.mark.parametrize("concurrent", [True, False])
