@@ -22,6 +22,7 @@ from greenroom.agents import (
 from greenroom.cli import ConsoleRenderer as ConsoleRenderer
 from greenroom.core import (
     AgentContext as AgentContext,
+    AgentCrashError as AgentCrashError,
     AgentExit as AgentExit,
     AgentNotRunningError as AgentNotRunningError,
     AgentState as AgentState,

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.core import (
+    AgentCrashError,
     GreenroomError,
     Message,
     PermissionRequest,
@@ -86,7 +87,9 @@ class RunReport:
         errors = leaves(error)
         self.error = next((each for each in errors if isinstance(each, GreenroomError)), None)
         self.has_crashed = any(
-            not isinstance(each, GreenroomError | trio.Cancelled) for each in errors
+            isinstance(each, AgentCrashError)
+            or not isinstance(each, GreenroomError | trio.Cancelled)
+            for each in errors
         )
 
     def note(self, call: ToolUseBlock, result: ToolResult, lineage: tuple[str, ...]) -> None:

@@ -39,6 +39,8 @@ class Toolbox:
         consents: the names of the functions among them. By passing a function a program consents
             to its calls; by passing someone else's tool it does not.
         policy: allows these functions, and reading; every other call needs a person's answer.
+            Beside a manager that the program gives, only the consent counts, where no rule is about
+            a call.
     """
 
     registry: ToolRegistry
@@ -73,7 +75,9 @@ class Toolbox:
         self, own: PermissionManager | None, context: AgentContext
     ) -> PermissionManager:
         """Return the permissions for an agent's calls: its own, below those of its caller."""
-        return limit_to_caller(own or self.policy, context, self.consents)
+        if own is None or own is self.policy:
+            return limit_to_caller(self.policy, context, self.consents)
+        return limit_to_caller(own.with_consents(self.consents), context, self.consents)
 
 
 def _is_builtin(tool: Tool) -> bool:

@@ -9,6 +9,7 @@ import trio
 from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
+    AgentCrashError,
     CircuitOpenError,
     GreenroomError,
     ToolError,
@@ -144,6 +145,8 @@ class _ResilientTool:
                 error: Exception = refusal
                 if (seconds := attempts.plan(refusal)) is None:
                     return self._refuse(refusal)
+            except AgentCrashError:
+                raise
             except Exception as failure:
                 error = failure
                 if not self._may_repeat or (seconds := attempts.plan(failure)) is None:

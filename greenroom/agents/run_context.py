@@ -4,6 +4,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import (
     Annotated,
     Any,
@@ -115,6 +116,8 @@ def check_deps(what: str, function: Callable[P, object], deps_type: object) -> N
 def _hints(function: Callable[P, object]) -> dict[str, object]:
     """Return the type hints that are known at run time."""
     plain = inspect.unwrap(function)
+    while isinstance(plain, partial):
+        plain = inspect.unwrap(plain.func)
     if not inspect.isroutine(plain):
         plain = getattr(plain, "__call__", plain)  # noqa: B004 (an object that can be called)
     try:

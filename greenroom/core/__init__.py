@@ -25,6 +25,7 @@ from greenroom.core.context import (
 )
 from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
+    AgentCrashError as AgentCrashError,
     AgentNotRunningError as AgentNotRunningError,
     BlackboardFullError as BlackboardFullError,
     BudgetExceededError as BudgetExceededError,

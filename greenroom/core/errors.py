@@ -6,6 +6,7 @@
     │   │   └── RuleFileError          a permission rule or rule file can't be used
     │   ├── ModelCallForbiddenError    a real model would be called where that is switched off
     │   └── CassetteError              a recording of HTTP can't be used, or does not fit
+    ├── AgentCrashError                a tool has found that its agent can't go on
     ├── AgentNotRunningError           the agent has ended; `outcome` says how
     ├── RuntimeClosedError             the runtime's block has been left
     ├── SelfWaitError                  an agent would wait for itself, or agents in a circle
@@ -61,8 +62,8 @@
         └── ModelOutputError           the reply does not fit the type that was asked for
 
 The errors of models are in `model_errors`. An error that ends a turn ends only that turn: the agent
-takes the next input. Any exception outside this tree is a bug and crashes the agent that raised it,
-never its siblings.
+takes the next input. `AgentCrashError`, and any exception outside this tree, which is a bug, crash
+the agent that raised it, never its siblings.
 """
 
 
@@ -148,6 +149,24 @@ class CassetteError(ConfigurationError):
     """A cassette is unusable, or has no answer to a request; the message shows the difference."""
 
     remedy = "record the cassette anew"
+
+
+class AgentCrashError(GreenroomError):
+    """Crashes the agent whose tool or loop raises it, with this message.
+
+    Any other exception of a tool is a result for the model. Raise this one where the model can't
+    help, such as when a connection that the agent was started with is gone: a supervisor can then
+    start the agent again, and `handle.wait()` returns the crash. The call is on record as started,
+    and is not repeated.
+
+    Example:
+        >>> from greenroom.tools import tool
+        >>> @tool
+        ... async def read_sensor(name: str) -> float:
+        ...     raise AgentCrashError(f"the bus of {name} is gone")
+    """
+
+    remedy = "let a supervisor start the agent again, or see what the tool lacks"
 
 
 class AgentNotRunningError(GreenroomError):

@@ -94,7 +94,8 @@ class PermissionManager:
         self.read_only = read_only
         self._rules: tuple[PermissionRule, ...] = ()
         self._parent: PermissionManager | None = None
-        self._own: PermissionManager | None = None  # the one that it wraps; see `beneath`
+        # The one that it wraps: see `beneath` and `with_consents`.
+        self._own: PermissionManager | None = None
         self._consents = frozenset[str]()
         self._spawner: Audience | None = None
         self._pass_grants = False
@@ -370,6 +371,27 @@ class PermissionManager:
         made._consents = frozenset(consents)
         return made
 
+    def with_consents(self, consents: Iterable[str]) -> "PermissionManager":
+        """Make the manager of an agent whose program has consented to these tools by passing them.
+
+        They are allowed where this manager would ask only since no rule is about the call.
+
+        Example:
+            >>> manager = PermissionManager([PermissionRule.deny_path("secrets/**")])
+            >>> context = AgentContext(session_id="s-1", agent_type="demo")
+            >>> str(manager.with_consents(["roll"]).check("roll", {}, context))
+            'allow'
+        """
+        names = sorted(consents)
+        if not names:
+            return self
+        rule = PermissionRule.allow_tool(
+            *names, id="own functions", description="the program has passed them"
+        )
+        made = PermissionManager([rule], sandboxed=self.sandboxed, read_only=self.read_only)
+        made._own, made._consents = self, frozenset(names)
+        return made
+
     def remember(
         self,
         explanation: Explanation,
@@ -469,12 +491,16 @@ class PermissionManager:
 
     def _list_layers_by_rules(self, call: Call, audience: Audience) -> Iterator[Layer]:
         """List these rules and those above, as far as they are about this audience."""
+        consented, is_root = call.tool in self._consents, self._parent is None
+        # Consent fills the gaps of the rules above it: `beneath` a caller those of the caller, else
+        # those of the manager that it wraps, and then its own rule allows the call.
         if self._own is not None:
-            yield from self._own._list_layers(call, audience)
-        elif self._rules or self._parent is None:
+            for layer in self._own._list_layers(call, audience):
+                yield layer._replace(only_ruled=layer.only_ruled or (consented and is_root))
+        if (self._rules or is_root) if self._own is None else (consented and is_root):
             yield Layer(self._index(call.tool, call.category, audience), self._apply)
         if self._parent is not None:
-            spawner, consented = self._spawner, call.tool in self._consents
+            spawner = self._spawner
             below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
             for layer in self._parent._list_layers_by_rules(call, below):
                 yield layer._replace(only_ruled=layer.only_ruled or consented)

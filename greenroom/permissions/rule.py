@@ -150,6 +150,11 @@ class PermissionRule:
         return cls(decision=_DENY, matcher=RuleMatcher(predicate=predicate), **options)
 
     @classmethod
+    def ask_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
+        """Ask a person about calls for which a function returns true, or raises."""
+        return cls(decision=RuleDecision.ASK, matcher=RuleMatcher(predicate=predicate), **options)
+
+    @classmethod
     def allow_all(cls, **options: Unpack[_Options]) -> Self:
         """Allow every call whose effects are known, by any tool.
 

@@ -33,6 +33,7 @@ import trio
 
 from greenroom.core import (
     MAX_ERROR_TEXT,
+    AgentCrashError,
     Error,
     EventLoopError,
     GreenroomError,
@@ -269,8 +270,12 @@ class TaskGroup:
 
 
 def is_typed(error: BaseException) -> bool:
-    """Whether an error is one of ours, or a group of nothing else."""
-    return all(is_a(leaf, GreenroomError) for leaf in leaves(error))
+    """Whether an error is one of ours that ends a turn only, or a group of nothing else."""
+    return all(_ends_turn_only(leaf) for leaf in leaves(error))
+
+
+def _ends_turn_only(error: BaseException) -> bool:
+    return is_a(error, GreenroomError) and not is_a(error, AgentCrashError)
 
 
 def is_cancelled(error: BaseException | None) -> bool:
@@ -289,7 +294,8 @@ def split_failure(error: BaseException | None) -> tuple[BaseException | None, Ba
         return error, None
     found = leaves(error)
     cancelled = [leaf for leaf in found if is_a(leaf, trio.Cancelled)]
-    typed = [leaf for leaf in found if is_a(leaf, GreenroomError)]
+    ours = [leaf for leaf in found if is_a(leaf, GreenroomError)]
+    typed = [leaf for leaf in ours if _ends_turn_only(leaf)]
     if cancelled and typed and len(cancelled) + len(typed) == len(found):
         return ExceptionGroup("the turn failed", typed), cancelled[0]
     return None, error

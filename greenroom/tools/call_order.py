@@ -178,7 +178,7 @@ class CallOrder:
                     self._waiting.remove(index)
                     self._begun.add(index)
                     self._ready.append(index)
-                    nursery.start_soon(run_next)
+                    nursery.start_soon(run_next, name="a tool call")
                 if not self.running:
                     self._quiet.set()
                 if self._waiting:

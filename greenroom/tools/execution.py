@@ -23,6 +23,7 @@ from msgspec.structs import replace
 from greenroom.core import (
     MAX_ERROR_TEXT,
     AgentContext,
+    AgentCrashError,
     Credential,
     Effect,
     Opaque,
@@ -63,7 +64,7 @@ from greenroom.tools.media_check import leave_out_faulty_media
 from greenroom.tools.validation import InputValidator
 
 _MAX_LEAVES = 5
-_PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit)
+_PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit, AgentCrashError)
 """Exceptions that end more than the call; all others become its result."""
 _log = logging.getLogger("greenroom.tools")
 
@@ -245,7 +246,7 @@ def _make_error_result(name: str, error: BaseException, context: AgentContext) -
         )
     if passing:
         raise BaseExceptionGroup(f"{name} was stopped", passing) from None
-    return ToolResult.error(describe_failure(error), could_run=is_a(error, ToolError))
+    return ToolResult.error(describe_failure(error), could_run=False)
 
 
 def _conceal_all(text: str, context: AgentContext) -> str:

@@ -42,7 +42,7 @@ from greenroom.tools.interface import (
 )
 from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
 from greenroom.tools.isolation.worker_pool import list_files, run_isolated
-from greenroom.tools.schema import Arguments, parse_docstring, to_json
+from greenroom.tools.schema import Arguments, find_function, parse_docstring, to_json
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -101,7 +101,7 @@ class FunctionTool(Generic[P, R]):
         self.name, self.description, self._arguments = _read_function(function, name)
         self._function = function
         self._effects = effects
-        self._is_async = inspect.iscoroutinefunction(inspect.unwrap(function))
+        self._is_async = inspect.iscoroutinefunction(inspect.unwrap(find_function(function)))
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
         self.timeout = timeout
@@ -142,6 +142,11 @@ class FunctionTool(Generic[P, R]):
     def _check_process(self, place: str) -> None:
         """Refuse a function that can't run in a process of its own."""
         hint = "leave isolation='process' out"
+        if not inspect.isroutine(self._function):
+            raise ToolError(
+                f"{place} another process can't find {self._function!r}",
+                hint=f"define a function at the top of a module, or {hint}",
+            )
         if self._is_async:
             raise ToolError(
                 f"{place} an async function runs in this process, where a cancel stops it",
@@ -312,19 +317,22 @@ def tool(
 
 def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str, Arguments]:
     """Return the name, description and arguments of the tool of a function."""
-    _check_function(function)
-    name = name or function.__name__
-    docstring = parse_docstring(function.__doc__ or "")
+    inner = find_function(function)
+    _check_function(function, inner)
+    is_object = not isinstance(function, functools.partial) and not inspect.isroutine(function)
+    called = type(function).__name__ if is_object else inner.__name__
+    name = name or called
+    docstring = parse_docstring(inner.__doc__ or (is_object and function.__doc__) or "")
     arguments = Arguments(function, name, docstring.parameters)
     return name, docstring.description or name.replace("_", " "), arguments
 
 
-def _check_function(function: object) -> None:
-    if not inspect.isroutine(function):
+def _check_function(function: object, inner: Callable[P, object]) -> None:
+    if isinstance(function, type) or not inspect.isroutine(inner):
         raise ToolError(f"{function!r} is not a function", hint="@tool decorates functions")
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ToolError(
-            f"{function.__name__} yields, so it has no single result",
+            f"{inner.__name__} yields, so it has no single result",
             hint="return the result; report progress with context.progress(text)",
         )
 
@@ -352,6 +360,9 @@ def to_result(name: str, value: object) -> ToolResult:
     return ToolResult.ok(to_json(name, value))
 
 
+_OTHER_WAYS = ("execute", "as_tool")
+"""What an object that can be called as well has if it is not meant as a function."""
+
 _SCHEMAS = ("parameters", "parameters_schema", "schema")
 
 
@@ -364,11 +375,13 @@ class _Execute(Protocol):
 def as_tool(thing: object) -> Tool:
     """Make a tool of an object that is almost one; a tool is returned as it is.
 
-    A function becomes one as with `@tool`. Any other object needs a `name`, a JSON Schema of its
-    input (`schema`, `parameters_schema` or `parameters`: a mapping, or an object that has one as
-    `parameters`), and an `execute`, plain or async. Its signature decides how it is called: with
-    keywords if its parameters are those of the schema, else with the input as one dict, and with
-    the context of the call if it takes two. A plain one runs in a thread, as with `@tool`.
+    A function becomes one as with `@tool`, and so does a `functools.partial` of one, a bound method
+    or an object with a `__call__`; the model does not see arguments that are bound. Any other
+    object needs a `name`, a JSON Schema of its input (`schema`, `parameters_schema` or
+    `parameters`: a mapping, or an object that has one as `parameters`), and an `execute`, plain or
+    async. Its signature decides how it is called: with keywords if its parameters are those of the
+    schema, else with the input as one dict, and with the context of the call if it takes two. A
+    plain one runs in a thread, as with `@tool`.
 
     `description`, `category` and the optional members of a `Tool` are taken over; without a
     category it is "other", and calls have to be allowed. A returned object with a text `content`
@@ -396,8 +409,9 @@ def as_tool(thing: object) -> Tool:
         raise ToolError(f"{thing.__name__} is a class, not a tool", hint=f"pass {thing.__name__}()")
     if isinstance(thing, Tool):
         return thing
-    if inspect.isroutine(thing):
-        return tool(thing)
+    is_called = callable(thing) and not any(hasattr(thing, each) for each in _OTHER_WAYS)
+    if inspect.isroutine(thing) or is_called:
+        return tool(cast("_Function", thing))
     return _AdaptedTool(thing)
 
 

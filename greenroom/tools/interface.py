@@ -111,7 +111,7 @@ class Tool(Protocol):
         """Run the call. The input satisfies `parameters`.
 
         Raise `ToolError` to tell the model what went wrong. Of any other exception the model gets
-        the type and message, and the log the traceback.
+        the type and message, and the log the traceback. Only `AgentCrashError` ends the agent.
         """
 
 

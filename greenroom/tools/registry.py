@@ -121,8 +121,8 @@ class ToolRegistry:
         log `greenroom.tools`; a long text is cut, and kept whole in a file that the result names.
         The answer to an unknown name lists the tools.
 
-        No failure of a tool raises here, `sys.exit()` included. Only `trio.Cancelled`,
-        `KeyboardInterrupt` and `GeneratorExit` pass through.
+        No failure of a tool raises here, `sys.exit()` included. Only `AgentCrashError`,
+        `trio.Cancelled`, `KeyboardInterrupt` and `GeneratorExit` pass through.
         """
         found = self.get(name)
         if found is None:

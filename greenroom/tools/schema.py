@@ -145,8 +145,10 @@ class Arguments:
                 unusable `from_context`; the message says which.
         """
         self._name = name
-        hints = _read_hints(function, name)
-        parameters = inspect.signature(function).parameters.values()
+        hints = _read_hints(find_function(function), name)
+        bound = _find_bound(function)
+        signature = inspect.signature(function)
+        parameters = [each for each in signature.parameters.values() if each.name not in bound]
         makers = {p.name: _find_maker(hints.get(p.name)) for p in parameters}
         self._makers = {each: make for each, make in makers.items() if make is not None}
         fields = [p for p in parameters if p.name not in self._makers]
@@ -193,6 +195,24 @@ def to_json(name: str, value: object) -> str:
         raise ToolError(
             f"{name} returned {type(value).__name__}, which can't be written as JSON: {error}"
         ) from error
+
+
+def find_function(thing: Callable[P, object]) -> Callable[P, object]:
+    """Return the function that is called in the end: by a partial, or by an object's `__call__`."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    if inspect.isroutine(thing) or isinstance(thing, type):
+        return thing
+    return cast("Callable[P, object]", getattr(thing, "__call__", thing))  # noqa: B004
+
+
+def _find_bound(thing: object) -> set[str]:
+    """Return the names of the arguments that partials give by name."""
+    found: set[str] = set()
+    while isinstance(thing, functools.partial):
+        found.update(thing.keywords)
+        thing = thing.func
+    return found
 
 
 def _read_hints(function: Callable[P, object], name: str) -> dict[str, object]:

@@ -5,6 +5,7 @@ import dataclasses
 import os
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 import trio
@@ -309,10 +310,62 @@ async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it():
     assert [denial.tool for denial in result.denials] == ["Read"]
 
 
-@pytest.mark.parametrize("rules", [[], [PermissionRule.ask_for_tool("get_weather")]])
-async def test_rules_take_the_place_of_consent(rules):
+@pytest.mark.parametrize(
+    ("rules", "denied"),
+    [
+        ([], []),
+        ([PermissionRule.deny_tool("other")], []),
+        ([PermissionRule.ask_for_tool("get_weather")], ["get_weather"]),
+        ([PermissionRule.deny_all()], ["get_weather"]),
+    ],
+)
+async def test_consent_counts_where_no_rule_is_about_the_call(rules, denied):
     run = agent(weather(), "Hm.", permissions=PermissionManager(rules)).run("Go")
+    assert [denial.tool for denial in (await run).denials] == denied
+
+
+async def test_in_the_mode_plan_consent_changes_nothing():
+    permissions = PermissionManager(mode="plan")
+    run = agent(weather(), "Hm.", permissions=permissions).run("Go")
     assert [denial.tool for denial in (await run).denials] == ["get_weather"]
+
+
+class Thermometer:
+    """Measure the temperature of a place."""
+
+    async def __call__(self, place: str) -> str:
+        return f"20 in {place}"
+
+    def read(self, place: str) -> str:
+        """Read it."""
+        return f"21 in {place}"
+
+
+async def test_a_partial_a_method_and_an_object_that_can_be_called_are_tools():
+    def forecast(days: int, place: str, key: str) -> str:
+        """Forecast the weather."""
+        return f"{days} {place} {key}"
+
+    async def later(place: str) -> str:
+        """Forecast it."""
+        return f"later in {place}"
+
+    given = [
+        partial(partial(forecast, 3), key="secret"),
+        Thermometer(),
+        Thermometer().read,
+        partial(later),
+    ]
+    names = ["forecast", "Thermometer", "read", "later"]
+    calls = [call(name, place="Rome") for name in names]
+    bot = agent(Reply(calls), "Hm.", tools=given)
+    result = await bot.run("Go")
+    answers = [b.text for message in result.messages for b in message.tool_results]
+    assert answers == ["3 Rome secret", "20 in Rome", "21 in Rome", "later in Rome"]
+    definitions = {each.name: each for each in bot.llm.requests[0].tools}
+    assert all(list(each.parameters["properties"]) == ["place"] for each in definitions.values())
+    assert definitions["forecast"].description == "Forecast the weather."
+    assert definitions["Thermometer"].description == "Measure the temperature of a place."
 
 
 async def test_a_tool_under_policies_may_do_what_it_may_without_them(tmp_path, monkeypatch):

@@ -189,7 +189,8 @@ OK = PermissionRule.allow_tool
         ("look", None, [D("look")], False),
         ("look", None, [A("look")], False),
         ("look", None, [OK("look")], True),
-        ("look", [OK("delegate")], [], False),  # rules of its own, and none about it: asked
+        ("look", [OK("delegate")], [], True),  # rules of its own, and none about it
+        ("look", [OK("delegate"), A("look")], [], False),
         ("Glob", None, None, True),  # both allow to read
         ("Glob", [OK("delegate")], None, False),  # the stricter of both
         ("Glob", [OK("delegate", "Glob")], None, True),

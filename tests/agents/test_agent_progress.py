@@ -26,7 +26,7 @@ def crash() -> str:
     raise ZeroDivisionError
 
 
-def refuse() -> str:
+def refuse(place: str = "") -> str:
     """Tell the model that this can't be."""
     raise ToolError("no such file")
 
@@ -56,7 +56,7 @@ async def test_the_same_call_with_the_same_result_is_warned_of_and_then_ends_the
         [call("look", place=str(number)) for number in range(6)],  # another input
         [call("look"), call("look", place="x")] * 3,  # another call between
         [[call("look") for _ in range(6)]],  # one reply: the model has not seen it yet
-        [call("refuse"), call("refuse")] * 2,
+        [call("refuse"), call("look", place="x"), call("refuse"), call("look")] * 2,
         [call("crash"), call("look")] * 3,
         [[call("crash"), call("crash"), call("crash")]],
         [call("Bash", command="ls missing"), call("Bash", command="ls gone")] * 2,
@@ -75,6 +75,7 @@ async def test_what_leads_on_is_not_ended(script, tmp_path, monkeypatch):
         [call("look", nowhere=number) for number in range(5)],
         [call("Write", file_path=f"{number}", content="") for number in range(5)],
         [call("crash"), call("nothing"), call("Write", file_path="x", content="")],
+        [call("refuse", place=str(number)) for number in range(9)],  # a ToolError each time
     ],
 )
 async def test_three_calls_in_a_row_that_could_not_run_end_the_turn(script):

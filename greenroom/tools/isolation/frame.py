@@ -348,6 +348,7 @@ class EndedFrame(Wire, frozen=True, tag="ended"):
         result: its result, or None if it raised.
         error: its exception, in words for the model.
         traceback: the traceback of that, for the log; empty for a `ToolError`.
+        is_crash: whether it was an `AgentCrashError`.
         metadata: the values that it changed in the context's metadata.
         removed_keys: the keys that it removed there.
         is_reusable: whether nothing of the call is left, so the worker can take another one.
@@ -356,6 +357,7 @@ class EndedFrame(Wire, frozen=True, tag="ended"):
     result: ToolResult | None = None
     error: str = ""
     traceback: str = ""
+    is_crash: bool = False
     metadata: dict[str, object] = {}
     removed_keys: tuple[str, ...] = ()
     is_reusable: bool = True

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, ToolError, ToolResult, serde
+from greenroom.core import AgentContext, AgentCrashError, ToolError, ToolResult, serde
 from greenroom.sandbox import (
     NOTE_FD,
     Cleanup,
@@ -350,6 +350,7 @@ async def run_isolated(
     Without either, the call gets a worker of its own, which ends with it.
 
     Raises:
+        AgentCrashError: the function raised one.
         ToolError: the function raised, was stopped at a limit, or took its process down; or the
             pool is closed. In a sandbox these are results.
         SandboxUnavailableError: the sandbox requires what nothing here can enforce.
@@ -369,7 +370,7 @@ async def run_isolated(
         try:
             result = await _run_in_pool(call, context, confinement)
         except ToolError as error:
-            result = ToolResult.error(str(error))
+            result = ToolResult.error(str(error), could_run=False)
         return add_sandbox_report(result, confinement.report, sandbox)
 
 
@@ -406,7 +407,7 @@ def _result(call: CallFrame, ended: EndedFrame, context: AgentContext) -> ToolRe
     if ended.traceback:
         _log.error("tool %s raised in its process:\n%s", call.tool, ended.traceback)
     if ended.result is None:
-        raise ToolError(ended.error)
+        raise (AgentCrashError if ended.is_crash else ToolError)(ended.error)
     return ended.result
 
 

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,
+    AgentCrashError,
     GreenroomError,
     ResourceMap,
     ToolError,
@@ -30,6 +31,7 @@ from greenroom.core import (
     conceal_secrets,
     is_a,
     leaves,
+    message_of,
     serde,
     type_name,
 )
@@ -183,7 +185,9 @@ def _try_call(call: CallFrame, context: AgentContext) -> EndedFrame:
             limit = call.limits.memory_megabytes
             message = f"{call.tool} was stopped: it used more than {limit} MB of memory"
             return EndedFrame(error=message, is_reusable=False)
-        return EndedFrame(error=describe_failure(error), traceback=_traceback(error))
+        crashes = [each for each in leaves(error) if is_a(each, AgentCrashError)]
+        text = message_of(crashes[0]) if crashes else describe_failure(error)
+        return EndedFrame(error=text, traceback=_traceback(error), is_crash=bool(crashes))
 
 
 def _call_tool(call: CallFrame, context: AgentContext) -> ToolResult:
