@@ -349,7 +349,7 @@ def _follow_shell(last_folder: bytes, context: AgentContext, notes: list[str]) -
 
 PYTHON_SANDBOX = Sandbox(
     "read-only",
-    limits=SandboxLimits(memory_megabytes=1024, file_megabytes=100),
+    limits=SandboxLimits(memory_megabytes=1024, file_megabytes=100, processes=256),
     require=frozenset({"files", "network"}),
 )
 """The default sandbox of `run_python`: programs can read, and change nothing."""
@@ -367,7 +367,7 @@ def run_python(
     that it has started is killed. The first and last 500,000 characters of its output are kept.
 
     By default it can read what we can, write only to its `$TMPDIR`, reach no network, and use a
-    gigabyte of memory. If nothing on this machine can enforce that for files and network, no call
+    gigabyte of memory and 256 processes and threads. If nothing on this machine can enforce that for files and network, no call
     runs, and the error says what would help. Use `Sandbox(deny_read=…)` to hide files from it.
 
     Args:

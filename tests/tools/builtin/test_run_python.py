@@ -14,6 +14,7 @@ from greenroom.sandbox import detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
+    PYTHON_SANDBOX,
     Sandbox,
     SandboxLimits,
     ToolRegistry,
@@ -49,6 +50,34 @@ async def test_a_program_runs_and_is_told_how_it_ended(context: AgentContext, he
     assert "so far Traceback" in failed.text
     assert "ZeroDivisionError" in failed.text
     assert "run_python" not in {tool.name for tool in builtin_tools()}
+
+
+BOMB = """
+import os, time
+started = 0
+while started < 400:
+    try:
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+    except OSError:
+        break
+    started += 1
+print("started", started)
+"""
+
+
+async def test_the_processes_of_a_program_are_bounded_or_the_result_says_that_they_are_not(
+    context: AgentContext, held
+) -> None:
+    report = await examine_sandbox(PYTHON_SANDBOX, context.workspace)
+    result = await run(context, BOMB)
+    assert result.status is ToolStatus.SUCCESS
+    started = int(result.text.split()[1])
+    if "processes" in report.enforced:
+        assert 200 <= started <= 256
+    else:
+        assert "NOT HELD by the sandbox here: processes" in result.text
 
 
 ATTACK = """
