@@ -20,6 +20,8 @@ TOOLS = {
     "Grep": "read",
     "Todo": "plan",
     "WebFetch": "network",
+    "BashOutput": "read",
+    "BashKill": "plan",
     "AskPerson": "person",
     "Task": "agent",
     "Skill": "read",

@@ -134,6 +134,13 @@ def _no_rules(_: str) -> None:
     return None
 
 
+def _no_background(_: str, __: str, ___: Callable[[], Awaitable[str | None]]) -> None:
+    raise ToolError(
+        "nothing can stay here after the call",
+        hint="a tool that leaves something running needs an agent",
+    )
+
+
 async def _no_client(_: str) -> ToolResult:
     raise ToolError(
         "no client runs this call",
@@ -175,6 +182,7 @@ class AgentContext:
         on_abandon: set by the runtime; called by `report_abandoned`.
         on_client_result: set by the runtime; waits for the result that `client_result` returns, by
             the call's id.
+        on_background: set by the runtime; called by `start_background`.
         on_search: set by `run_tools`; makes what `screen_reads` returns.
 
     Example:
@@ -205,6 +213,9 @@ class AgentContext:
     on_check_cleanup: Callable[[str], bool] = field(default=_never_cut_off, repr=False)
     on_abandon: Callable[[str], None] = field(default=_no_abandon, repr=False)
     on_client_result: Callable[[str], Awaitable[ToolResult]] = field(default=_no_client, repr=False)
+    on_background: Callable[[str, str, Callable[[], Awaitable[str | None]]], None] = field(
+        default=_no_background, repr=False
+    )
     on_search: Callable[[str], Callable[[str], str] | None] = field(default=_no_rules, repr=False)
 
     def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":
@@ -238,6 +249,28 @@ class AgentContext:
     def report_abandoned(self, what: str) -> None:
         """Report something that could not be stopped, such as a thread; the interrupt lists it."""
         self.on_abandon(what)
+
+    def start_background(
+        self, run: Callable[[], Awaitable[str | None]], *, sender: str, label: str
+    ) -> None:
+        """Run an async function beside the agent's turns, until it returns or the agent ends.
+
+        An interrupt leaves it running. The text that it returns becomes an input of the agent; if
+        it returns None, the agent knows of its end already. When the agent ends it is cancelled,
+        and should then clean up; that it has ended is told when the session goes on. An exception
+        that it raises crashes the agent.
+
+        Args:
+            run: the function.
+            sender: who tells of its end, such as the tool's name.
+            label: what it is, for people and for the model, such as "the command `npm run dev`".
+
+        Raises:
+            ToolError: the context is not that of an agent.
+            AgentNotRunningError: the agent's function has returned.
+            EventLoopError: called from another thread.
+        """
+        self.on_background(sender, label, run)
 
     async def client_result(self) -> ToolResult:
         """Wait for the result of this call, which the client sends by `handle.send_tool_result`.

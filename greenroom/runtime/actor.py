@@ -44,6 +44,7 @@ from greenroom.core import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime.approvals import Approvals, Unattended
+from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope, RuntimeLimits
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.mailbox import ClientResults
@@ -151,6 +152,7 @@ class Actor:
             self, parent.approvals if parent else None, limits.pending
         )
         self.children: Children[Actor] = Children(self)
+        self.background = Background(self)
         self.report = Report(
             parent.children.reports if parent else None, spawn_turn, is_wanted=reports
         )
@@ -185,6 +187,7 @@ class Actor:
             on_check_cleanup=self.cleanups.cut_off_calls.__contains__,
             on_abandon=self.cleanups.abandon,
             on_client_result=self.client_results.take,
+            on_background=self.background.start,
         )
 
     @property

@@ -101,6 +101,8 @@ async def _open(actor: Actor) -> bool:
             actor.session.add_message(Message.user(actor.restart_note, sender=RUNTIME))
             actor.restart_note = ""
             await actor.flush()
+        if actor.background.tell_lost():
+            await actor.flush()
     except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
         actor.life.fail(await _as_crash(error))
         await _release(actor)
@@ -172,7 +174,11 @@ async def _as_crash(error: BaseException) -> BaseException:
 
 
 async def _end_subagents(actor: Actor) -> None:
-    """End the subagents of a function that has returned, with time for their turns."""
+    """End the subagents of a function that has returned, with time for their turns.
+
+    What tools have left running ends at once.
+    """
+    actor.background.end()
     if actor.children:
         if actor.life.crash is None:
             await actor.children.shut_down(actor.limits.flush_grace)

@@ -160,8 +160,11 @@ class Mailbox:
         """Put a message that was taken and not answered before all others."""
         self._items.appendleft(message)
 
-    def put_result(self, result: SubAgentResult | AgentExit) -> None:
-        """Queue news of another agent; it always finds room, and stays unread once closed."""
+    def put_result(self, result: SubAgentResult | AgentExit | UserInput) -> None:
+        """Queue news of what the agent has started or watches.
+
+        It always finds room, and stays unread once closed.
+        """
         self._push(result)
 
     def remove(self, message: ConversationInput) -> None:

@@ -51,6 +51,7 @@ from greenroom.core import (
     serde,
     type_name,
 )
+from greenroom.runtime.background import note_taken
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption, InterruptMode
 from greenroom.runtime.mailbox import Mailbox, as_message
@@ -171,6 +172,7 @@ class Turn:
             session.conversation.pair_tool_uses(WENT_ON)
             if self.append:
                 session.add_message(as_message(message))
+            note_taken(session, message)
         elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
             raise TurnError(
                 "these calls are no longer open", hint="a Resume gets one turn, the first"
@@ -291,6 +293,7 @@ class Turn:
         for message in self._turns.mailbox.take_all():
             self.inputs.append(message.id)
             session.add_message(as_message(message))
+            note_taken(session, message)
 
     def _find_status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):

@@ -310,6 +310,7 @@ async def run_contained(
     on_output: Callable[[bytes], None],
     timeout: float,
     cleanup: Cleanup = no_cleanup,
+    on_start: Callable[[], None] = lambda: None,
 ) -> Exit:
     """Run a command, and return when it and everything that it started are gone.
 
@@ -329,6 +330,7 @@ async def run_contained(
         timeout: seconds, by trio's clock; with 0, nothing is started.
         cleanup: opens the scope for the clean-up, as `AgentContext.cleanup` does; by default the
             clean-up is shielded for at most three seconds.
+        on_start: is called when its process has been started.
 
     Raises:
         ToolError: the process could not be started.
@@ -339,6 +341,7 @@ async def run_contained(
     process = await ContainedProcess.start(command, cwd=cwd, environment=environment)
     limit = trio.move_on_after(timeout)
     try:
+        on_start()
         with limit:
             await process.follow(on_output)
     finally:

@@ -1,6 +1,7 @@
 from greenroom.sandbox.detection import examine_sandbox as examine_sandbox
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.tools.builtin import builtin_tools as builtin_tools
+from greenroom.tools.builtin.background import BashKill as BashKill, BashOutput as BashOutput
 from greenroom.tools.builtin.bash import (
     PYTHON_SANDBOX as PYTHON_SANDBOX,
     Bash as Bash,

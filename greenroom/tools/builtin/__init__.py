@@ -1,6 +1,7 @@
 """The built-in tools: what a coding agent needs to work in a folder.
 
-Each has a module, or shares one with its closest relative: `bash` (`Bash`, `run_python`), `read`,
+Each has a module, or shares one with its closest relative: `bash` (`Bash`, `run_python`),
+`background` (`BashOutput`, `BashKill`, and the commands that stay), `read`,
 `edit` (`Edit`, `Write`), `glob`, `grep` (with `searcher`, for machines without ripgrep), `todo`,
 `web` (`WebFetch`, `web_search`; `web_page` loads with the first page), `calculator`. File tools
 share `file_access` (where they may go, what they have seen) and `file_tree` (which files there are,
@@ -22,9 +23,10 @@ def builtin_tools(*, sandbox: "Sandbox | None" = None) -> "tuple[Tool, ...]":
         sandbox: the sandbox of commands; see `Bash`.
 
     Example:
-        >>> [tool.name for tool in builtin_tools()]
-        ['Bash', 'Read', 'Write', 'Edit', 'Glob', 'Grep', 'Todo', 'WebFetch']
+        >>> print(*[tool.name for tool in builtin_tools()])
+        Bash BashOutput BashKill Read Write Edit Glob Grep Todo WebFetch
     """
+    from greenroom.tools.builtin.background import BashKill, BashOutput
     from greenroom.tools.builtin.bash import Bash
     from greenroom.tools.builtin.edit import Edit, Write
     from greenroom.tools.builtin.glob import Glob
@@ -33,4 +35,5 @@ def builtin_tools(*, sandbox: "Sandbox | None" = None) -> "tuple[Tool, ...]":
     from greenroom.tools.builtin.todo import Todo
     from greenroom.tools.builtin.web import WebFetch
 
-    return (Bash(sandbox=sandbox), Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())
+    commands = (Bash(sandbox=sandbox), BashOutput(), BashKill())
+    return (*commands, Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())

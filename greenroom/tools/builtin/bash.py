@@ -37,6 +37,7 @@ from greenroom.sandbox import (
     run_contained,
     signal_name,
 )
+from greenroom.tools.builtin.background import StayingCommand, start_staying
 from greenroom.tools.builtin.file_access import in_thread, is_inside
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
@@ -214,12 +215,19 @@ def check_argument(text: str, what: str, *, room: int = 0) -> str:
 
 _DEFAULT_MILLISECONDS = 120_000
 _MAX_MILLISECONDS = 600_000
-# At its end the shell tells where it stood (see `run_contained`).
-_TELL_FOLDER = f"trap '{{ pwd -P >&{NOTE_FD}; }} 2>/dev/null' EXIT; "
+# At its end the shell tells where it stood, and which of its jobs still run (see `run_contained`).
+_TELL = f"trap '{{ pwd -P; printf \"\\0\"; jobs -rp; }} >&{NOTE_FD} 2>/dev/null' EXIT; "
+
+
+# Privileged, bash takes no functions, options or search paths from the environment.
+_BASH = ("bash", "--noprofile", "--norc", "-p", "-c")
 
 
 class Bash:
     """Runs a command in bash; its output streams, and nothing that it started outlives it.
+
+    With `run_in_background` in its input, the command stays beside the agent's turns instead, at
+    most 8 at a time: `BashOutput` and `BashKill` are its other tools. It ends with the agent.
 
     The working directory persists from one command to the next and stays inside the workspace. The
     environment is that of `clean_environment`, with the variables given here. Standard input is
@@ -238,7 +246,9 @@ class Bash:
         "- Standard input is empty, so a program that asks questions gets no answer: use its "
         "non-interactive options.\n"
         "- Everything that the command starts is killed when it ends, also background jobs, nohup "
-        "and setsid: a server must be started, used and stopped within one command.\n"
+        "and setsid. For a server or a watcher use run_in_background: it stays until you end it "
+        "with BashKill, or until you end; BashOutput reads its output, and you are told of its "
+        "end.\n"
         "- A plain command needs fewer approvals: words and quotes, pipes, lists and redirections, "
         "without variables, substitutions, loops and &.\n"
         "- Prefer Read, Edit, Write, Glob and Grep for work on files."
@@ -259,6 +269,10 @@ class Bash:
                 "maximum": _MAX_MILLISECONDS,
                 "description": "Milliseconds after which it is killed. "
                 f"Default {_DEFAULT_MILLISECONDS}.",
+            },
+            "run_in_background": {
+                "type": "boolean",
+                "description": "Return at once and leave it running, without a time-out.",
             },
             "description": {
                 "type": "string",
@@ -284,7 +298,8 @@ class Bash:
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Show the command as it will run."""
         claim = str(input.get("description") or "")
-        return ToolInfo("Run a command", str(input["command"]), claim=claim)
+        where = " in the background" if input.get("run_in_background") else ""
+        return ToolInfo(f"Run a command{where}", str(input["command"]), claim=claim)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the command."""
@@ -298,24 +313,39 @@ class Bash:
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run the command; an exit code other than 0 is an error to the model.
 
+        In the background it stays, and the result has its id.
+
         Raises:
-            ToolError: the command can't be given to bash, or bash can't be started.
+            ToolError: the command can't be given to bash, bash can't be started, or too many
+                commands stay already.
             SandboxUnavailableError: the sandbox requires what nothing here can enforce.
         """
         command = context.command or str(input["command"])
-        check_argument(command, "command", room=len(_TELL_FOLDER))
+        check_argument(command, "command", room=len(_TELL))
         milliseconds = min(read_integer(input, "timeout", _DEFAULT_MILLISECONDS), _MAX_MILLISECONDS)
         notes: list[str] = []
+        cwd = await in_thread(lambda: _find_starting_folder(context, notes))
+        if input.get("run_in_background"):
+            return await start_staying(
+                StayingCommand(str(input["command"])),
+                [*_BASH, command],
+                context,
+                cwd=cwd,
+                environment=self._environment,
+                sandbox=self.sandbox,
+            )
         ended = await run_command(
-            # Privileged, bash takes no functions, options or search paths from the environment.
-            ["bash", "--noprofile", "--norc", "-p", "-c", f"{_TELL_FOLDER}{command}"],
+            [*_BASH, f"{_TELL}{command}"],
             context,
-            cwd=await in_thread(lambda: _find_starting_folder(context, notes)),
+            cwd=cwd,
             seconds=milliseconds / 1000,
             environment=self._environment,
             sandbox=self.sandbox,
         )
-        await in_thread(lambda: _follow_shell(ended.exit.note, context, notes))
+        folder, _, jobs = ended.exit.note.partition(b"\0")
+        await in_thread(lambda: _follow_shell(folder, context, notes))
+        if jobs.strip() and not ended.exit.timed_out:
+            notes.append("what it left running was killed; run_in_background lets a command stay")
         return ended.result(notes, cwd=str(context.workspace.cwd))
 
 
@@ -367,8 +397,9 @@ def run_python(
     that it has started is killed. The first and last 500,000 characters of its output are kept.
 
     By default it can read what we can, write only to its `$TMPDIR`, reach no network, and use a
-    gigabyte of memory and 256 processes and threads. If nothing on this machine can enforce that for files and network, no call
-    runs, and the error says what would help. Use `Sandbox(deny_read=…)` to hide files from it.
+    gigabyte of memory and 256 processes and threads. If nothing on this machine can enforce that
+    for files and network, no call runs, and the error says what would help. Use
+    `Sandbox(deny_read=…)` to hide files from it.
 
     Args:
         sandbox: confines the programs, as far as the system can and as its `require` says; with

@@ -1,0 +1,347 @@
+"""Commands that stay: what Bash leaves running, and the tools `BashOutput` and `BashKill`.
+
+`Bash(run_in_background=True)` puts a `StayingCommand` among the `StayingCommands` of its agent, and
+lets it run beside the agent's turns (`AgentContext.start_background`). Only one thing tells the
+model of its end: the input with the text that `run` returns, or the result of `BashKill`.
+"""
+
+import codecs
+import os
+from collections import deque
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import trio
+
+from greenroom.core import (
+    AgentContext,
+    ToolError,
+    ToolInfo,
+    ToolResult,
+    clip,
+    message_of,
+    new_id,
+    valid_unicode,
+)
+from greenroom.sandbox import Exit, Sandbox, clean_environment, confine, run_contained, signal_name
+from greenroom.tools.validation import read_integer
+
+MOST = 8
+"""Commands of one agent that run at a time, and that are kept after their end."""
+
+KEPT = 1 << 20
+"""Characters of the output of each command that are kept: the last ones."""
+
+_MOST_AT_ONCE = 25_000  # characters of one result
+_LAST_WORDS = 2_000  # characters that are told with the end
+_SHOWN = 200  # characters of a command in a line
+
+
+class LastOutput:
+    """Decodes arriving bytes, and keeps the last part of the text; places count from its begin.
+
+    Example:
+        >>> output = LastOutput(limit=4)
+        >>> output.feed(b"12345")
+        >>> output.read(0), output.end
+        (('2345', 1), 5)
+    """
+
+    def __init__(self, limit: int = KEPT) -> None:
+        """Keep at most `limit` characters."""
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._limit = limit
+        self._pieces: deque[str] = deque()
+        self._size = 0
+        self.end = 0
+
+    def feed(self, data: bytes, *, final: bool = False) -> None:
+        """Add output."""
+        text = self._decode(data, final).replace("\0", "\ufffd")
+        if text:
+            self._pieces.append(text)
+        self.end += len(text)
+        self._size += len(text)
+        while self._size > self._limit:
+            first = self._pieces.popleft()
+            rest = first[self._size - self._limit :]
+            self._size -= len(first) - len(rest)
+            if rest:
+                self._pieces.appendleft(rest)
+
+    def read(self, position: int) -> tuple[str, int]:
+        """Return what is kept from a place on, and how many characters before it are gone."""
+        first = self.end - self._size
+        whole = "".join(self._pieces)
+        return whole[max(position - first, 0) :], max(first - max(position, 0), 0)
+
+
+class StayingCommand:
+    """A command that stays after its call."""
+
+    def __init__(self, command: str) -> None:
+        """Begin with nothing run."""
+        self.id = new_id("bash")
+        self.command = command
+        self.output = LastOutput()
+        self.position = 0
+        """Up to where `BashOutput` has read."""
+        self.exit: Exit | None = None
+        self.failure = ""
+        """Why it could not be started."""
+        self.begun = trio.Event()
+        """Set when it runs, or can't be started."""
+        self.ended = trio.Event()
+        self._scope = trio.CancelScope()
+        self._is_killed = False
+        self._is_awaited = False  # by a call that tells of its end
+
+    @property
+    def label(self) -> str:
+        """What it is, in a line."""
+        shown = clip(" ".join(self.command.split()), _SHOWN)
+        return f"the background command {self.id} (`{shown}`)"
+
+    @property
+    def status(self) -> str:
+        """Whether it runs, or how it ended."""
+        if not self.ended.is_set():
+            return "running"
+        code = self.exit.code if self.exit else None
+        if self._is_killed or code is None:
+            return "killed"
+        return (
+            f"killed by signal {-code} ({signal_name(-code)})" if code < 0 else f"exit code {code}"
+        )
+
+    async def run(
+        self,
+        arguments: Sequence[str],
+        context: AgentContext,
+        cwd: Path,
+        environment: Mapping[str, str],
+        sandbox: Sandbox | None,
+    ) -> str | None:
+        """Run it to its end; return what the model is told, or None if it was killed on request."""
+        try:
+            with self._scope:
+                async with confine(sandbox, context.workspace) as held:
+                    clean = clean_environment(os.environ)
+                    self.exit = await run_contained(
+                        [*held.prefix, *arguments],
+                        cwd=cwd,
+                        environment={**clean, **held.environment, **environment},
+                        on_output=self.output.feed,
+                        timeout=float("inf"),
+                        on_start=self.begun.set,
+                    )
+        except ToolError as error:
+            self.failure = message_of(error)
+            if not self.begun.is_set():
+                return None  # the call says so
+        finally:
+            self.output.feed(b"", final=True)
+            self.ended.set()
+            self.begun.set()
+        return None if self._is_awaited else self._tell_end()
+
+    def _tell_end(self) -> str:
+        last, _ = self.output.read(self.output.end - _LAST_WORDS)
+        head = f"[{self.label} has ended: {self.failure or self.status}]"
+        if not last.strip():
+            return f"{head}\n(no output)"
+        return f"{head}\nThe end of its output:\n{valid_unicode(last.strip())}"
+
+    async def kill(self) -> bool:
+        """Kill it, with all that it has started; False if it had ended before."""
+        if self.ended.is_set():
+            return False
+        self._is_killed = self._is_awaited = True
+        self._scope.cancel()
+        try:
+            await self.ended.wait()
+        except trio.Cancelled:  # then the input tells it
+            self._is_awaited = False
+            raise
+        return True
+
+
+class StayingCommands:
+    """The commands of one agent that stay; one of its resources."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._commands: dict[str, StayingCommand] = {}
+
+    @classmethod
+    def of(cls, context: AgentContext) -> "StayingCommands":
+        """Return those of an agent."""
+        found = context.resources.get(cls)
+        if found is None:
+            found = cls()
+            context.resources.insert(found)
+        return found
+
+    def make_room(self) -> None:
+        """Make room for one that is about to start: the oldest that have ended go.
+
+        Raises:
+            ToolError: as many as the limit allows are running.
+        """
+        running = [each.id for each in self._commands.values() if not each.ended.is_set()]
+        if len(running) >= MOST:
+            raise ToolError(
+                f"{MOST} background commands are running: {', '.join(running)}",
+                hint="end one with BashKill first",
+            )
+        ended = [each.id for each in self._commands.values() if each.ended.is_set()]
+        for id_ in ended[: len(ended) + 1 - MOST]:
+            del self._commands[id_]
+
+    def add(self, command: StayingCommand) -> None:
+        """Add one that has started."""
+        self._commands[command.id] = command
+
+    def find(self, id_: str) -> StayingCommand:
+        """Return the command with this id.
+
+        Raises:
+            ToolError: there is none.
+        """
+        found = self._commands.get(id_)
+        if found is None:
+            known = ", ".join(self._commands) or "none"
+            raise ToolError(
+                f"there is no background command {id_!r}; there are: {known}",
+                hint="a command ends with the agent that has started it",
+            )
+        return found
+
+
+async def start_staying(
+    command: StayingCommand,
+    arguments: Sequence[str],
+    context: AgentContext,
+    *,
+    cwd: Path,
+    environment: Mapping[str, str],
+    sandbox: Sandbox | None,
+) -> ToolResult:
+    """Start a command that stays, and say how to go on with it.
+
+    Raises:
+        ToolError: it can't be started, or too many are running.
+    """
+
+    async def run() -> str | None:
+        return await command.run(arguments, context, cwd, environment, sandbox)
+
+    staying = StayingCommands.of(context)
+    staying.make_room()
+    context.start_background(run, sender="Bash", label=command.label)
+    staying.add(command)
+    await command.begun.wait()
+    if command.failure:
+        raise ToolError(command.failure)
+    return ToolResult.ok(
+        f"It runs in the background as {command.id}. BashOutput reads its output, BashKill ends it."
+        " You will be told when it ends; it does not outlive you.",
+        bash_id=command.id,
+    )
+
+
+class BashOutput:
+    """Reads the output of a command that Bash has left running.
+
+    Each call returns what came since the last one, or what came after `position`; `filter` picks
+    the lines that contain a text. Of each command the last 1,048,576 characters are kept.
+    """
+
+    name = "BashOutput"
+    category = "read"
+    description = (
+        "Return the status and the new output of a command that runs in the background: what came"
+        " since the last call, or from a position on. It does not wait: you are told when the"
+        " command ends."
+    )
+    requires_permission = False  # it shows what a call that was allowed prints
+    concurrent = True
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "bash_id": {"type": "string", "description": "The id that Bash has returned."},
+            "filter": {
+                "type": "string",
+                "minLength": 1,
+                "description": "Only lines that contain this text; the others are skipped.",
+            },
+            "position": {
+                "type": "integer",
+                "minimum": 0,
+                "description": "Where to begin, in characters. Default: after the last call.",
+            },
+        },
+        "required": ["bash_id"],
+        "additionalProperties": False,
+    }
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Name the command."""
+        return ToolInfo(f"Read the output of {input['bash_id']}")
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Return the output from a position on.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        command = StayingCommands.of(context).find(str(input["bash_id"]))
+        position = read_integer(input, "position", command.position)
+        status = command.status  # before the output: what says "exit code" has all of it
+        text, gone = command.output.read(position)
+        shown = text[:_MOST_AT_ONCE]
+        end = command.output.end - len(text) + len(shown)
+        command.position = end
+        if wanted := str(input.get("filter") or ""):
+            shown = "\n".join(line for line in shown.splitlines() if wanted in line)
+        notes = [
+            f"{gone} characters before this are gone" if gone else "",
+            status,
+            f"position {end}" + (f" of {command.output.end}" if end < command.output.end else ""),
+        ]
+        lines = [valid_unicode(shown).rstrip("\n") or "(no new output)"]
+        lines += [f"[{note}]" for note in notes if note]
+        return ToolResult.ok("\n".join(lines), status=status, position=end)
+
+
+class BashKill:
+    """Ends a command that Bash has left running, with all that it has started."""
+
+    name = "BashKill"
+    category = "plan"
+    description = "End a command that runs in the background, with all that it has started."
+    requires_permission = False  # it ends what a call that was allowed has started
+    concurrent = False
+    parameters: dict[str, object] = {
+        "type": "object",
+        "properties": {
+            "bash_id": {"type": "string", "description": "The id that Bash has returned."}
+        },
+        "required": ["bash_id"],
+        "additionalProperties": False,
+    }
+
+    def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
+        """Name the command."""
+        return ToolInfo(f"End {input['bash_id']}")
+
+    async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Kill the command and wait for its end.
+
+        Raises:
+            ToolError: there is no such command.
+        """
+        command = StayingCommands.of(context).find(str(input["bash_id"]))
+        if await command.kill():
+            return ToolResult.ok(f"{command.id} was ended, with all that it had started.")
+        return ToolResult.ok(f"{command.id} had ended before: {command.status}.")
