@@ -369,11 +369,12 @@ async def _apply_rules(
     sandbox: SandboxReport | None,
 ) -> Judgement:
     judge = partial(permissions.judge, tool, input, context, sandbox=sandbox)
-    found = await _in_time(judge, input)
+    is_slow = permissions.has_expressions or _is_long(input)
+    found = await _in_time(judge, is_slow=is_slow)
     if not found.missing_answers:
         return found
     answers = await trio.to_thread.run_sync(_ask_git, found.missing_answers, abandon_on_cancel=True)
-    return await _in_time(partial(judge, git=answers), input)
+    return await _in_time(partial(judge, git=answers), is_slow=is_slow)
 
 
 def _ask_git(folders: Iterable[str]) -> dict[str, GitAnswer]:
@@ -385,15 +386,15 @@ async def _explain(judgement: Judgement, input: dict[str, object]) -> Explanatio
 
     Files are read in a thread, which an interrupt does not wait for.
     """
-    found = await _in_time(partial(explain, judgement, files=False), input)
+    found = await _in_time(partial(explain, judgement, files=False), is_slow=_is_long(input))
     if found.runs_commands:
         return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
     return found
 
 
-async def _in_time(judge: Callable[[], _T], input: object) -> _T:  # noqa: A002
-    """Judge a call; a long input takes a thread, which an interrupt does not wait for."""
-    if _is_long(input):
+async def _in_time(judge: Callable[[], _T], *, is_slow: bool) -> _T:
+    """Judge a call; a slow one takes a thread, which an interrupt does not wait for."""
+    if is_slow:
         return await trio.to_thread.run_sync(judge, abandon_on_cancel=True)
     return judge()
 

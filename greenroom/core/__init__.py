@@ -13,6 +13,7 @@
 """
 
 from greenroom.core import serde as serde
+from greenroom.core.bounded_pattern import BoundedPattern as BoundedPattern
 from greenroom.core.context import (
     AgentContext as AgentContext,
     AgentState as AgentState,

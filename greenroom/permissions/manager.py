@@ -107,6 +107,11 @@ class PermissionManager:
         """Its own rules, in the order in which they are tried."""
         return self._rules
 
+    @property
+    def has_expressions(self) -> bool:
+        """Whether a rule that applies here has a regular expression, which may take a while."""
+        return any(manager._has_expressions for manager in self._list_lineage())
+
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
         inherited = sum(len(manager._rules) for manager in self._list_lineage()[1:])
@@ -144,6 +149,7 @@ class PermissionManager:
         """Replace the rules."""
         self._rules = tuple(sorted(rules, key=sort_key))
         self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
+        self._has_expressions = any(rule.matcher.regex for rule in self._rules)
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that applies to one session only, until `clear_session_rules`.

@@ -18,7 +18,7 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from greenroom.core import RuleFileError
+from greenroom.core import BoundedPattern, ConfigurationError, RuleFileError
 from greenroom.fs import (
     NamePattern,
     expand_braces,
@@ -442,30 +442,12 @@ class Care:
         return is_named or any(name.endswith(self._domains) for name in host.names)
 
 
-# Regular expressions in rules, matched by Python's `re` in a bounded time.
-#
-# `re` backtracks, so an expression is weighed when it is parsed: in how many ways may it match a
-# text of n characters? Each unbounded repeat multiplies that number by n, as does a search, and
-# each choice multiplies it by the number of alternatives. The result limits the length of the texts
-# that it is applied to; an expression with too low a limit is refused.
-
 MAX_EXPRESSION = 512  # characters of an expression
 MAX_TEXT = 4096  # characters of a text
-MIN_TEXT = 64  # an expression with a lower limit is refused
-MAX_STEPS = 4_000_000
-_UNREADABLE = re.compile(r"\(\?(?:#|[aimsLu]*x)")
-_TOKEN = re.compile(
-    r"(?P<copy>\\[1-9]|\(\?P=\w+\))|\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|(?P<open>\((?:\?P?)?)"
-    r"|(?P<close>\))|(?P<turn>\|)|(?P<repeat>[*+?]|\{(?!\})\d*,?\d*\})[?+]?|.",
-    re.DOTALL,
-)
-_NUMBER = re.compile(r"\d+")
 
 
 class Expression:
     """A regular expression in Python's syntax that matches in bounded time.
-
-    A repeated group must not hold a repeat or alternatives: write `[ab]*` for `(a|b)*`.
 
     Example:
         >>> expression = Expression("npm run (lint|test)( .*)?")
@@ -479,65 +461,28 @@ class Expression:
         """Compile an expression.
 
         Raises:
-            RuleFileError: it is empty, too long, invalid, or may match in too many ways.
+            RuleFileError: it is empty, too long, or not a regular expression for our engine.
         """
         if not 0 < len(text) <= MAX_EXPRESSION:
             raise RuleFileError(
                 f"a regex has 1 to {MAX_EXPRESSION} characters, this has {len(text)}"
             )
-        if _UNREADABLE.search(text):
-            raise _make_error(text, "has comments or the flag x", "leave them out")
         part = re.sub(r"\A\.\*(?![?+])|(?<!\\)\.\*\Z", "", text)  # a search needs no outer `.*`
         try:
-            self._whole, self._part = re.compile(text), re.compile(part)
-        except (re.error, OverflowError, RecursionError) as error:
-            raise RuleFileError(f"not a regular expression: {text!r}: {error}") from error
-        self.limit, self.search_limit = _limit_length(text), _limit_length(part, searches=True)
-        if self.limit < MIN_TEXT:
-            hint = "use fewer repeats or alternatives"
-            raise _make_error(text, "may match in too many ways", hint)
+            self._whole, self._part = BoundedPattern(text), BoundedPattern(part)
+        except ConfigurationError as error:
+            raise RuleFileError(f"the regex {text!r}: {error.message}", hint=error.hint) from error
 
     def fullmatch(self, text: str) -> bool:
-        """Return whether the whole text matches; a text that is too long does not."""
-        return len(text) <= self.limit and self._whole.fullmatch(text) is not None
+        """Return whether the whole text matches; a text that takes too long does not."""
+        return len(text) <= MAX_TEXT and self._whole.fullmatch(text) is True
 
     def search(self, text: str) -> bool | None:
-        """Return whether some part of a text matches; None if the text is too long to tell.
+        """Return whether some part of a text matches, or takes too long; None if it is too long.
 
         Line ends are tried as spaces as well, since `.` does not match them.
         """
-        if len(text) > self.search_limit:
+        if len(text) > MAX_TEXT:
             return None
-        return any(map(self._part.search, {text, text.replace("\n", " ")}))
-
-
-def _limit_length(text: str, *, searches: bool = False) -> int:
-    """Limit the length of texts, by counting unbounded repeats and the ways to match the rest."""
-    loops, ways, choice = int(searches), 1 + len(text) // 32, -1
-    groups = [[0, 1]]  # open groups: where each begins, and its alternatives so far
-    varies = False  # whether a group that holds a choice has just ended
-    for found in _TOKEN.finditer(text):
-        sign, follows_choice, varies = found["repeat"] or "", varies, False
-        if found["open"]:
-            groups.append([found.start(), 1])
-        elif found["close"]:
-            start, turns = groups.pop()
-            ways, varies = ways * turns, choice > start
-        elif found["copy"]:
-            loops += 1
-        elif found["turn"]:
-            groups[-1][1] += 1
-            choice = found.start()
-        elif sign:
-            if follows_choice and sign != "?":
-                hint = "write [ab]* for (a|b)* and a* for (a+)*"
-                raise _make_error(text, "repeats what holds a repeat or alternatives", hint)
-            is_endless = sign in "*+" or sign.endswith(",}")
-            loops += is_endless
-            ways *= max([2 - is_endless, *map(int, _NUMBER.findall(sign))])
-            choice = found.start()
-    return min(MAX_TEXT, int((MAX_STEPS / (ways * groups[0][1])) ** (1 / max(loops, 1))))
-
-
-def _make_error(text: str, why: str, hint: str) -> RuleFileError:
-    return RuleFileError(f"the regex {text!r} {why}", hint=hint)
+        tries = {text, text.replace("\n", " ")}
+        return any(self._part.search(each) is not False for each in tries)

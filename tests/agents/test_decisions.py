@@ -1,6 +1,7 @@
 """What was decided about each call is recorded in the session, durably before the call starts."""
 
 import json
+import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -74,6 +75,24 @@ def answer_with(decision, **words):
         await handle.respond_permission(request.request_id, decision, **words)
 
     return answer
+
+
+async def test_other_agents_go_on_while_rules_are_matched(tmp_path):
+    rules = [PermissionRule.parse(f"Bash(regex:echo (a|aa)+{n}?$)", "allow") for n in range(9)]
+    talk = Talk(tmp_path, call("Bash", command=f"echo {'a' * 200}!"), rules=rules, tools=(Bash(),))
+    used = []
+
+    async def beat():
+        while True:
+            start = time.thread_time()
+            await trio.sleep(0.002)
+            used.append(time.thread_time() - start)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(beat)
+        await talk.run(answer_with("deny"))
+        nursery.cancel_scope.cancel()
+    assert max(used) < 0.1
 
 
 async def test_an_allowance_is_on_record_with_its_rule_and_all_that_was_judged(tmp_path):

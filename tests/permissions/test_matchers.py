@@ -162,7 +162,7 @@ def test_other_spellings_are_understood(typed, matcher):
         *("Bash(git, hub:*)", "Bash(git *:*)", "Bash(> a)", "Bash(git * x)", "*, Read", "Bash(ls"),
         *("Bash(ls &)", "Bash(ls;)", "Bash((ls))", "Bash(! ls)", "Bash(ls # x)", "Bash({ ls; })"),
         *("Bash(echo a, b)", "Bash(ls \\)", "*(a)", "Edit(a:*)", '{"x": ["a"]}'),
-        *("WebFetch(a.test)", "Read(a, domain:b)", "Bash(regex:(a+)+)", '{"tool": 1}', "{"),
+        *("WebFetch(a.test)", "Read(a, domain:b)", "Bash(regex:(a{999}){999})", '{"tool": 1}', "{"),
     ],
 )
 def test_what_could_mean_two_things_is_refused(text):
