@@ -61,7 +61,7 @@ class Verdict:
     """One call and what was decided about it.
 
     Attributes:
-        call: the call as the model asked for it.
+        call: the call as the model asked for it, but for values in strings, which are parsed.
         input: the input that was approved.
         tool: the tool that was judged, or None if no tool has the name.
         digest: binds the approval to what would run.
@@ -179,7 +179,8 @@ class Judge:
         tool = self._tools.get(call.name)
         if tool is None:
             return Verdict(call, call.input)  # the registry answers with the names that exist
-        fault, sandbox = tool.fault(call.input), None
+        arguments, fault = await tool.check(call.input)
+        call, sandbox = structs.replace(call, input=arguments), None
         try:
             sandbox = await tool.examine_sandbox(self._agent.context.workspace)
         except ToolError as error:
@@ -232,7 +233,7 @@ class Judge:
             answer = await self._request_answer(call, tool, found, sandbox)
             if answer.input is not None and answer.input != call.input:
                 # The person has approved what they wrote themselves, unless a rule forbids it.
-                approved, edited = answer.input, True
+                (approved, _), edited = await tool.check(answer.input), True
                 edit = await _apply_rules(self._permissions, tool, approved, context, sandbox)
                 found = await _explain(edit, approved)
         rules: tuple[PermissionRule, ...] = ()

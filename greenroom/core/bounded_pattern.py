@@ -32,6 +32,9 @@ _TOKEN = re.compile(
 class BoundedPattern:
     r"""A regular expression from outside: in Python's syntax, and `\p{…}` for classes of letters.
 
+    Attributes:
+        size: its characters with its counted repeats written out, which its memory grows with.
+
     Example:
         >>> pattern = BoundedPattern(r"^(\p{L}+ ?)*$")
         >>> pattern.search("Zoë ran"), pattern.search("3")
@@ -52,7 +55,8 @@ class BoundedPattern:
             raise ConfigurationError(
                 f"it has {len(text):,} characters", hint=f"use at most {MAX_PATTERN:,}"
             )
-        if _count_written_out(text) > MAX_REPEATED:
+        self.size = _count_written_out(text)
+        if self.size > MAX_REPEATED:
             raise ConfigurationError(
                 "its counts multiply to more than the engine can hold", hint="use smaller counts"
             )
@@ -84,9 +88,9 @@ def _count_written_out(text: str) -> int:
 
     The engine writes them out when it compiles: `(a{1000}){1000}` takes 260 MB.
     """
-    product = reduce(lambda total, count: total * max(int(count), 1), _EXACT.findall(text), 1)
-    if len(text) * product <= MAX_REPEATED or _COMMENTED.search(text):
-        return len(text) * product
+    if _COMMENTED.search(text):  # which may hide anything from the tokens below
+        counts = _EXACT.findall(text)
+        return reduce(lambda total, count: total * max(int(count), 1), counts, len(text))
     sizes, last = [0], 0  # of each open group, and of the last token
     for found in _TOKEN.finditer(text):
         if found["open"]:

@@ -45,7 +45,7 @@ from greenroom.planning.references import fill, read_value
 from greenroom.planning.trace import Trace, find_trace, reopen, trace_call, trace_worker
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession
-from greenroom.tools import RegisteredTool, ToolRegistry
+from greenroom.tools import RegisteredTool, ToolRegistry, is_misfit
 
 Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
@@ -274,7 +274,7 @@ class SubtaskCall:
         if result.could_run:
             return ErrorClass.FAILED
         tool = self._tools.get(call.name)
-        is_wrong = tool is None or tool.fault(call.input)
+        is_wrong = tool is None or is_misfit(result.error_message)
         return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
 
 

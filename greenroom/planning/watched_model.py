@@ -42,7 +42,7 @@ from greenroom.planning.error_context import (
     RecoveryDecision,
     classify,
 )
-from greenroom.tools import InputValidator
+from greenroom.tools import is_misfit
 
 _CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
@@ -230,10 +230,9 @@ def _find_call_fault(
         return None
     if call.name == ANSWER_TOOL:
         return ErrorClass.FORMAT
-    tool = tools.get(call.name)
-    if tool is None:
+    if call.name not in tools:
         return ErrorClass.UNKNOWN_TOOL
-    is_wrong = call.invalid or InputValidator(tool.name, tool.parameters).fault(call.input)
+    is_wrong = call.invalid or is_misfit(result.text)
     return ErrorClass.INVALID_INPUT if is_wrong else None
 
 

@@ -115,12 +115,12 @@ class RegisteredTool:
         if isinstance(tool, RegisteredTool):
             return tool
         check_tool(tool)
-        parameters, flags = _copy_schema(tool), ToolFlags.of(tool)
+        validator, flags = InputValidator(tool.name, _copy_schema(tool)), ToolFlags.of(tool)
         return cls(
             name=tool.name,
             description=tool.description,
             category=tool.category,
-            parameters=parameters,
+            parameters=validator.schema,
             requires_permission=bool(getattr(tool, "requires_permission", True)),
             timeout=float(getattr(tool, "timeout", DEFAULT_TIMEOUT)),
             concurrent=bool(getattr(tool, "concurrent", flags.read_only)),
@@ -130,7 +130,7 @@ class RegisteredTool:
             idempotent=flags.idempotent,
             destructive=flags.destructive,
             tool=tool,
-            validator=InputValidator(tool.name, parameters),
+            validator=validator,
         )
 
     @property
@@ -155,11 +155,16 @@ class RegisteredTool:
             return ToolInfo(plain.action + warning, visible(plain.details))
 
     def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
-        """Return the faults of an input, in words for the model; None if it fits.
-
-        `execute` checks the same; a caller may check first, before it asks a person.
-        """
+        """Return the faults of an input, in words for the model; None if it fits."""
         return self.validator.fault(input)
+
+    async def check(self, input: dict[str, object]) -> tuple[dict[str, object], str | None]:  # noqa: A002
+        """Return the input as the tool gets it, and its faults, if any, in words for the model.
+
+        Values that were sent as JSON in strings are parsed; see `InputValidator.examine`. `execute`
+        does the same; a caller may check first, before it asks a person.
+        """
+        return await self.validator.check(input)
 
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
         """State what a call would do; empty if the tool states nothing.
@@ -193,12 +198,12 @@ class RegisteredTool:
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input and run the call, as `ToolRegistry.execute` does."""
         try:
-            fault = self.fault(input)
+            arguments, fault = await self.check(input)
             if fault:
                 return ToolResult.error(fault, could_run=False)
             result: object = None
             with trio.move_on_after(self.timeout) as limit:
-                result = await self.tool.execute(input, context)
+                result = await self.tool.execute(arguments, context)
             if limit.cancelled_caught:
                 return ToolResult.error(
                     f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",

@@ -19,7 +19,7 @@ from greenroom.core import (
     TurnStatus,
     serde,
 )
-from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, FileStore, read_decisions
 from greenroom.testing import Reply, ScriptedProvider, call
@@ -75,6 +75,29 @@ def answer_with(decision, **words):
         await handle.respond_permission(request.request_id, decision, **words)
 
     return answer
+
+
+@tool
+async def join(words: list[str]) -> str:
+    """Join words."""
+    return "-".join(words)
+
+
+async def test_a_list_in_a_string_is_judged_shown_run_and_recorded_as_a_list(tmp_path):
+    shown = []
+
+    async def answer(handle, request):
+        shown.append(request.input)
+        await handle.respond_permission(request.request_id, "allow")
+
+    matcher = RuleMatcher(predicate=lambda name, data: data["words"] == ["a", "b"])
+    rules = [PermissionRule(decision="ask", matcher=matcher, id="lists")]
+    talk = Talk(tmp_path, call("join", words='["a", "b"]'), rules=rules, tools=(join,))
+    (found,) = await talk.run(answer)
+    assert shown == [{"words": ["a", "b"]}]
+    assert found.parts[0].rule_id == "lists"
+    assert talk.session.history[1].tool_uses[0].input == {"words": '["a", "b"]'}
+    assert talk.session.history[2].tool_results[0].text == "a-b"
 
 
 async def test_other_agents_go_on_while_rules_are_matched(tmp_path):

@@ -1,0 +1,267 @@
+"""JSON Schema 2020-12 with a bound on the work of one check.
+
+Schema and value both come from outside. Patterns are matched by `BoundedPattern`, unique items are
+found by hash, and a check that takes too long ends.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from greenroom.core import BoundedPattern, ConfigurationError, clip
+
+if TYPE_CHECKING:
+    from jsonschema import Draft202012Validator
+    from jsonschema.exceptions import ValidationError
+
+PATTERN_SECONDS = 0.2
+"""The longest time of all pattern matches in one check; later patterns are left unchecked."""
+
+MAX_SIZE = 200_000
+"""Characters of all patterns of a schema, with their counted repeats written out."""
+
+_COMPILE_SECONDS = 0.01
+_log = logging.getLogger("greenroom.tools")
+_Keyword: TypeAlias = Callable[
+    # jsonschema's own types: the validator, the keyword's value, the instance, the schema
+    ["Draft202012Validator", "object", "object", "Mapping[str, object]"],
+    "Iterable[ValidationError] | None",
+]
+
+
+class TooMuchWorkError(Exception):
+    """A check would take more steps than it may."""
+
+
+class Patterns:
+    """The patterns of one schema. What can't be matched is left unchecked, with one warning."""
+
+    def __init__(self, name: str, patterns: Mapping[str, bool]) -> None:
+        """Compile the patterns of the tool of this name; true for those of properties' names."""
+        self._name = name
+        self.are_of_names = any(patterns.values())
+        self._has_warned = False
+        self._size = 0
+        self._compiled: dict[str, BoundedPattern | None] = {}
+        self._are_any = bool(patterns)
+        start = time.perf_counter()
+        for each in patterns:
+            if time.perf_counter() - start > _COMPILE_SECONDS:
+                break  # the others are compiled when they are needed, in a thread
+            self._compile(each)
+
+    def __bool__(self) -> bool:
+        return self._are_any
+
+    def search(self, pattern: str, text: str) -> bool | None:
+        """Return whether a pattern matches somewhere in a text; None if that can't be told."""
+        found = self._compiled[pattern] if pattern in self._compiled else self._compile(pattern)
+        if found is None:
+            return None
+        check = _current.get()
+        if check.pattern_seconds <= 0:
+            return None
+        start = time.perf_counter()
+        result = found.search(text)
+        check.pattern_seconds -= time.perf_counter() - start
+        if result is None:
+            self.warn(f"the pattern {pattern!r}", "a text is too long, or takes it too long")
+        return result
+
+    def _compile(self, pattern: str) -> BoundedPattern | None:
+        made = None
+        if self._size > MAX_SIZE:
+            self.warn(f"the pattern {pattern!r}", "all patterns together are too large")
+        else:
+            try:
+                made = BoundedPattern(pattern)
+                self._size += made.size
+            except ConfigurationError as error:
+                self.warn(f"the pattern {pattern!r}", error.message)
+        self._compiled[pattern] = made
+        return made
+
+    def warn(self, what: str, why: str) -> None:
+        """Log that a part of the schema is not checked, unless another one was logged already."""
+        if not self._has_warned:
+            self._has_warned = True
+            text = "tool %s: a part of its schema is not checked: %s: %s"
+            _log.warning(text, self._name, clip(what, 150), clip(why, 200))
+
+
+class _Check:
+    """The limits of one check."""
+
+    def __init__(self, patterns: Patterns, steps: int) -> None:
+        self.patterns = patterns
+        self.pattern_seconds = PATTERN_SECONDS
+        self._left = steps
+
+    def spend(self, steps: int = 1) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise TooMuchWorkError
+
+
+_current: ContextVar[_Check] = ContextVar("greenroom_schema_check")
+
+
+class BoundedValidator:
+    """A compiled schema whose checks end."""
+
+    def __init__(self, schema: Mapping[str, object], patterns: Patterns) -> None:
+        """Compile a valid schema; a reference out of it is never fetched."""
+        import referencing
+
+        self._validator = _validator_class()(schema, registry=referencing.Registry())
+        self._patterns = patterns
+
+    def errors(self, value: object, *, steps: int, limit: int) -> list["ValidationError"]:
+        """Return the first errors of a value.
+
+        Raises:
+            TooMuchWorkError: it takes more than these steps, of some five microseconds each.
+            RecursionError: the value or the schema is nested too deeply.
+        """
+        token = _current.set(_Check(self._patterns, steps))
+        try:
+            found = self._validator.iter_errors(value)
+            return [error for error, _ in zip(found, range(limit), strict=False)]
+        finally:
+            _current.reset(token)
+
+
+@cache
+def _validator_class() -> "type[Draft202012Validator]":
+    import attrs
+    from jsonschema import Draft202012Validator
+    from jsonschema.validators import extend
+
+    own: dict[str, _Keyword] = {
+        "pattern": _check_pattern,
+        "patternProperties": _check_pattern_properties,
+        "additionalProperties": _check_additional_properties,
+        "unevaluatedProperties": _check_unevaluated_properties,
+        "uniqueItems": _check_unique_items,
+    }
+    known = cast("dict[str, _Keyword]", Draft202012Validator.VALIDATORS)
+    keywords = {name: _within_limits(name, own.get(name, check)) for name, check in known.items()}
+    made: type[Draft202012Validator] = extend(Draft202012Validator, keywords)  # type: ignore[no-untyped-call]
+    # By default, a part with a `$schema` of its own would be checked by jsonschema's own keywords.
+    made.evolve = attrs.evolve  # type: ignore[method-assign, assignment]
+    return made
+
+
+def _within_limits(name: str, keyword: _Keyword) -> _Keyword:
+    price = 5 if "Ref" in name or name == "$ref" else 1
+
+    def check(
+        validator: "Draft202012Validator",
+        wanted: object,
+        instance: object,
+        schema: Mapping[str, object],
+    ) -> "Iterable[ValidationError] | None":
+        size = len(wanted) if isinstance(wanted, (list, Mapping)) else 0
+        _current.get().spend(price + size // 8)
+        return keyword(validator, wanted, instance, schema)
+
+    return check
+
+
+def _search(pattern: str, text: str) -> bool | None:
+    check = _current.get()
+    check.spend()
+    return check.patterns.search(pattern, text)
+
+
+def _check_pattern(
+    _: object, pattern: object, instance: object, __: object
+) -> Iterator["ValidationError"]:
+    if isinstance(instance, str) and _search(str(pattern), instance) is False:
+        yield _error(f"{clip(repr(instance), 120)} does not match {clip(repr(pattern), 300)}")
+
+
+def _check_pattern_properties(
+    validator: "Draft202012Validator",
+    patterns: object,
+    instance: object,
+    _: object,
+) -> Iterator["ValidationError"]:
+    if not isinstance(instance, Mapping):
+        return
+    for pattern, schema in cast("Mapping[str, Mapping[str, object]]", patterns).items():
+        for key, value in instance.items():
+            if _search(pattern, key):
+                yield from validator.descend(value, schema, path=key, schema_path=pattern)
+
+
+def _check_additional_properties(
+    validator: "Draft202012Validator",
+    allowed: object,
+    instance: object,
+    schema: Mapping[str, object],
+) -> Iterator["ValidationError"]:
+    if not isinstance(instance, Mapping) or allowed is True:
+        return
+    known = cast("Mapping[str, object]", schema.get("properties", {}))
+    patterns = cast("Mapping[str, object]", schema.get("patternProperties", {}))
+    extra = [
+        key
+        for key in instance
+        if key not in known and not any(_search(each, key) is not False for each in patterns)
+    ]
+    if isinstance(allowed, Mapping):
+        for key in extra:
+            yield from validator.descend(instance[key], allowed, path=key)
+    elif extra:
+        yield _error(f"{clip(', '.join(map(repr, extra)), 300)} may not be given")
+
+
+def _check_unevaluated_properties(
+    validator: "Draft202012Validator",
+    allowed: object,
+    instance: object,
+    schema: Mapping[str, object],
+) -> Iterator["ValidationError"]:
+    """Check as jsonschema does, unless it would match patterns itself."""
+    from jsonschema import Draft202012Validator
+
+    patterns = _current.get().patterns
+    if patterns.are_of_names:
+        patterns.warn("unevaluatedProperties", "there are patterns for the names of properties")
+    else:
+        check = cast("_Keyword", Draft202012Validator.VALIDATORS["unevaluatedProperties"])
+        yield from check(validator, allowed, instance, schema) or ()
+
+
+def _check_unique_items(
+    _: object, unique: object, instance: object, __: object
+) -> Iterator["ValidationError"]:
+    if not unique or not isinstance(instance, list):
+        return
+    check, seen = _current.get(), set()
+    for item in instance:
+        check.spend()
+        key = _identity(item)
+        if key in seen:
+            yield _error(f"{clip(repr(item), 120)} occurs more than once")
+            return
+        seen.add(key)
+
+
+def _identity(value: object) -> object:
+    """Return a key that equal JSON values share: 1 and 1.0, but not 1 and true."""
+    if isinstance(value, dict):
+        return frozenset((key, _identity(each)) for key, each in value.items())
+    if isinstance(value, list):
+        return tuple(map(_identity, value))
+    return (value, isinstance(value, bool))
+
+
+def _error(message: str) -> "ValidationError":
+    from jsonschema.exceptions import ValidationError
+
+    return ValidationError(message)

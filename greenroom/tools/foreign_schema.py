@@ -1,0 +1,251 @@
+"""Schemas as others write them, in the form of JSON Schema 2020-12, and checked.
+
+Servers and frameworks send older drafts and OpenAPI's dialect. They are rewritten once, when a tool
+is registered, since vendors refuse a whole request for one schema that they can't read.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from greenroom.core import ToolError, clip
+
+if TYPE_CHECKING:
+    from referencing import Resource
+    from referencing._core import Resolver
+
+Schema: TypeAlias = dict[str, object]
+
+_MAX_MESSAGE = 600
+_TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+_VALUES = frozenset({"default", "const", "enum", "examples", "example"})
+"""Keywords whose values are not schemas, and may be null."""
+
+_ANNOTATIONS: dict[str, type] = {
+    **dict.fromkeys(("title", "description", "$comment", "format", "$schema"), str),
+    **dict.fromkeys(("readOnly", "writeOnly", "deprecated"), bool),
+    "examples": list,
+}
+
+_ONE = frozenset(
+    {"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"}
+    | {"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
+)
+_LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
+
+
+def rewrite_schema(schema: Mapping[str, object]) -> Schema:
+    """Rewrite a schema of an older draft or of OpenAPI in the words of 2020-12.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+
+    Example:
+        >>> rewrite_schema({"type": "array", "items": [{"type": "STRING", "nullable": True}]})
+        {'type': 'array', 'prefixItems': [{'type': ['string', 'null']}]}
+        >>> rewrite_schema({"type": "number", "minimum": 0, "exclusiveMinimum": True})
+        {'type': 'number', 'exclusiveMinimum': 0}
+    """
+    found = _rewrite(schema)
+    return found if isinstance(found, dict) else {}
+
+
+def _rewrite(part: object) -> object:
+    if not isinstance(part, Mapping):
+        return part
+    schema = {key: value for key, value in part.items() if value is not None or key in _VALUES}
+    for rewrite in _REWRITES:
+        rewrite(schema)
+    for key, value in schema.items():
+        if key in _ONE:
+            schema[key] = _rewrite(value)
+        elif key in _LISTED and isinstance(value, list):
+            schema[key] = [_rewrite(each) for each in value]
+        elif key in _NAMED and isinstance(value, Mapping):
+            schema[key] = {name: _rewrite(each) for name, each in value.items()}
+    return schema
+
+
+def _rewrite_names(schema: Schema) -> None:
+    """Drop the name of an older draft; give other things the names that they have today."""
+    if "/draft/2020-12/" not in str(schema.get("$schema", "/draft/2020-12/")):
+        del schema["$schema"]
+    if isinstance(schema.get("id"), str):
+        del schema["id"]
+    if isinstance(id_ := schema.get("$id"), str) and id_.startswith("#"):
+        del schema["$id"]
+        schema["$anchor"] = id_[1:]
+    definitions, known = schema.get("definitions"), schema.get("$defs", {})
+    if (
+        isinstance(definitions, Mapping)
+        and isinstance(known, Mapping)
+        and definitions.keys().isdisjoint(known)
+    ):
+        del schema["definitions"]
+        schema["$defs"] = {**known, **definitions}
+    if schema.get("$recursiveRef") == "#":
+        schema.setdefault("$ref", schema.pop("$recursiveRef"))
+    if isinstance(reference := schema.get("$ref"), str):
+        schema["$ref"] = reference.replace("/definitions/", "/$defs/")
+
+
+def _rewrite_type(schema: Schema) -> None:
+    """Write types in small letters; OpenAPI's `nullable` adds null to them."""
+    kinds = schema.get("type")
+    if kinds == "any":
+        kinds = schema.pop("type") and None
+    if isinstance(kinds, str) and kinds.lower() in _TYPES:
+        kinds = schema["type"] = kinds.lower()
+    if schema.get("nullable") is True:
+        del schema["nullable"]
+        if isinstance(kinds, str) and kinds != "null":
+            schema["type"] = [kinds, "null"]
+        values = schema.get("enum")
+        if isinstance(values, list) and None not in values:
+            schema["enum"] = [*values, None]
+        for key in ("$ref", "allOf", "anyOf", "oneOf"):
+            if key in schema and "type" not in schema:
+                schema["anyOf"] = [{key: schema.pop(key)}, {"type": "null"}]
+                break
+
+
+def _rewrite_annotations(schema: Schema) -> None:
+    """Drop what only describes and has the wrong type; write PHP's empty objects as objects."""
+    for key, kind in _ANNOTATIONS.items():
+        if key in schema and not isinstance(schema[key], kind):
+            del schema[key]
+    for key in _NAMED:
+        if schema.get(key) == []:
+            schema[key] = {}
+    if isinstance(names := schema.get("required"), list):
+        schema["required"] = list(dict.fromkeys(each for each in names if isinstance(each, str)))
+
+
+def _rewrite_limits(schema: Schema) -> None:
+    """Write draft 4's exclusive limits as numbers."""
+    for key, limit in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
+        if isinstance(schema.get(key), bool) and schema.pop(key) and limit in schema:
+            schema[key] = schema.pop(limit)
+
+
+def _rewrite_items(schema: Schema) -> None:
+    """Write a tuple as `prefixItems`, and what may follow it as `items`."""
+    if isinstance(schema.get("items"), list):
+        schema["prefixItems"] = schema.pop("items")
+        if "additionalItems" in schema:
+            schema["items"] = schema.pop("additionalItems")
+    schema.pop("additionalItems", None)
+
+
+def _rewrite_dependencies(schema: Schema) -> None:
+    found = schema.get("dependencies")
+    if isinstance(found, Mapping):
+        del schema["dependencies"]
+        names = {key: value for key, value in found.items() if isinstance(value, list)}
+        parts = {key: value for key, value in found.items() if key not in names}
+        schema |= {"dependentRequired": names} if names else {}
+        schema |= {"dependentSchemas": parts} if parts else {}
+
+
+def _rewrite_required(schema: Schema) -> None:
+    """Move draft 3's `required: true` from the properties to their object."""
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping):
+        return
+    flags = {
+        name: part["required"]
+        for name, part in properties.items()
+        if isinstance(part, Mapping) and isinstance(part.get("required"), bool)
+    }
+    if flags:
+        bare = {n: {k: v for k, v in properties[n].items() if k != "required"} for n in flags}
+        schema["properties"] = {**properties, **bare}
+        old = schema.get("required")
+        names = [*(old if isinstance(old, list) else []), *(n for n, on in flags.items() if on)]
+        schema["required"] = list(dict.fromkeys(names))
+
+
+_REWRITES: tuple[Callable[[Schema], None], ...] = (
+    _rewrite_annotations,
+    _rewrite_names,
+    _rewrite_type,
+    _rewrite_limits,
+    _rewrite_items,
+    _rewrite_dependencies,
+    _rewrite_required,
+)
+
+
+def check_schema(name: str, schema: Mapping[str, object], *, what: str = "schema") -> None:
+    """Check the schema of a tool: valid, self-contained, and of an object.
+
+    Raises:
+        ToolError: it is not; the message says where.
+        RecursionError: it is nested too deeply.
+    """
+    from jsonschema import Draft202012Validator, FormatChecker
+    from jsonschema.exceptions import SchemaError
+
+    try:
+        # No format is checked: the usual check of a pattern is Python's `re`.
+        Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
+    except SchemaError as error:
+        place = ".".join(map(str, error.absolute_path)) or "its root"
+        raise ToolError(
+            f"tool {name}: the {what} is broken at {place}: {clip(error.message, _MAX_MESSAGE)}"
+        ) from None
+    kinds = schema.get("type", "object")
+    if "object" not in (kinds if isinstance(kinds, list) else [kinds]):
+        raise ToolError(
+            f"tool {name}: the {what} is not of type object",
+            hint='give {"type": "object", "properties": {…}}',
+        )
+    _check_references(name, schema, what)
+
+
+def _check_references(name: str, schema: Mapping[str, object], what: str) -> None:
+    """Resolve every reference once, to find a dangling one now and not in a call."""
+    from referencing import Registry
+    from referencing.exceptions import Unresolvable
+    from referencing.jsonschema import DRAFT202012
+
+    root = DRAFT202012.create_resource(schema)
+    # The registry is empty: a schema never makes us fetch another one.
+    for reference, resolver in _references(root, Registry().resolver_with_root(root)):
+        try:
+            resolver.lookup(reference)
+        except Unresolvable:
+            raise ToolError(
+                f"tool {name}: the {what} points to {reference!r}, which it does not hold",
+                hint="put the schema that it points to under $defs",
+            ) from None
+
+
+def _references(
+    part: "Resource[object]", resolver: "Resolver[object]"
+) -> Iterator[tuple[str, "Resolver[object]"]]:
+    contents = part.contents if isinstance(part.contents, Mapping) else {}
+    for key in ("$ref", "$dynamicRef"):
+        if isinstance(reference := contents.get(key), str):
+            yield reference, resolver
+    for inner in part.subresources():
+        yield from _references(inner, resolver.in_subresource(inner))
+
+
+def find_patterns(schema: Mapping[str, object]) -> dict[str, bool]:
+    """Return the regular expressions of a schema; true for those of properties' names."""
+    from referencing.jsonschema import DRAFT202012
+
+    found: dict[str, bool] = {}
+    for contents in _subschemas(DRAFT202012.create_resource(schema)):
+        if isinstance(pattern := contents.get("pattern"), str):
+            found.setdefault(pattern, False)
+        found |= dict.fromkeys(cast("Schema", contents.get("patternProperties", {})), True)
+    return found
+
+
+def _subschemas(resource: "Resource[object]") -> Iterator[Mapping[str, object]]:
+    if isinstance(resource.contents, Mapping):
+        yield cast("Mapping[str, object]", resource.contents)
+    for part in resource.subresources():
+        yield from _subschemas(part)

@@ -1,0 +1,89 @@
+"""Schemas of servers and other frameworks are taken, in the words of JSON Schema 2020-12."""
+
+import pytest
+
+from greenroom.core import ToolError
+from greenroom.llm.root_schema import fold_root
+from greenroom.tools import InputValidator
+from greenroom.tools.foreign_schema import rewrite_schema
+
+
+def of(**properties):
+    return {"type": "object", "properties": properties}
+
+
+A = {"type": "object", "properties": {"a": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "fits", "misfits"),
+    [
+        ({}, {"a": 1}, None),
+        ({"properties": {"a": {"type": "string"}}}, {"a": "x"}, {"a": 1}),
+        ({"type": ["object", "null"], "properties": A["properties"]}, {"a": "x"}, {"a": 1}),
+        ({"$ref": "#/$defs/In", "$defs": {"In": A}}, {"a": "x"}, {"a": 1}),
+        ({"$ref": "#/definitions/In", "definitions": {"In": A}}, {"a": "x"}, {"a": 1}),
+        ({"anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"b": 1}, {"c": 1}),
+        (of(a={"type": "array", "items": [{"type": "string"}, {"type": "integer"}]}),
+         {"a": ["x", 1]}, {"a": ["x", "y"]}),
+        (of(a={"items": [{}], "additionalItems": False}), {"a": [1]}, {"a": [1, 2]}),
+        (of(a={"items": {"type": "string"}, "additionalItems": False}), {"a": ["x", "y"]},
+         {"a": [1]}),
+        (of(a={"type": "string", "nullable": True}), {"a": None}, {"a": 1}),
+        (of(a={"type": "string", "nullable": True, "enum": ["x"]}), {"a": None}, {"a": "y"}),
+        ({**of(a={"$ref": "#/$defs/A", "nullable": True}), "$defs": {"A": A}}, {"a": None},
+         {"a": 1}),
+        (of(a={"type": "string", "pattern": r"^\p{L}+$"}), {"a": "Zoë"}, {"a": "1"}),
+        (of(a={"type": "string", "pattern": r"^\w{1,255}$"}), {"a": "b"}, {"a": "-"}),
+        (of(a={"type": "string", "pattern": "("}), {"a": "anything"}, {"a": 1}),
+        (of(a={"type": "number", "minimum": 0, "exclusiveMinimum": True}), {"a": 1}, {"a": 0}),
+        (of(a={"type": "number", "maximum": 9, "exclusiveMaximum": False}), {"a": 9}, {"a": 10}),
+        (of(a={"type": "STRING", "format": "int32", "description": None}), {"a": "x"}, {"a": 1}),
+        (of(a={"type": "any"}), {"a": 1}, None),
+        (of(a={"type": "string", "required": True}), {"a": "x"}, {}),
+        ({**A, "dependencies": {"a": ["b"]}}, {"a": "x", "b": 1}, {"a": "x"}),
+        ({**A, "$schema": "http://json-schema.org/draft-07/schema#", "id": "urn:x"}, {"a": "x"},
+         {"a": 1}),
+        ({**of(a={"$ref": "#/$defs/S"}), "$id": "https://a.test/in.json",
+          "$defs": {"S": {"type": "string"}}}, {"a": "x"}, {"a": 1}),
+        (of(a={"$id": "https://a.test/a", "$ref": "#/$defs/S",
+               "$defs": {"S": {"type": "string"}}}), {"a": "x"}, {"a": 1}),
+        (of(a={"$ref": "#text"}, b={"$id": "#text", "type": "string"}), {"a": "x"}, {"a": 1}),
+        ({"type": "object", "properties": [], "required": []}, {"a": 1}, None),
+        ({**of(a={"type": "string", "title": 3, "examples": "x"}), "required": ["a", "a"]},
+         {"a": "x"}, {}),
+        ({**of(a={"type": "string"}), "$schema": "https://json-schema.org/draft/2019-09/schema"},
+         {"a": "x"}, {"a": 1}),
+        (of(properties={"type": "string"}, items={"type": "array", "default": None}),
+         {"properties": "x", "items": []}, {"items": 1}),
+    ],
+)  # fmt: skip
+def test_a_valid_foreign_schema_is_taken_and_checked(schema, fits, misfits):
+    validator = InputValidator("T", schema)
+    assert validator.fault(fits) is None
+    assert misfits is None or validator.fault(misfits)
+    root = fold_root(validator.schema)
+    assert root["type"] == "object"
+    assert not root.keys() & {"anyOf", "oneOf", "allOf", "$ref", "not", "enum"}
+    InputValidator("T", root)
+
+
+def test_a_value_that_looks_like_a_schema_stays_as_it_is():
+    value = {"type": "STRING", "items": [1], "nullable": True, "x": None}
+    schema = of(a={"default": value, "const": value, "enum": [value], "examples": [value]})
+    assert rewrite_schema(schema) == schema
+
+
+def test_what_is_up_to_date_stays_as_it_is():
+    schema = {
+        **of(a={"type": ["string", "null"], "pattern": "^a"}, b={"prefixItems": [{}]}),
+        "$defs": {"A": {"const": None}},
+        "required": ["a"],
+        "dependentRequired": {"a": ["b"]},
+    }
+    assert rewrite_schema(schema) == schema
+
+
+def test_no_reference_is_ever_fetched():
+    with pytest.raises(ToolError, match="points to 'http://127"):
+        InputValidator("T", of(a={"$ref": "http://127.0.0.1:9/s"}))
