@@ -146,7 +146,8 @@ class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
     """The model asks for a tool to be run.
 
     Attributes:
-        id: the provider's id of the call; unique within one reply, not within a session.
+        id: the provider's id of the call; unique within one reply, not within a session. An empty
+            one becomes "call", since results need one.
         name: the tool's name.
         input: the arguments; empty if `invalid` is set.
         invalid: why the arguments are unusable (not JSON, not an object, a repeated key); such a
@@ -160,6 +161,10 @@ class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
     invalid: str = ""
     raw_input: str = ""
     extra: dict[str, object] = {}
+
+    def __post_init__(self) -> None:
+        if not self.id:
+            force_setattr(self, "id", "call")
 
 
 class ImageBlock(Wire, frozen=True, tag="image"):
@@ -192,12 +197,31 @@ ResultContent: TypeAlias = TextBlock | ImageBlock | DocumentBlock | UnknownBlock
 
 
 class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
-    """The answer to one tool use, in the user's next message."""
+    """The answer to one tool use, in the user's next message.
 
-    tool_use_id: str
+    Raises:
+        ValueError: there is no id of a tool use.
+        TypeError: the content is neither a text nor blocks.
+
+    Example:
+        >>> ToolResultBlock("t1", as_blocks("12 degrees")).text
+        '12 degrees'
+        >>> ToolResultBlock("")
+        Traceback (most recent call last):
+        ValueError: a tool result needs the id of its call: write ToolResultBlock(call.id, …)
+    """
+
+    tool_use_id: str = ""  # without one, this says more than Python's own error
     content: tuple[ResultContent, ...] = ()
     is_error: bool = False
     extra: dict[str, object] = {}
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tool_use_id, str) or not self.tool_use_id:
+            raise ValueError(
+                "a tool result needs the id of its call: write ToolResultBlock(call.id, …)"
+            )
+        hold_blocks(self, self.content)
 
     @property
     def text(self) -> str:
@@ -287,6 +311,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     api: str = ""
 
     def __post_init__(self) -> None:
+        hold_blocks(self, self.content)
         if self.sender:
             check_sender(self.sender)
         if self.created_at is not None and self.created_at.tzinfo is not UTC:
@@ -385,3 +410,17 @@ def as_blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]
         return tuple(content)
     meant = "its .content" if hasattr(content, "content") else "a list of one, for a single block"
     raise TypeError(f"content is a text or a list of blocks, not {content!r}: pass {meant}")
+
+
+def hold_blocks(value: Wire, content: "str | Iterable[ContentBlock]") -> None:
+    """Make the content of a new message or result blocks, if it is a text or a list.
+
+    Raises:
+        TypeError: it is neither, or something in it is not a block.
+    """
+    if not isinstance(content, tuple):
+        content = as_blocks(content)
+        force_setattr(value, "content", content)
+    for block in content:
+        if not isinstance(block, Wire):
+            raise TypeError(f"{block!r} is not a block: write TextBlock(…) for a text")

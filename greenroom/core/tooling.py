@@ -7,7 +7,13 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from greenroom.core.message import Message, ResultContent, TextBlock, ToolResultBlock
+from greenroom.core.message import (
+    Message,
+    ResultContent,
+    TextBlock,
+    ToolResultBlock,
+    hold_blocks,
+)
 from greenroom.core.serde import Wire
 from greenroom.core.untrusted import MAX_ERROR_TEXT, clip, valid_unicode
 
@@ -90,6 +96,9 @@ class ToolResult(Wire, frozen=True):
     metadata: dict[str, object] = {}
     error_message: str = ""
     could_run: bool = True
+
+    def __post_init__(self) -> None:
+        hold_blocks(self, self.content)
 
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":

@@ -1,10 +1,19 @@
 """Messages: which one it is, and whether it says the same."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from functools import partial
 
 import pytest
 
-from greenroom.core import Message, TextBlock, UserInput, new_id, set_clock
+from greenroom.core import (
+    Message,
+    TextBlock,
+    ToolResult,
+    ToolResultBlock,
+    UserInput,
+    new_id,
+    set_clock,
+)
 from greenroom.core.message import seed_ids
 
 WHEN = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
@@ -96,3 +105,30 @@ def test_a_sender_can_be_called_what_fits_in_a_line_and_can_be_seen(make):
 
 def test_who_says_it_is_part_of_what_is_said():
     assert Message.user("hi", sender="plan") != Message.user("hi")
+
+
+@pytest.mark.parametrize(
+    "make", [ToolResultBlock, lambda: ToolResultBlock(""), lambda: ToolResultBlock(None)]
+)
+def test_a_tool_result_without_the_id_of_its_call_is_refused(make):
+    with pytest.raises(
+        ValueError, match=r"needs the id of its call: write ToolResultBlock\(call.id"
+    ):
+        make()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(ToolResultBlock, "t1"),
+        partial(Message, "user"),
+        ToolResult,
+    ],
+)
+def test_a_text_or_a_list_in_place_of_blocks_becomes_blocks(make):
+    block = TextBlock("12 degrees")
+    assert make("12 degrees") == make([block]) == make((block,))
+    assert make("12 degrees").content == (block,)
+    for wrong in (block, 3, ["12 degrees"], ("12 degrees",), [{"text": "a"}]):
+        with pytest.raises(TypeError, match="block"):
+            make(wrong)

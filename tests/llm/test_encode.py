@@ -270,7 +270,7 @@ def calls_and_results(*turns):
         texts = [f"{turn}.{place}" for place in range(len(ids))]
         messages.append(Message("assistant", tuple(ToolUseBlock(i, "Read") for i in ids)))
         results = [
-            ToolResultBlock(call_id, (TextBlock(text),))
+            ToolResultBlock(call_id or "call", (TextBlock(text),))
             for call_id, text in zip(ids, texts, strict=True)
         ]
         messages.append(Message.user(results))

@@ -27,7 +27,7 @@ from tests.llm.dialects import encode_anthropic, encode_openai
 RULES = CallRules(forbidden=PLAIN)
 TEXTS = st.sampled_from(["", " ", "\n", "a", "b c"])
 EXTRAS = st.sampled_from([{}, {"x": 1}])
-IDS = st.sampled_from(["t1", "t:2", "t_2", "t_2_2", "", "x" * 41, "x" * 42])
+IDS = st.sampled_from(["t1", "t:2", "t_2", "t_2_2", "call", "x" * 41, "x" * 42])
 BLOCKS = st.one_of(
     st.builds(TextBlock, TEXTS, EXTRAS),
     st.builds(ThinkingBlock, TEXTS, st.sampled_from(["", "sig"])),

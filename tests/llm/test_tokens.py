@@ -413,3 +413,8 @@ async def test_what_can_not_be_written_can_not_be_counted():
     error, requests = await count_remotely(plain({}), request)
     assert isinstance(error, ModelBadRequestError)
     assert requests == []
+
+
+def test_a_result_in_words_is_counted_as_one_in_blocks():
+    made = [[Message.user([ToolResultBlock("t1", text)])] for text in ("a b", (TextBlock("a b"),))]
+    assert EstimatedCounter().count(made[0]) == EstimatedCounter().count(made[1]) > 0

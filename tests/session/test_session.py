@@ -221,9 +221,9 @@ def test_a_mark_of_an_earlier_reply_says_nothing_of_a_later_one():
 
 def test_the_same_id_twice_in_one_reply_needs_two_results():
     session = AgentSession.new("coder")
-    for message in (uses("", ""), results("")):
+    for message in (uses("a", "a"), results("a")):
         session.add_message(message)
-    assert session.conversation.pair_tool_uses() == ("",)
+    assert session.conversation.pair_tool_uses() == ("a",)
 
 
 def test_a_reply_in_two_parts_is_paired_as_one():
@@ -242,8 +242,8 @@ def test_a_conversation_without_calls_has_nothing_to_pair(conversation):
 
 @pytest.mark.parametrize(
     "message",
-    [Message("robot"), Message("user", "text"), Message("user", model=None)],
-    ids=["role", "content", "model"],
+    [Message("robot"), Message("user", id=3), Message("user", model=None)],
+    ids=["role", "id", "model"],
 )
 async def test_a_message_that_could_not_be_read_again_is_refused_at_once(message):
     session = AgentSession.new("coder", store=InMemoryStore())

@@ -173,7 +173,7 @@ def give(what: str) -> object:
         "text": "ü🌱\ud800",
         "result": ToolResult((TextBlock("text"),), metadata={"exit_code": 3}),
         "bad metadata": ToolResult.ok("text", fault=object()),
-        "bad content": ToolResult(("text",)),  # type: ignore[arg-type]
+        "bad content": ToolResult((TextBlock("a", 3),)),  # type: ignore[arg-type]
     }
     return _later() if what == "coroutine" else things[what]
 

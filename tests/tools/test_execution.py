@@ -233,7 +233,7 @@ async def test_a_cancel_passes_and_a_failure_beside_it_is_logged(context, caplog
     ("value", "message"),
     [
         ("text", "Odd returned str, which is not a ToolResult"),
-        (ToolResult(("text",)), "Odd returned a result that can't be used"),
+        (ToolResult((TextBlock("a", 3),)), "Odd returned a result that can't be used"),
         (ToolResult((), "fine"), "Odd returned a result that can't be used"),
         (ToolResult((), metadata={"a": object()}), "Odd returned a result that can't be used"),
     ],

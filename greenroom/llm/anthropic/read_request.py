@@ -110,7 +110,7 @@ def _read_block(raw: dict[str, object]) -> core.ContentBlock:
             return core.RedactedThinkingBlock(data)
         case {"type": "tool_use", "id": str(call_id), "name": str(name), "input": dict(arguments)}:
             return core.ToolUseBlock(call_id, name, arguments)
-        case {"type": "tool_result", "tool_use_id": str(call_id)}:
+        case {"type": "tool_result", "tool_use_id": str(call_id)} if call_id:
             return _read_result(call_id, raw)
         case {"type": "image"}:
             return core.ImageBlock(*_read_source(as_dict(raw.get("source"))))

@@ -84,7 +84,7 @@ def _read_message(role: str, raw: dict[str, object]) -> core.Message:
     match role:
         case "assistant":
             return core.Message("assistant", tuple(_reply(raw)))
-        case "tool":
+        case "tool" if as_text(raw.get("tool_call_id")):
             result = _read_result(raw)
             return core.Message("user", (restore_block(result, write_block, raw),))
         case _:
