@@ -27,12 +27,14 @@ class ToolDefinition(Wire, frozen=True):
         parameters: a JSON Schema of its input.
         extra: a provider's fields that have no typed place here, such as
             `{"defer_loading": True}`; they are sent to any provider.
+        output_schema: a JSON Schema of its results, for protocols that take one, or None.
     """
 
     name: str
     description: str
     parameters: dict[str, object]
     extra: dict[str, object] = {}
+    output_schema: dict[str, object] | None = None
 
 
 def portable_name(name: str) -> str:

@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from greenroom.core import BoundedPattern, ConfigurationError, clip
+from greenroom.core import BoundedPattern, ConfigurationError, ToolError, clip
+from greenroom.tools.foreign_schema import check_schema, find_patterns, rewrite_schema
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -110,14 +111,31 @@ _current: ContextVar[_Check] = ContextVar("greenroom_schema_check")
 
 
 class BoundedValidator:
-    """A compiled schema whose checks end."""
+    """A compiled schema whose checks end.
 
-    def __init__(self, schema: Mapping[str, object], patterns: Patterns) -> None:
-        """Compile a valid schema; a reference out of it is never fetched."""
+    Attributes:
+        schema: the schema, with the words of older drafts and of OpenAPI rewritten.
+        has_patterns: whether it has regular expressions, whose check belongs in a thread.
+    """
+
+    def __init__(self, name: str, schema: Mapping[str, object], *, what: str = "schema") -> None:
+        """Check and compile a schema of the tool of this name.
+
+        Raises:
+            ToolError: it is not a valid schema, not of type object, nested too deeply, or points to
+                a schema that is not part of it; the message says where.
+        """
         import referencing
 
-        self._validator = _validator_class()(schema, registry=referencing.Registry())
-        self._patterns = patterns
+        try:
+            self.schema = rewrite_schema(schema)
+            check_schema(name, self.schema, what=what)
+            self._patterns = Patterns(name, find_patterns(self.schema))
+        except RecursionError:
+            raise ToolError(f"tool {name}: the {what} is nested too deeply") from None
+        self.has_patterns = bool(self._patterns)
+        # An empty registry: a schema never makes us fetch another one.
+        self._validator = _validator_class()(self.schema, registry=referencing.Registry())
 
     def errors(self, value: object, *, steps: int, limit: int) -> list["ValidationError"]:
         """Return the first errors of a value.

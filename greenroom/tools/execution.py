@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -61,6 +61,7 @@ from greenroom.tools.interface import (
     read_credentials,
 )
 from greenroom.tools.media_check import leave_out_faulty_media
+from greenroom.tools.output_check import OutputValidator
 from greenroom.tools.validation import InputValidator
 
 _MAX_LEAVES = 5
@@ -104,6 +105,7 @@ class RegisteredTool:
     destructive: bool | None = None
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
+    output_validator: OutputValidator | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, tool: Tool) -> "RegisteredTool":
@@ -115,7 +117,9 @@ class RegisteredTool:
         if isinstance(tool, RegisteredTool):
             return tool
         check_tool(tool)
-        validator, flags = InputValidator(tool.name, _copy_schema(tool)), ToolFlags.of(tool)
+        validator = InputValidator(tool.name, _copy_schema(tool, tool.parameters))
+        output: Mapping[str, object] | None = getattr(tool, "output_schema", None)
+        flags = ToolFlags.of(tool)
         return cls(
             name=tool.name,
             description=tool.description,
@@ -131,7 +135,15 @@ class RegisteredTool:
             destructive=flags.destructive,
             tool=tool,
             validator=validator,
+            output_validator=(
+                None if output is None else OutputValidator(tool.name, _copy_schema(tool, output))
+            ),
         )
+
+    @property
+    def output_schema(self) -> dict[str, object] | None:
+        """The JSON Schema of its results, or None."""
+        return self.output_validator.schema if self.output_validator else None
 
     @property
     def runs_context_command(self) -> bool:
@@ -222,6 +234,8 @@ class RegisteredTool:
         if not isinstance(result, ToolResult):
             kind = type(result).__name__
             raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
+        if self.output_validator:
+            result = await self.output_validator.check(result)
         # Before the cut: the rest goes to a file, and half of a secret is one, too.
         safe = await run_heavy(partial(_make_safe, result, context), result)
         short = await cut_text(safe, self.name, context)
@@ -269,10 +283,10 @@ def describe_failure(error: BaseException) -> str:
     return clip("; ".join(parts), MAX_ERROR_TEXT - len(more)) + more
 
 
-def _copy_schema(tool: Tool) -> dict[str, object]:
-    """Copy the schema as JSON: it goes to models, and later changes must not reach them."""
+def _copy_schema(tool: Tool, schema: Mapping[str, object]) -> dict[str, object]:
+    """Copy a schema as JSON: it goes to models, and later changes must not reach them."""
     try:
-        copy = serde.loads(serde.dumps(dict(tool.parameters)))
+        copy = serde.loads(serde.dumps(dict(schema)))
     except serde.InvalidJSONError as error:
         raise ToolError(f"tool {tool.name}: its schema is not JSON: {error}") from error
     return cast("dict[str, object]", copy)

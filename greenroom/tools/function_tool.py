@@ -42,7 +42,13 @@ from greenroom.tools.interface import (
 )
 from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
 from greenroom.tools.isolation.worker_pool import list_files, run_isolated
-from greenroom.tools.schema import Arguments, find_function, parse_docstring, to_json
+from greenroom.tools.schema import (
+    Arguments,
+    find_function,
+    parse_docstring,
+    read_output_schema,
+    to_json,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -71,6 +77,7 @@ class FunctionTool(Generic[P, R]):
         runs_on: who runs the calls.
         credentials: what the person has to give before a call runs.
         read_only, idempotent, destructive: flags; see `greenroom.tools.Tool`.
+        output_schema: the JSON Schema of its results, or None.
     """
 
     def __init__(
@@ -91,6 +98,7 @@ class FunctionTool(Generic[P, R]):
         read_only: bool | None = None,
         idempotent: bool | None = None,
         destructive: bool | None = None,
+        output_schema: Mapping[str, object] | None = None,
     ) -> None:
         """Make a tool of a function; `tool` says how.
 
@@ -108,11 +116,11 @@ class FunctionTool(Generic[P, R]):
         self.requires_permission = requires_permission
         self.concurrent = concurrent
         self.isolation = isolation
-        self._limits = limits
-        self.sandbox = sandbox
+        self._limits, self.sandbox = limits, sandbox
         self.runs_on = runs_on
         self.credentials = tuple(credentials)
         self.read_only, self.idempotent, self.destructive = read_only, idempotent, destructive
+        self.output_schema = output_schema or read_output_schema(function)
         self._check_options()
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
@@ -239,6 +247,7 @@ class ToolOptions(TypedDict, total=False):
     read_only: bool | None
     idempotent: bool | None
     destructive: bool | None
+    output_schema: Mapping[str, object] | None
 
 
 @overload
@@ -291,6 +300,9 @@ def tool(
         idempotent: a repeated call with the same input changes nothing more.
         destructive: a call may delete or overwrite something for good; the person who is asked sees
             that. None of the three changes the decision of rules.
+        output_schema: a JSON Schema of the results; by default that of the return type, if it is a
+            pydantic model, a dataclass or a TypedDict. A result that does not fit is an error; one
+            that fits is a value in the metadata, `structured`.
 
     Raises:
         ToolError: a parameter has no type, or one that no schema can express; the function can't

@@ -38,6 +38,7 @@ OPTIONAL_MEMBERS = (
     "read_only",
     "idempotent",
     "destructive",
+    "output_schema",
 )
 """The members that a tool may have besides its six required ones."""
 
@@ -66,6 +67,8 @@ class Tool(Protocol):
       changes nothing more if repeated, or may delete something for good. Retries, resumed plans and
       the order of calls use them, permission rules do not. A tool of the category "read" is
       read-only.
+    - `output_schema: Mapping[str, object] | None = None`: a JSON Schema of type `object` that each
+      successful result must satisfy: its text as JSON, or the `structured` of its metadata.
 
     Example:
         >>> class Shout:

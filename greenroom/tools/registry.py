@@ -98,7 +98,12 @@ class ToolRegistry:
         So requests do not depend on the order of registration, which would cost cache hits.
         """
         tools = sorted(self._all().values(), key=lambda tool: tool.name)
-        return tuple(ToolDefinition(each.name, each.description, each.parameters) for each in tools)
+        return tuple(
+            ToolDefinition(
+                each.name, each.description, each.parameters, output_schema=each.output_schema
+            )
+            for each in tools
+        )
 
     def info(self, name: str, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe a call for a person. Never raises, whatever the name and the input."""

@@ -7,7 +7,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -27,6 +27,7 @@ from greenroom.core import AgentContext, ToolError
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
     from pydantic.fields import FieldInfo
+    from typing_extensions import TypeForm
 
 
 _SECTION = re.compile(
@@ -179,6 +180,33 @@ class Arguments:
             if field in values.model_fields_set
         }
         return arguments | {name: make(context) for name, make in self._makers.items()}
+
+
+def read_output_schema(function: Callable[P, object]) -> dict[str, object] | None:
+    """Make a schema of the type that a function returns, if it is one of objects with fields.
+
+    Such a type is a pydantic model, a dataclass or a TypedDict.
+
+    Returns:
+        The schema, or None for another type, and for one that no schema can express.
+    """
+    from pydantic import BaseModel, TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        kind: object = get_type_hints(function, include_extras=True).get("return")
+        is_class = isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
+        if not (is_class or is_typeddict(kind)):
+            return None
+        adapter = TypeAdapter(cast("TypeForm[object]", portable(kind)))
+        return _without_title(adapter.json_schema(mode="serialization"))
+    except (PydanticUserError, NameError, TypeError, SyntaxError, AttributeError):
+        return None
+
+
+def _without_title(schema: dict[str, object]) -> dict[str, object]:
+    schema.pop("title", None)
+    return schema
 
 
 def to_json(name: str, value: object) -> str:

@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
-from greenroom.core import ToolError
-from greenroom.tools.bounded_check import BoundedValidator, Patterns, TooMuchWorkError
+from greenroom.tools.bounded_check import BoundedValidator, TooMuchWorkError
 from greenroom.tools.faults import explain
-from greenroom.tools.foreign_schema import check_schema, find_patterns, rewrite_schema
 from greenroom.tools.quoted_json import unquote
 
 if TYPE_CHECKING:
@@ -35,7 +33,6 @@ class InputValidator:
 
     Attributes:
         schema: the schema, with the words of older drafts and of OpenAPI rewritten.
-        has_patterns: whether it has regular expressions, whose check belongs in a thread.
 
     Example:
         >>> validator = InputValidator("Add", {"type": "object", "required": ["a"]})
@@ -44,7 +41,7 @@ class InputValidator:
         - the parameter 'a' is missing
     """
 
-    def __init__(self, name: str, schema: Mapping[str, object], *, what: str = "schema") -> None:
+    def __init__(self, name: str, schema: Mapping[str, object]) -> None:
         """Check and compile the schema of the tool of this name.
 
         Raises:
@@ -52,14 +49,8 @@ class InputValidator:
                 a schema that is not part of it; the message says where.
         """
         self._name = name
-        try:
-            self.schema = rewrite_schema(schema)
-            check_schema(name, self.schema, what=what)
-            patterns = Patterns(name, find_patterns(self.schema))
-        except RecursionError:
-            raise ToolError(f"tool {name}: the {what} is nested too deeply") from None
-        self.has_patterns = bool(patterns)
-        self._validator = BoundedValidator(self.schema, patterns)
+        self._validator = BoundedValidator(name, schema)
+        self.schema = self._validator.schema
 
     def fault(self, input: object) -> str | None:  # noqa: A002
         """Return the faults of an input, at most five, in words for the model; None if it fits."""
@@ -84,7 +75,7 @@ class InputValidator:
 
     async def check(self, input: T) -> tuple[T, str | None]:  # noqa: A002
         """Do as `examine`, in a thread if it may take long, so other tasks go on."""
-        if not self.has_patterns:
+        if not self._validator.has_patterns:
             with suppress(TooMuchWorkError):
                 return self._examine(input, _INLINE_STEPS)
         return await trio.to_thread.run_sync(self.examine, input, abandon_on_cancel=True)
@@ -98,20 +89,21 @@ class InputValidator:
                 if parsed is value:
                     break
                 value, errors = parsed, self._find_errors(parsed, steps)
-            return value, self._describe(_list_lines(errors)) if errors else None
+            return value, self._describe(list_lines(errors)) if errors else None
         except RecursionError:
             line = "- the input, or the schema that it has to fit, is nested too deeply"
             return input, self._describe([line])
 
     def _find_errors(self, value: object, steps: int) -> list["ValidationError"]:
-        found = self._validator.errors(value, steps=steps, limit=_MAX_ERRORS)
-        return sorted(found, key=lambda error: list(map(str, error.absolute_path)))
+        return self._validator.errors(value, steps=steps, limit=_MAX_ERRORS)
 
     def _describe(self, lines: list[str]) -> str:
         return "\n".join([f"{self._name} {_MISFIT}", *lines])
 
 
-def _list_lines(errors: list["ValidationError"]) -> list[str]:
+def list_lines(errors: list["ValidationError"]) -> list[str]:
+    """Write errors as at most six lines, in the order of their places."""
+    errors = sorted(errors, key=lambda error: list(map(str, error.absolute_path)))
     # Several missing parameters are one fault.
     lines = list(dict.fromkeys(f"- {line}" for error in errors for line in explain(error)))
     if len(lines) > _MAX_FAULTS:
