@@ -6,12 +6,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 import trio
 
 from greenroom.core import (
     AgentContext,
+    BoundedPattern,
+    ConfigurationError,
     Effect,
     ToolError,
     ToolInfo,
@@ -281,6 +284,7 @@ class GrepRows:
         )
 
 
+_ESCAPE = "escape special characters such as ( [ { . with \\"
 _SECONDS = 30.0
 # Well below the limit for the arguments of a program on any system.
 _BATCH_BYTES = 200_000
@@ -398,8 +402,14 @@ class _Search:
         return await self._run([[*command, self.target.name]])
 
     async def with_python(self) -> bool:
-        options = serde.dumps(self.query.searcher_options()).decode()
-        command = [sys.executable, "-I", "-S", "-W", "ignore", searcher.__file__, options]
+        await in_thread(partial(_check_pattern, self.query.pattern))
+        engine = find_spec("regex")
+        assert engine is not None
+        assert engine.origin is not None
+        folder = str(Path(engine.origin).parent.parent)
+        options = {"library": folder, **self.query.searcher_options()}
+        command = [sys.executable, "-I", "-S", "-W", "ignore", searcher.__file__]
+        command.append(serde.dumps(options).decode())
         return await self._run_on_files(command)
 
     async def _run_on_files(self, command: list[str], *, only_text: bool = False) -> bool:
@@ -454,8 +464,16 @@ class _Search:
             self.rows.notes.append("some files or folders could not be read")
         elif ended.code == 2 and not self.rows.lines:
             why = "\n".join(self.rows.notes)
-            raise ToolError(why, hint="escape special characters such as ( [ { . with \\")
+            raise ToolError(why, hint=_ESCAPE)
         return ended
+
+
+def _check_pattern(text: str) -> None:
+    """Refuse what our own engine can't hold, before a process takes the memory for it."""
+    try:
+        BoundedPattern(text)
+    except ConfigurationError as error:
+        raise ToolError(f"regex parse error: {error.message}", hint=error.hint or _ESCAPE) from None
 
 
 def _is_binary(path: Path) -> bool:

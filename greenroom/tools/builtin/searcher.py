@@ -1,23 +1,32 @@
 """Search files for a regular expression, and print rows as ripgrep does with `--null`.
 
-This file runs as a program of its own, with only the standard library, because a regular expression
-that takes for ever has to be killed:
+This file runs as a program of its own, with only the standard library and `regex`, because a
+search that takes for ever has to be killed. A match that takes long counts as none, with a note:
 
     python -I -S searcher.py OPTIONS FILE ...
 
-OPTIONS is a JSON object: `pattern`, `ignore_case`, `multiline`, `before`, `after`, `count`,
-`max_count`. A row is the path, NUL, the line's number, `:` (or `-` for context), and the line; when
-counting, the path, NUL and the count. Binary files are skipped. Exit code 2 means that the pattern
-is not a regular expression; the only line of output then says why.
+OPTIONS is a JSON object: `library` (the folder that has `regex`), `pattern`, `ignore_case`,
+`multiline`, `before`, `after`, `count`, `max_count`. A row is the path, NUL, the line's number, `:`
+(or `-` for context), and the line; when counting, the path, NUL and the count. Binary files are
+skipped. Exit code 2 means that the pattern is not a regular expression; the only line of output
+then says why.
 """
 
 import codecs
 import json  # noqa: TID251  (the standard library alone)
 import re
 import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import regex
 
 MAX_FILE_BYTES = 100_000_000
 SNIFFED_BYTES = 65_536
+LINE_SECONDS = 0.1
+FILE_SECONDS = 1.0
 
 
 def decode_text(data: bytes) -> str:
@@ -27,15 +36,44 @@ def decode_text(data: bytes) -> str:
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
 
 
-def compile_pattern(options: "dict[str, object]") -> "re.Pattern[str]":
+class TimedPattern:
+    """An expression whose matches end in time; `was_late` says whether one did not."""
+
+    def __init__(self, pattern: str, flags: int) -> None:
+        """Compile it; raise `re.error` if it is not a regular expression."""
+        import regex
+
+        self.was_late = False
+        try:
+            self._compiled = regex.compile(pattern, int(flags))
+        except regex.error as error:
+            raise re.error(str(error)) from None
+
+    def search(self, text: str) -> "regex.Match[str] | None":
+        """Return the first match in a line."""
+        try:
+            return self._compiled.search(text, timeout=LINE_SECONDS)
+        except TimeoutError:
+            self.was_late = True
+            return None
+
+    def finditer(self, text: str) -> "Iterator[regex.Match[str]]":
+        """Yield the matches in a file."""
+        try:
+            yield from self._compiled.finditer(text, timeout=FILE_SECONDS)
+        except TimeoutError:
+            self.was_late = True
+
+
+def compile_pattern(options: "dict[str, object]") -> TimedPattern:
     """Compile the expression as the options ask."""
     flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
     if options["multiline"]:
         flags |= re.MULTILINE | re.DOTALL
-    return re.compile(str(options["pattern"]), flags)
+    return TimedPattern(str(options["pattern"]), flags)
 
 
-def find_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -> "list[int]":
+def find_lines(pattern: TimedPattern, lines: "list[str]", limit: int) -> "list[int]":
     """Return the indexes of the first `limit` lines that match."""
     found = []
     for index, line in enumerate(lines):
@@ -46,9 +84,7 @@ def find_lines(pattern: "re.Pattern[str]", lines: "list[str]", limit: int) -> "l
     return found
 
 
-def find_spanned_lines(
-    pattern: "re.Pattern[str]", text: str, limit: int
-) -> "tuple[list[int], int]":
+def find_spanned_lines(pattern: TimedPattern, text: str, limit: int) -> "tuple[list[int], int]":
     """Return the indexes of all lines that matches touch, and how many matches there are."""
     found: dict[int, None] = {}
     matches = line = position = 0
@@ -65,9 +101,7 @@ def find_spanned_lines(
     return list(found), matches
 
 
-def write_rows(
-    path: str, text: str, options: "dict[str, object]", pattern: "re.Pattern[str]"
-) -> str:
+def write_rows(path: str, text: str, options: "dict[str, object]", pattern: TimedPattern) -> str:
     """Return what to print of one file."""
     limit = int(str(options["max_count"]))
     lines = text.split("\n")
@@ -112,6 +146,8 @@ def read(path: str) -> bytes:
 def main(arguments: "list[str]") -> int:
     """Search; return the exit code."""
     options = json.loads(arguments[0])
+    if "library" in options:
+        sys.path.append(options["library"])
     sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")  # type: ignore[union-attr]  # it is a real stream here
     try:
         pattern = compile_pattern(options)
@@ -122,6 +158,9 @@ def main(arguments: "list[str]") -> int:
         data = read(path)
         if data:
             sys.stdout.write(write_rows(path, decode_text(data), options, pattern))
+            if pattern.was_late:
+                print(f"not searched in full, as a match takes too long: {path}")  # noqa: T201
+                pattern.was_late = False
             sys.stdout.flush()
     return 0
 

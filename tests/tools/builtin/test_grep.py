@@ -139,18 +139,38 @@ def test_a_broken_expression_is_told(call, tree: Path, use_ripgrep: bool) -> Non
         call(Grep(use_ripgrep=use_ripgrep), pattern="(")
 
 
+@pytest.mark.parametrize("multiline", [False, True])
+def test_a_match_that_takes_too_long_is_left_out_with_a_note(
+    call, root: Path, multiline: bool
+) -> None:
+    (root / "a.txt").write_text("aa\n" + "a" * 200 + "b\naaa\n")
+    (root / "b.txt").write_text("aaaa\n")
+    pattern = "(a|aa)+$"
+    search = Grep(use_ripgrep=False)
+    text = call(search, pattern=pattern, output_mode="content", multiline=multiline).text
+    assert "a.txt:1:aa\n" in text
+    assert "b.txt:1:aaaa\n" in text
+    assert "[not searched in full, as a match takes too long: ./a.txt]" in text
+    assert multiline or "a.txt:3:aaa\n" in text
+
+
+def test_counts_that_no_engine_can_hold_are_told(call, root: Path) -> None:
+    with pytest.raises(ToolError, match="counts"):
+        call(Grep(use_ripgrep=False), pattern="(a{1000}){1000}")
+
+
 def test_an_expression_that_never_ends_is_killed(call, root: Path, monkeypatch) -> None:
-    (root / "a.txt").write_text("a" * 40 + "b\n")
+    (root / "a.txt").write_text(("a" * 200 + "b\n") * 100)
     monkeypatch.setattr(grep_module, "_SECONDS", 0.3)
     with pytest.raises(ToolError, match=r"stopped after 0\.3 s"):
-        python(call, pattern="(a+)+$")
+        python(call, pattern="(a|aa)+$")
 
 
 def test_what_was_found_before_the_time_was_up_is_kept(call, root: Path, monkeypatch) -> None:
     (root / "a.txt").write_text("aaa\n")
-    (root / "b.txt").write_text("a" * 40 + "b\n")
+    (root / "b.txt").write_text(("a" * 200 + "b\n") * 100)
     monkeypatch.setattr(grep_module, "_SECONDS", 2)
-    text = python(call, pattern="(a+)+$", output_mode="content").text
+    text = python(call, pattern="(a|aa)+$", output_mode="content").text
     assert text.startswith("a.txt:1:aaa\n[the search was stopped")
 
 
@@ -163,8 +183,8 @@ def test_a_tree_that_takes_too_long_to_list_is_told(call, tree: Path, monkeypatc
 async def test_a_cancel_ends_the_search(context: AgentContext, root: Path) -> None:
     os.mkfifo(root / "pipe")
     with trio.fail_after(60), trio.move_on_after(0.3) as scope:
-        await trio.Path(root / "a.txt").write_text("a" * 40 + "b\n")
-        await Grep(use_ripgrep=False).execute({"pattern": "(a+)+$"}, context)
+        await trio.Path(root / "a.txt").write_text(("a" * 200 + "b\n") * 100)
+        await Grep(use_ripgrep=False).execute({"pattern": "(a|aa)+$"}, context)
     assert scope.cancelled_caught
 
 
