@@ -6,6 +6,7 @@ from greenroom.core import RUNTIME, Custom, Message, StopReason
 from greenroom.runtime import AgentInternals
 
 _ASK = "Your last reply was empty. Say what you found, or go on."
+_ASK_FOR_CALL = "Your last tool call could not be read, so nothing ran. Try again."
 
 _DELIBERATE = frozenset(
     {StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
@@ -14,15 +15,21 @@ _DELIBERATE = frozenset(
 
 
 def ask_again(agent: AgentInternals, reply: Message) -> bool:
-    """Ask the model to say something if its reply to the results of its calls is empty.
+    """Ask the model again if its reply to results is empty, or if its call can't be read.
 
-    Models sometimes end their turn right after a tool's result. The question joins the history,
-    once for each message of results: ask the model again if this returns true.
+    Models sometimes end their turn right after a tool's result, or write a call that is not one.
+    The question joins the history, once for each message before the reply: ask the model again if
+    this returns true.
 
     Args:
         agent: the agent whose history ends with the reply.
         reply: the model's last reply.
     """
+    if reply.stop_reason is StopReason.MALFORMED_CALL and not reply.tool_uses:
+        if _was_asked_for_call(agent.session.history):
+            return False
+        agent.session.add_message(Message.user(_ASK_FOR_CALL, sender=RUNTIME))
+        return True
     if not _is_empty(reply) or reply.stop_reason in _DELIBERATE:
         return False
     if not _answers_results(agent.session.history):
@@ -34,10 +41,12 @@ def ask_again(agent: AgentInternals, reply: Message) -> bool:
 def warn_of_end(agent: AgentInternals, reply: Message) -> str:
     """Publish and return a warning about the last reply of a turn; empty if nothing is wrong.
 
-    It is a `Custom("model.warning")` chunk: the reply is empty, or ended for a reason that is not
-    known, so it may be incomplete.
+    It is a `Custom("model.warning")` chunk: the reply is empty, has a call that can't be read, or
+    ended for a reason that is not known, so it may be incomplete.
     """
-    if reply.stop_reason is StopReason.UNKNOWN and reply.native_stop_reason:
+    if reply.stop_reason is StopReason.MALFORMED_CALL and not reply.tool_uses:
+        text = f"the model's call can't be read ({reply.native_stop_reason[:100] or 'malformed'})"
+    elif reply.stop_reason is StopReason.UNKNOWN and reply.native_stop_reason:
         text = f"the reply ended for a reason that is not known: {reply.native_stop_reason[:100]}"
     elif _is_empty(reply):
         text = f"the reply is empty (stop reason: {reply.stop_reason or 'none'})"
@@ -46,6 +55,12 @@ def warn_of_end(agent: AgentInternals, reply: Message) -> str:
     data: dict[str, object] = {"stop_reason": reply.native_stop_reason}
     agent.send_nowait(Custom("model.warning", data, text))
     return text
+
+
+def _was_asked_for_call(history: Sequence[Message]) -> bool:
+    """Whether the history ends with a reply to the question of `ask_again` for a call."""
+    asked = Message.user(_ASK_FOR_CALL, sender=RUNTIME)
+    return len(history) > 1 and history[-2] == asked
 
 
 def _is_empty(reply: Message) -> bool:

@@ -79,6 +79,7 @@ _ODD_ENDS = {
     core.StopReason.MAX_TOKENS: "the reply was cut off: it reached the limit of tokens",
     core.StopReason.REFUSAL: "the model refused to answer",
     core.StopReason.CONTENT_FILTER: "the provider's filter stopped the reply",
+    core.StopReason.MALFORMED_CALL: "the model's call could not be read",
 }
 
 

@@ -248,7 +248,11 @@ Role: TypeAlias = Literal["user", "assistant"]
 
 
 class StopReason(StrEnum):
-    """Why a reply ended, in one vocabulary for every provider."""
+    """Why a reply ended, in one vocabulary for every provider.
+
+    `MALFORMED_CALL`: the model wrote a call that its provider could not read, or of a tool that it
+    does not have, so the reply lacks it.
+    """
 
     END_TURN = "end_turn"
     TOOL_USE = "tool_use"
@@ -257,6 +261,7 @@ class StopReason(StrEnum):
     REFUSAL = "refusal"
     PAUSE = "pause"
     CONTENT_FILTER = "content_filter"
+    MALFORMED_CALL = "malformed_call"
     INTERRUPTED = "interrupted"
     UNKNOWN = "unknown"
 

@@ -108,7 +108,12 @@ def trace_worker(session: AgentSession) -> Trace:
     return Trace("unsure", session, doubt="its agent had begun")
 
 
-_UNFINISHED = (StopReason.INTERRUPTED, StopReason.PAUSE, StopReason.MAX_TOKENS)
+_UNFINISHED = (
+    StopReason.INTERRUPTED,
+    StopReason.PAUSE,
+    StopReason.MAX_TOKENS,
+    StopReason.MALFORMED_CALL,
+)
 
 
 def _last_reply(session: AgentSession) -> tuple[Message | None, Message | None]:

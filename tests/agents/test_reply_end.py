@@ -86,6 +86,36 @@ async def test_a_reply_that_ended_for_an_unknown_reason_is_kept_with_a_warning()
     assert result.warnings == ("the reply ended for a reason that is not known: novelty",)
 
 
+MALFORMED = Reply("", stop_reason=StopReason.MALFORMED_CALL)
+UNREADABLE = "the model's call can't be read (malformed)"
+
+
+async def test_after_a_call_that_can_not_be_read_the_model_is_asked_once_more():
+    agent = agent_of(MALFORMED, call("mails"), MALFORMED, "You have 3 mails.")
+    result = await agent.run("Any mails?")
+    assert (result.output, result.warnings) == ("You have 3 mails.", ())
+    for request in (agent.llm.requests[1], agent.llm.requests[3]):
+        assert "could not be read" in last_input(request).text
+
+
+async def test_a_second_call_that_can_not_be_read_ends_the_turn_with_a_warning():
+    agent = agent_of(MALFORMED, MALFORMED)
+    result = await agent.run("Any mails?")
+    assert result.status == "completed"
+    assert result.warnings == (UNREADABLE,)
+
+
+async def test_a_reply_with_calls_beside_one_that_can_not_be_read_goes_on_with_those():
+    both = Reply([call("mails")], stop_reason=StopReason.MALFORMED_CALL)
+    result = await agent_of(both, "You have 3 mails.").run("Any mails?")
+    assert result.output == "You have 3 mails."
+
+
+async def test_the_coder_asks_for_the_call_again():
+    _, chunks, _ = await run_coder(ScriptedProvider(MALFORMED, MALFORMED), "Look.")
+    assert [chunk.text for chunk in chunks if isinstance(chunk, Custom)] == [UNREADABLE]
+
+
 async def test_the_coder_asks_again_too_and_warns():
     model = ScriptedProvider(call("Glob", pattern="*"), Reply(""), Reply(""))
     _, chunks, session = await run_coder(model, "Look.")
