@@ -24,6 +24,7 @@ from greenroom.core import (
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
+    ToolUseBlock,
     UnknownBlock,
 )
 from greenroom.llm.endpoint import is_same_server
@@ -45,11 +46,13 @@ class MergedMessage:
         role: who speaks.
         blocks: the content; empty only if `fields` has the content.
         fields: further fields of the message, which may also replace its role and content.
+        calls: the calls that its results answer, by the final id that both have.
     """
 
     role: Role
     blocks: tuple[ContentBlock, ...]
     fields: Mapping[str, object] = field(default_factory=dict)
+    calls: Mapping[str, ToolUseBlock] = field(default_factory=dict)
 
 
 class MessageMerger:
@@ -60,10 +63,10 @@ class MessageMerger:
 
     Another provider's thinking, unknown blocks and `extra` are not sent: this provider would ignore
     or refuse them. The `extra` of a message without a provider is sent, and so are the fields of
-    this provider's replies that it accepts back. Blank text, which providers refuse, is left out,
-    and so is a message of the assistant with nothing else; if the user's message or the history has
-    nothing else, "(empty)" is sent. Blocks keep their order, except that tool results come first,
-    as providers demand.
+    this provider's replies that it accepts back. Blank text, which providers refuse, is left out
+    unless its own provider wants its `extra` back, and so is a message of the assistant with
+    nothing else; if the user's message or the history has nothing else, "(empty)" is sent. Blocks
+    keep their order, except that tool results come first, as providers demand.
 
     A message with a sender begins with the line `[from NAME]`. Any other line that begins like this
     gets a backslash in front, so that no text can pose as a sender.
@@ -110,7 +113,7 @@ class MessageMerger:
         if message.role == self._role and not fields and not self._fields:
             self._blocks.extend(blocks)
             return None
-        if not blocks and "content" not in fields and message.role == "assistant":
+        if not blocks and not _CONTENT & fields.keys() and message.role == "assistant":
             return None
         complete = self.current if self._role else None
         self._role, self._blocks, self._fields = message.role, list(blocks), fields
@@ -120,7 +123,7 @@ class MessageMerger:
     def current(self) -> MergedMessage:
         """The merged message to which the next message may still be added."""
         blocks = _results_first(self._blocks)
-        if not blocks and "content" not in self._fields:
+        if not blocks and not _CONTENT & self._fields.keys():
             blocks = _EMPTY
         return MergedMessage(self._role or "user", blocks, self._fields)
 
@@ -133,6 +136,9 @@ class MessageMerger:
         if message.provider and message.role == "assistant":
             return {k: v for k, v in message.extra.items() if k in self._echoed_fields}
         return {k: v for k, v in message.extra.items() if k != UNKNOWN_FIELDS}
+
+
+_CONTENT = {"content", "parts"}  # the field of a message that has its content, by API
 
 
 def merge_messages(
@@ -159,10 +165,15 @@ def _is_from(message: Message, provider: str, api: str) -> bool:
 
 
 def _allow(message: Message, *, is_own: bool) -> Iterable[ContentBlock]:
-    blocks = (block for block in message.content if not _is_blank(block))
+    states = _STATES if is_own else frozenset[str]()
+    blocks = (block for block in message.content if not _is_blank(block, states))
     if is_own:
         return blocks
     return (_strip(block) for block in blocks if not is_private(block))
+
+
+_STATES = frozenset({"thoughtSignature", "thought_signature"})
+"""Fields that a provider wants back, also where the text that they came with is empty."""
 
 
 _EMPTY = (TextBlock("(empty)"),)
@@ -228,8 +239,10 @@ def _strip(block: Block) -> Block:
     return msgspec.structs.replace(block, extra={})
 
 
-def _is_blank(block: ContentBlock) -> bool:
-    return isinstance(block, TextBlock) and not block.text.strip()
+def _is_blank(block: ContentBlock, states: frozenset[str]) -> bool:
+    if not isinstance(block, TextBlock) or block.text.strip():
+        return False
+    return not states & block.extra.keys()
 
 
 def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:

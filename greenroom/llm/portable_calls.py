@@ -161,7 +161,8 @@ class PortableCalls:
     """Renames calls that an API would refuse; a later message changes no earlier name.
 
     A call and its result keep a common id. If several calls have the same id, a result belongs to
-    the first of them in the message before that has no result yet.
+    the first of them in the message before that has no result yet. A message with results knows the
+    calls that they answer, `MergedMessage.calls`.
 
     Args:
         rules: what the API accepts.
@@ -183,10 +184,13 @@ class PortableCalls:
         self._new_last_ids: dict[str, str] = {}
         self._used_ids: MutableMapping[str, int] = self._new_ids
         self._last_ids: MutableMapping[str, str] = self._new_last_ids
+        self._new_calls: dict[str, ToolUseBlock] = {}  # by their final ids
+        self._calls: MutableMapping[str, ToolUseBlock] = self._new_calls
         self._open_ids: defaultdict[str, deque[str]] = defaultdict(deque)
         if base is not None:
             self._used_ids = ChainMap(self._new_ids, base._used_ids)
             self._last_ids = ChainMap(self._new_last_ids, base._last_ids)
+            self._calls = ChainMap(self._new_calls, base._calls)
             self._open_ids.update((key, ids.copy()) for key, ids in base._open_ids.items())
 
     def branch(self) -> "PortableCalls":
@@ -197,20 +201,26 @@ class PortableCalls:
         """Adopt the names that were given in a branch of this one."""
         self._used_ids.update(branch._new_ids)
         self._last_ids.update(branch._new_last_ids)
+        self._calls.update(branch._new_calls)
         self._open_ids = branch._open_ids
 
     def rename(self, message: MergedMessage) -> MergedMessage:
         """Return the next message as it may be sent."""
         if message.role == "assistant":
             self._open_ids.clear()
-        return dataclasses.replace(message, blocks=tuple(map(self._rename_block, message.blocks)))
+        blocks = tuple(map(self._rename_block, message.blocks))
+        ids = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
+        calls = {each: self._calls[each] for each in ids if each in self._calls}
+        return dataclasses.replace(message, blocks=blocks, calls=calls)
 
     def _rename_block(self, block: ContentBlock) -> ContentBlock:
         match block:
             case ToolUseBlock():
                 plain = PLAIN.sub("_", portable_name(block.name))
                 name = plain[: self._rules.longest_name] or "unnamed"
-                return replace(block, id=self._call_id(block.id), name=name)
+                call = replace(block, id=self._call_id(block.id), name=name)
+                self._calls[call.id] = call
+                return call
             case ToolResultBlock():
                 return replace(block, tool_use_id=self._result_id(block.tool_use_id))
             case _:

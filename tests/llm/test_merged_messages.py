@@ -20,7 +20,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import ModelRequest
-from greenroom.llm.merged_messages import merge_messages
+from greenroom.llm.merged_messages import MergedMessage, merge_messages
 from greenroom.llm.portable_calls import PLAIN, CallRules, PortableCalls
 from tests.llm.dialects import encode_anthropic, encode_openai
 
@@ -55,6 +55,29 @@ def test_turns_alternate_and_none_is_empty(messages):
     assert all(
         one.role != other.role or one.fields or other.fields for one, other in pairwise(made)
     )
+
+
+def test_an_empty_text_with_a_signature_goes_back_to_its_own_provider_alone():
+    signed = TextBlock("", {"thoughtSignature": "s"})
+    reply = Message("assistant", (TextBlock("a"), signed), provider="google")
+    [own] = merge_messages([reply], "google")
+    [other] = merge_messages([reply], "acme")
+    assert own.blocks == reply.content
+    assert other.blocks == (TextBlock("a"),)
+
+
+def test_a_message_with_results_knows_the_calls_that_they_answer():
+    calls = (ToolUseBlock("t:1", "fs.read"), ToolUseBlock("t:1", "write"))
+    portable = PortableCalls(RULES)
+    sent = portable.rename(MergedMessage("assistant", calls))
+    branch = portable.branch()
+    answers = MergedMessage("user", (ToolResultBlock("t:1"), ToolResultBlock("t:1")))
+    for renaming in (branch, portable):
+        answered = renaming.rename(answers)
+        ids = [block.tool_use_id for block in answered.blocks]
+        assert [answered.calls[each] for each in ids] == list(sent.blocks)
+    later = portable.rename(MergedMessage("user", (ToolResultBlock("unheard_of"),)))
+    assert later.calls == {}
 
 
 @given(MESSAGES)

@@ -19,9 +19,10 @@ from greenroom.llm import ModelRequest, request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.request_encoder import RequestEncoder, encode_request
+from greenroom.llm.responses.encode import ResponsesDialect
 from tests.llm.test_merged_messages import MESSAGES
 
-DIALECTS = [MessagesDialect("m", 9), ChatDialect("m")]
+DIALECTS = [MessagesDialect("m", 9), ChatDialect("m"), ResponsesDialect("m")]
 
 
 async def check(encoder, dialect, messages):
@@ -30,7 +31,10 @@ async def check(encoder, dialect, messages):
 
 
 IDS = st.sampled_from(["c", "c:2", "c_2"])
-USES = st.builds(ToolUseBlock, IDS, st.just("Read"), st.just({"x": 1}))
+KINDS = st.sampled_from([{}, {"type": "custom_tool_call"}])
+USES = st.builds(
+    ToolUseBlock, IDS, st.sampled_from(["Read", "a.b"]), st.just({"x": 1}), extra=KINDS
+)
 TEXTS = st.builds(TextBlock, st.sampled_from(["", " ", "a", "b", "[from x]"]))
 RESULTS = st.builds(ToolResultBlock, IDS, st.tuples(TEXTS))
 FIELDS = st.sampled_from([{}, {}, {}, {"name": "Ann"}])

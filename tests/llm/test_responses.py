@@ -3,6 +3,7 @@
 import random
 
 import pytest
+from msgspec.structs import replace
 
 from greenroom.agents import run_tools, stream_reply
 from greenroom.core import (
@@ -153,6 +154,22 @@ def test_arguments_that_only_came_in_pieces_are_joined():
     assert reply.tool_uses[0].input == {"topic": "it"}
 
 
+CUSTOM = {"type": "custom_tool_call", "id": "ctc_1", "call_id": "call_9", "name": "run"}
+
+
+@pytest.mark.parametrize("provider", ["openai", "acme"])
+def test_the_result_of_a_call_with_free_text_says_so(provider):
+    _, reply = read(CUSTOM | {"input": "ls", "status": "completed"})
+    reply = replace(reply, provider=provider)
+    result = Message.user([ToolResultBlock("call_9", (TextBlock("a.py"),))])
+    llm = OpenAIResponsesProvider("gpt-6.1-sol", api_key="k", env={})
+    [_, call, sent] = llm.encode(ModelRequest(messages=[Message.user("hi"), reply, result]))[
+        "input"
+    ]
+    assert sent["type"] == call["type"] + "_output"
+    assert sent["call_id"] == call["call_id"]
+
+
 def test_a_reply_that_was_cut_off_keeps_nothing_that_is_refused_alone():
     cut = {"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
     for items in ([THOUGHT], [TEXT, THOUGHT], [THOUGHT, TEXT, THOUGHT]):
@@ -239,6 +256,8 @@ def test_a_recorded_request_is_written_again_as_it_was():
             THOUGHT,
             CALL,
             {"type": "function_call_output", "call_id": "call_1", "output": "All."},
+            CUSTOM | {"input": "ls"},
+            {"type": "custom_tool_call_output", "call_id": "call_9", "output": "a.py"},
             SEARCH,
             TEXT,
             {"type": "item_reference", "id": "msg_0"},
@@ -257,7 +276,8 @@ def test_a_recorded_request_is_written_again_as_it_was():
         "previous_response_id": "resp_0",
     }
     request = request_from_wire(body, "openai-responses")
-    assert len(request.messages) == 9
+    assert len(request.messages) == 11
+    assert request.messages[7].tool_results[0].text == "a.py"
     assert request.effort == "low"
     llm = OpenAIResponsesProvider("gpt-5.5", api_key="k", env={})
     assert same_request(llm.encode(request), body)

@@ -71,7 +71,7 @@ class ResponsesDialect:
         if message.role == "assistant":
             items = list(write_reply(message.blocks))
         else:
-            items = list(write_user_message(message.blocks))
+            items = list(write_user_message(message.blocks, message.calls))
         if message.fields and items:
             items[-1] = extend(items[-1], message.fields)
         return items
@@ -177,13 +177,15 @@ def _without_id(block: core.ContentBlock) -> core.ContentBlock:
             return block
 
 
-def write_user_message(blocks: Sequence[core.ContentBlock]) -> Iterator[dict[str, object]]:
-    """Write a user's message: an item for each result, then a message with the rest."""
+def write_user_message(
+    blocks: Sequence[core.ContentBlock], calls: Mapping[str, core.ToolUseBlock]
+) -> Iterator[dict[str, object]]:
+    """Write a user's message: an item for each result of these calls, then one with the rest."""
     parts = list[object]()
     for block in blocks:
         match block:
             case core.ToolResultBlock():
-                yield _write_result(block)
+                yield _write_result(block, calls.get(block.tool_use_id))
             case core.UnknownBlock(raw) if "type" in raw and not _is_part(raw):
                 yield raw
             case _:
@@ -196,14 +198,17 @@ def _is_part(raw: Mapping[str, object]) -> bool:
     return as_text(raw.get("type")).startswith("input_")
 
 
-def _write_result(result: core.ToolResultBlock) -> dict[str, object]:
+def _write_result(
+    result: core.ToolResultBlock, call: core.ToolUseBlock | None = None
+) -> dict[str, object]:
     parts = [part for block in result.content for part in write_input(block)]
     is_text = all(as_dict(part).get("type") == "input_text" for part in parts)
     output: object = result.text if is_text else parts
     if result.is_error:
         output = f"Error: {output}" if isinstance(output, str) else [*_ERROR, *parts]
+    is_custom = call is not None and call.extra.get("type") == CUSTOM
     made: dict[str, object] = {
-        "type": "function_call_output",
+        "type": f"{CUSTOM}_output" if is_custom else "function_call_output",
         "call_id": result.tool_use_id,
         "output": output,
     }

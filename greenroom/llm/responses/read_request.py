@@ -75,7 +75,10 @@ def _read_block(raw: dict[str, object]) -> core.ContentBlock:
         case {"type": "custom_tool_call", "call_id": str(call_id), "name": str(name)}:
             given: dict[str, object] = {"input": as_text(raw.get("input"))}
             return core.ToolUseBlock(call_id, name, given, extra={"type": CUSTOM})
-        case {"type": "function_call_output", "call_id": str(call_id)} if call_id:
+        case {
+            "type": "function_call_output" | "custom_tool_call_output",
+            "call_id": str(call_id),
+        } if call_id:
             kinds = (core.TextBlock, core.ImageBlock, core.DocumentBlock, core.UnknownBlock)
             blocks = _read_parts(raw.get("output"), is_reply=False)
             return core.ToolResultBlock(call_id, tuple(b for b in blocks if isinstance(b, kinds)))
