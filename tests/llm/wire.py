@@ -201,3 +201,42 @@ def responses_events(*items, pieces=None, **fields):
 def responses_stream(*items, **fields):
     numbered = enumerate(responses_events(*items, **fields))
     return sse(*({"sequence_number": number} | event for number, event in numbered))
+
+
+# The Gemini API
+
+
+def text_part(text, signature="", **fields):
+    return {"text": text} | ({"thoughtSignature": signature} if signature else {}) | fields
+
+
+def function_part(name, arguments, call_id="", signature=""):
+    call = {"name": name, "args": arguments} | ({"id": call_id} if call_id else {})
+    return {"functionCall": call} | ({"thoughtSignature": signature} if signature else {})
+
+
+def gemini_response(*parts, finish="", **fields):
+    candidate = {"content": {"role": "model", "parts": list(parts)}, "index": 0}
+    usage = {
+        "promptTokenCount": 10,
+        "cachedContentTokenCount": 4,
+        "candidatesTokenCount": 5,
+        "thoughtsTokenCount": 2,
+        "totalTokenCount": 17,
+    }
+    head = {"modelVersion": "gemini-test-1", "responseId": "resp_1"}
+    candidate |= {"finishReason": finish} if finish else {}
+    return {"candidates": [candidate], "usageMetadata": usage} | head | fields
+
+
+def gemini_responses(*parts, finish="STOP", **fields):
+    """A reply of these parts, each in a response of its own; the reason comes in the last one."""
+    last = len(parts) - 1
+    return [
+        gemini_response(part, finish=finish if at == last else "", **fields)
+        for at, part in enumerate(parts)
+    ]
+
+
+def gemini(*parts, end="\r\n", **fields):
+    return sse(*gemini_responses(*parts, **fields), named=False, end=end)

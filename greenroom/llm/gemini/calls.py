@@ -1,0 +1,136 @@
+"""Calls of a reply, which come whole or, on request, with their arguments in pieces.
+
+Pieces are under `partialArgs`, each with the path of the value that it belongs to, such as
+`$.to[0].name`. `willContinue` says that more follows: of the text at a path, or of the call.
+
+Source: https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling
+"""
+
+import re
+from collections.abc import Sequence
+
+from greenroom import core
+from greenroom.core import serde
+from greenroom.llm.json_fields import as_dict, as_list, as_text, merge_reports, without
+from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
+
+SIGNATURE = "thoughtSignature"
+"""The field of a part with the state of the model's thinking, which is sent back as it came."""
+
+_MOST_ITEMS = 10_000  # of one list, so that a path can't make a list of any length
+_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class OpenCall:
+    """A call whose pieces are coming.
+
+    Example:
+        >>> call = OpenCall(0, {"name": "mail", "willContinue": True})
+        >>> for piece in ("Ann", "a"):
+        ...     part = {"jsonPath": "$.to[0]", "stringValue": piece, "willContinue": True}
+        ...     call.add({"functionCall": {"partialArgs": [part], "willContinue": True}})
+        >>> call.finish(CallIds(), is_cut=False).input
+        {'to': ['Anna']}
+    """
+
+    def __init__(self, index: int, fields: dict[str, object]) -> None:
+        """Begin a call with the first of its fields; `index` is its place in the reply."""
+        self.index = index
+        self.id = as_text(fields.get("id"))
+        self.name = as_text(fields.get("name"))
+        self._arguments: dict[str, object] = {}
+        self._fields: dict[str, object] = {}  # of the call
+        self._part: dict[str, object] = {}
+        self._open_paths: set[str] = set()
+        self._problem = ""
+
+    def continues_with(self, fields: dict[str, object]) -> bool:
+        """Whether these fields may be the next ones of this call."""
+        call_id, name = as_text(fields.get("id")), as_text(fields.get("name"))
+        if call_id and self.id:
+            return call_id == self.id
+        is_piece = "partialArgs" in fields or "willContinue" in fields
+        return not name or (name == self.name and is_piece)
+
+    def add(self, part: dict[str, object]) -> None:
+        """Add the next part."""
+        fields = as_dict(part.get("functionCall"))
+        self.id = self.id or as_text(fields.get("id"))
+        self.name = self.name or as_text(fields.get("name"))
+        self._arguments |= as_dict(fields.get("args"))
+        for piece in map(as_dict, as_list(fields.get("partialArgs"))):
+            self._add_piece(piece)
+        typed = ("id", "name", "args", "partialArgs", "willContinue")
+        self._fields = merge_reports(self._fields, without(fields, *typed))
+        self._part = merge_reports(self._part, without(part, "functionCall"))
+
+    def finish(self, ids: CallIds, *, is_cut: bool) -> core.ToolUseBlock:
+        """Return the whole call; `is_cut` says that the reply ended before the call did."""
+        extra = {**self._part, **({"functionCall": self._fields} if self._fields else {})}
+        arguments = serde.dumps(self._arguments).decode()
+        call = tool_use(ids.claim(self.id), self.name, arguments, extra)
+        if self._problem:
+            call = core.ToolUseBlock(
+                call.id, call.name, invalid=self._problem, raw_input=arguments, extra=extra
+            )
+        return cut_off(call) if is_cut or self._open_paths else call
+
+    def _add_piece(self, piece: dict[str, object]) -> None:
+        path = as_text(piece.get("jsonPath"))
+        is_more = path in self._open_paths
+        if piece.get("willContinue"):
+            self._open_paths.add(path)
+        else:
+            self._open_paths.discard(path)
+        value = next((piece[name] for name in _VALUES if piece.get(name) is not None), None)
+        if value is None and "nullValue" not in piece:
+            return
+        try:
+            made = _put(self._arguments, _read_path(path), value, is_more=is_more)
+        except LookupError:
+            self._problem = f"a piece of the arguments has no place: {path[:100]}"
+        else:
+            self._arguments = as_dict(made)
+
+
+_VALUES = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
+
+
+def _read_path(path: str) -> list[str | int]:
+    """Return the steps of a path.
+
+    Raises:
+        LookupError: it is not one.
+    """
+    steps, at = list[str | int](), 1
+    while found := _STEP.match(path, at):
+        name, number, single, double = found.groups()
+        quoted = single if single is not None else double
+        steps.append(int(number) if number else name or _ESCAPED.sub(r"\1", quoted or ""))
+        at = found.end()
+    if path[:1] != "$" or at != len(path) or not steps or isinstance(steps[0], int):
+        raise LookupError(path)
+    return steps
+
+
+def _put(place: object, steps: Sequence[str | int], value: object, *, is_more: bool) -> object:
+    """Return a value with another one at a place in it, or with more of the text there.
+
+    Raises:
+        LookupError: it has no such place.
+    """
+    if not steps:
+        is_text = is_more and isinstance(place, str) and isinstance(value, str)
+        return f"{place}{value}" if is_text else value
+    step, *rest = steps
+    if isinstance(step, str) and (place is None or isinstance(place, dict)):
+        fields = as_dict(place)
+        fields[step] = _put(fields.get(step), rest, value, is_more=is_more)
+        return fields
+    if isinstance(step, int) and step < _MOST_ITEMS and (place is None or isinstance(place, list)):
+        items = as_list(place)
+        items += [None] * (step + 1 - len(items))
+        items[step] = _put(items[step], rest, value, is_more=is_more)
+        return items
+    raise LookupError(step)
