@@ -58,7 +58,7 @@ def _list_rules(models: Iterable[ModelProfile]) -> Iterator[str]:
             titles = ["model", "efforts", "temperature", "forced call", *chat, "thinking"]
             yield from (_row(titles), _row("---" for _ in titles))
         rules = model.rules
-        efforts = "budget" if rules.has_budget else ", ".join(rules.efforts or ()) or "none"
+        efforts = "budget" if rules.budget else ", ".join(rules.efforts or ()) or "none"
         kept = "bound" if rules.binds_thinking else ""
         when = (rules.sampling, rules.forced_tools, *([rules.chat_tools] if is_openai else []))
         yield _row([f"`{model.name}`", efforts, *when, kept])

@@ -1,9 +1,9 @@
 """Models: one protocol, and the providers that implement it.
 
 - The protocol: `provider`, and `stream` (the events of a reply, and the reply so far).
-- Providers: `anthropic`, `openai`, `offline` (rules, no network), `recorded` (replies of a
-  session); `model_names` finds models by name, `catalog` lists facts about some, `windows` has what
-  is known of a context window.
+- Providers: `anthropic`, `openai`, `responses`, `gemini`, `offline` (rules, no network), `recorded`
+  (replies of a session); `model_names` finds models by name, `catalog` lists facts about some,
+  `windows` has what is known of a context window.
 - Around any provider: `resilient` (retries, limits, fallbacks), `cached` (earlier replies again).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key that
@@ -51,6 +51,10 @@ from greenroom.llm.endpoint import (
 from greenroom.llm.failure import (
     error_in_band as error_in_band,
     error_of_response as error_of_response,
+)
+from greenroom.llm.gemini import (
+    GeminiProvider as GeminiProvider,
+    read_gemini_request as read_gemini_request,
 )
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
 from greenroom.llm.http_stream import ReplyDecoder as ReplyDecoder

@@ -12,7 +12,7 @@ from datetime import date
 from difflib import get_close_matches
 
 from greenroom.llm.provider import LLMProvider
-from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, RequestRules
+from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, Budgets, RequestRules
 from greenroom.llm.windows import ContextWindow, own_window
 
 ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching")
@@ -177,6 +177,8 @@ _HAIKU_5_5 = f"{_CLAUDE}/models/haiku-5-5/migration-guide"
 _PREFIX_CHECKS = f"{_CLAUDE}/build-with-claude/preserved-thinking/prefix-checks"
 _GPT_6 = "https://developers.openai.com/api/docs/guides/latest-model"
 _OXEN = "https://docs.oxen.ai/inference-api/reference/models"
+_GEMINI = "https://ai.google.dev/gemini-api/docs/generate-content"
+_AGENTS = "https://docs.cloud.google.com/gemini-enterprise-agent-platform/models"
 _GROQ = "https://console.groq.com/docs/models"
 _EVOLINK = "https://docs.evolink.ai/en/api-manual/language-series/deepseek-v4/deepseek-v4-chat.md"
 _RUNWARE = "https://runware.ai/docs/models/xai-grok-4-7"
@@ -185,7 +187,7 @@ _RUNWARE = "https://runware.ai/docs/models/xai-grok-4-7"
 _WITH_BUDGET = RequestRules(
     efforts=(),
     default_effort="none",
-    has_budget=True,
+    budget=Budgets(least=1_024, is_below_limit=True, precede_calls=True),
     sampling="without thinking",
     forced_tools="without thinking",
 )
@@ -218,6 +220,26 @@ _GPT_6_1_SOL = RequestRules(
     efforts=EFFORTS[1:5], default_effort="medium", sampling="never", chat_tools="never"
 )
 
+# Gemini: up to 2.5 with a budget, since then with a level, of which "minimal" is our "none".
+_GEMINI_2 = RequestRules(efforts=(), default_effort="none")
+_GEMINI_2_5_PRO = RequestRules(
+    efforts=(), default_effort="medium", budget=Budgets(least=128, most=32_768, has_none=False)
+)
+_GEMINI_2_5_FLASH = RequestRules(
+    efforts=(), default_effort="medium", budget=Budgets(least=1, most=24_576)
+)
+_GEMINI_2_5_LITE = RequestRules(
+    efforts=(), default_effort="none", budget=Budgets(least=512, most=24_576)
+)
+_GEMINI_3_PRO = RequestRules(efforts=("low", "high"), default_effort="high")
+_GEMINI_3_1_PRO = RequestRules(efforts=EFFORTS[1:4], default_effort="high")
+_GEMINI_3_FLASH = RequestRules(efforts=EFFORTS[:4], default_effort="high")
+_GEMINI_3_5_FLASH = replace(_GEMINI_3_FLASH, default_effort="medium")
+_GEMINI_3_1_LITE = replace(_GEMINI_3_FLASH, default_effort="none")
+_GEMINI_3_5_LITE = replace(_GEMINI_3_1_LITE, takes_last_reply=False)
+_GEMINI_3_6_FLASH = replace(_GEMINI_3_5_FLASH, takes_last_reply=False)
+_GEMINI_3_8_FLASH = replace(_GEMINI_3_6_FLASH, efforts=EFFORTS[1:4])
+
 _GPT_OSS = RequestRules(efforts=("low", "medium", "high"), default_effort="medium")
 _WITHOUT_EFFORT = RequestRules(efforts=())
 
@@ -234,6 +256,20 @@ _FAMILIES = (
     (re.compile(r"openai:gpt-5\.[234]"), _GPT_5_2),
     (re.compile(r"openai:gpt-(?:5\.|6-(?:sol|luna)|6\.1-terra)"), _GPT_5_5),
     (re.compile(r"openai:gpt-"), _GPT_6_1_SOL),
+    (re.compile(r"google:.*-(?:audio|image|live|tts)\b"), UNKNOWN_RULES),
+    (re.compile(r"google:gemini-(?:1|2\.0)"), _GEMINI_2),
+    (re.compile(r"google:gemini-2\.5-pro"), _GEMINI_2_5_PRO),
+    (re.compile(r"google:gemini-2\.5-flash-lite"), _GEMINI_2_5_LITE),
+    (re.compile(r"google:gemini-2\.5-flash"), _GEMINI_2_5_FLASH),
+    (re.compile(r"google:gemini-2"), UNKNOWN_RULES),
+    (re.compile(r"google:gemini-3-pro"), _GEMINI_3_PRO),
+    (re.compile(r"google:gemini-3\.1-pro"), _GEMINI_3_1_PRO),
+    (re.compile(r"google:gemini-3-flash"), _GEMINI_3_FLASH),
+    (re.compile(r"google:gemini-3\.1-flash-lite"), _GEMINI_3_1_LITE),
+    (re.compile(r"google:gemini-3\.5-flash-lite"), _GEMINI_3_5_LITE),
+    (re.compile(r"google:gemini-3\.5-flash"), _GEMINI_3_5_FLASH),
+    (re.compile(r"google:gemini-3\.6-flash"), _GEMINI_3_6_FLASH),
+    (re.compile(r"google:gemini-"), _GEMINI_3_8_FLASH),
 )
 """What models accept that the catalogue does not list, by name; the first that matches."""
 
@@ -270,6 +306,10 @@ def _gpt(
     return _model(f"openai:{name}", window, output, abilities, rules, *sources, _TABLE)
 
 
+def _gemini(name: str, rules: RequestRules, *sources: str) -> ModelProfile:
+    return _model(f"google:gemini-{name}", 1_048_576, 65_536, _ALL, rules, *sources, _TABLE)
+
+
 _PROFILES = (
     _claude("fable-5-2", _CLAUDE_FABLE_5_1, _CLAUDE_MODELS, _PREFIX_CHECKS),
     _claude("fable-5-1", _CLAUDE_FABLE_5_1, _CLAUDE_MODELS, _PREFIX_CHECKS),
@@ -298,6 +338,25 @@ _PROFILES = (
     _gpt("gpt-5-mini", 400_000, _GPT_5, "https://openrouter.ai/openai/gpt-5-mini"),
     _gpt("gpt-4.1", 1_047_576, _GPT_4, output=32_768),
     _gpt("gpt-4o", 128_000, _GPT_4, output=16_384),
+    # Argon writes more only over several requests that continue each other.
+    _gemini(
+        "4-argon", _GEMINI_3_8_FLASH, f"{_GEMINI}/latest-model", f"{_AGENTS}/guides/gemini-4-argon"
+    ),
+    _gemini("3.8-flash", _GEMINI_3_8_FLASH, f"{_AGENTS}/guides/gemini-3-8-flash"),
+    _gemini("3.6-flash", _GEMINI_3_6_FLASH, f"{_GEMINI}/whats-new-gemini-3.6"),
+    _gemini("3.5-flash", _GEMINI_3_5_FLASH, f"{_AGENTS}/guides/gemini-3-5-flash"),
+    _gemini(
+        "3.5-flash-lite",
+        _GEMINI_3_5_LITE,
+        f"{_GEMINI}/whats-new-gemini-3.6",
+        f"{_AGENTS}/gemini/3-5-flash-lite",
+    ),
+    _gemini("3.1-pro-preview", _GEMINI_3_1_PRO, f"{_AGENTS}/guides/gemini-3-5-flash"),
+    _gemini("3.1-flash-lite", _GEMINI_3_1_LITE, f"{_AGENTS}/guides/gemini-3-5-flash"),
+    _gemini("3-flash-preview", _GEMINI_3_FLASH, f"{_GEMINI}/thinking"),
+    _gemini("2.5-pro", _GEMINI_2_5_PRO, f"{_GEMINI}/thinking"),
+    _gemini("2.5-flash", _GEMINI_2_5_FLASH, f"{_GEMINI}/thinking"),
+    _gemini("2.5-flash-lite", _GEMINI_2_5_LITE, f"{_AGENTS}/gemini/2-5-flash-lite"),
     _model("groq:openai/gpt-oss-120b", 131_072, 65_536, _TEXT, _GPT_OSS, _GROQ, _TABLE),
     _model("groq:openai/gpt-oss-20b", 131_072, 65_536, _TEXT, _GPT_OSS, _GROQ, _TABLE),
     # The table repeats the window as the limit of the output, so the limit is not known.

@@ -138,6 +138,15 @@ def _is_error(reply: Mapping[str, object]) -> bool:
     return bool(reply.get("error")) or "error" in (reply.get("type"), reply.get("object"))
 
 
+def _read_list(body: bytes) -> list[object]:
+    """Return the list that an answer is; empty if it is none, or has an error."""
+    try:
+        values = as_list(serde.loads(body))
+    except InvalidJSONError:
+        return []
+    return [] if any(map(_is_error, map(as_dict, values))) else values
+
+
 REPLY_LIMIT = 512 * 1024 * 1024
 """The most bytes of a stream: some millions of deltas, far above any model's limit."""
 
@@ -174,6 +183,20 @@ class WholeReplyDecoder(ReplyDecoder, Protocol):
 
         Raises:
             ModelError: the object is not a reply.
+        """
+
+
+@runtime_checkable
+class ListReplyDecoder(ReplyDecoder, Protocol):
+    """A decoder of an API that may send all events of a stream as one JSON list."""
+
+    reads_lists: bool
+
+    def whole(self, value: dict[str, object] | list[object]) -> Iterable[StreamEvent]:
+        """Translate a reply that is one JSON object, or a list; the last event is a `StreamEnd`.
+
+        Raises:
+            ModelError: it is not a reply.
         """
 
 
@@ -341,6 +364,10 @@ class _HttpStream(ModelStream):
             reply = read_reply(body, self._endpoint)
             if isinstance(self._decoder, WholeReplyDecoder):
                 return list(self._decoder.whole(reply))
+        if body.startswith(b"[") and isinstance(self._decoder, ListReplyDecoder):
+            body = await self._read(EVENT_LIMIT, body)
+            if values := _read_list(body):
+                return list(self._decoder.whole(values))
         body = await self._read(_PAGE_LIMIT, body)
         raise not_a_stream(self._endpoint, self._content_type, body)
 

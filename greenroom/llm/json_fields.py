@@ -178,6 +178,10 @@ def extend(fields: Mapping[str, object], extra: Mapping[str, object]) -> dict[st
         older = fields.get(name)
         if value is UNSET:
             del whole[name]
-        elif isinstance(older, dict) and isinstance(value, dict) and "type" not in value:
+        elif isinstance(older, dict) and isinstance(value, dict) and _has_no_type(value):
             whole[name] = extend(older, value)
     return whole
+
+
+def _has_no_type(value: Mapping[str, object]) -> bool:
+    return value.get("type", UNSET) is UNSET

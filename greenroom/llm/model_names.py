@@ -13,6 +13,8 @@ from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
 from greenroom.llm.catalog import MODELS, meant_model, model_profile, similar_models
 from greenroom.llm.endpoint import LOCAL_PROGRAMS, bare_host, is_local, missing_key, server_name
+from greenroom.llm.gemini import GeminiProvider
+from greenroom.llm.gemini.provider import GEMINI, KEYS
 from greenroom.llm.keys import find_key_variable
 from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.offline import OfflineProvider
@@ -23,7 +25,12 @@ from greenroom.llm.resilient import resilient
 from greenroom.llm.responses import OpenAIResponsesProvider
 from greenroom.resilience import RateLimit, Retry
 
-DEFAULT_MODELS = {"anthropic": "claude-sonnet-5-5", "openai": "gpt-6.1-sol", "offline": "rules"}
+DEFAULT_MODELS = {
+    "anthropic": "claude-sonnet-5-5",
+    "openai": "gpt-6.1-sol",
+    "google": "gemini-3.8-flash",
+    "offline": "rules",
+}
 """The default model of each provider, for names such as `openai:`."""
 
 MODEL_VARIABLE = "GREENROOM_MODEL"
@@ -144,8 +151,8 @@ def choose_model(env: Mapping[str, str] | None = None, preferred: str | None = N
     """Choose the default model.
 
     It is the one in `GREENROOM_MODEL`, else the `preferred` one, else the default of the first
-    vendor whose key is set (`ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`), else
-    the offline model.
+    vendor whose key is set (`ANTHROPIC_API_KEY`, `ANTHROPIC_AUTH_TOKEN`, `OPENAI_API_KEY`,
+    `GOOGLE_API_KEY`, `GEMINI_API_KEY`), else the offline model.
 
     Args:
         env: where to look, by default in this process's environment.
@@ -343,6 +350,14 @@ _VENDORS = (
         _open_openai,
         lambda env: not is_local(env.get("OPENAI_BASE_URL", "https://api.openai.com/v1")),
     ),
+    Vendor(
+        "google",
+        KEYS,
+        lambda model, env, price, window: GeminiProvider(
+            model, env=env, price=price, window=window
+        ),
+        lambda env: not is_local(env.get("GOOGLE_GEMINI_BASE_URL", GEMINI)),
+    ),
     *(_host(profile) for profile in HOSTS.values() if profile.name != "openai"),
     Vendor(
         "offline",
@@ -358,5 +373,6 @@ VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in _VENDORS}
 _BARE_NAMES = (
     ("anthropic", re.compile(r"claude-")),
     ("openai", re.compile(r"(gpt|chatgpt|codex)-|o\d")),
+    ("google", re.compile(r"gemini-")),
     ("offline", re.compile(r"offline$")),
 )

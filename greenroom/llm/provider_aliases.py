@@ -15,12 +15,13 @@ ALIASES: Mapping[str, str] = {
     "claude": "anthropic",
     "fireworks-ai": "fireworks",
     "fireworks_ai": "fireworks",
-    "gemini": "gemini-openai",
-    "genai": "gemini-openai",
-    "google": "gemini-openai",
-    "google-genai": "gemini-openai",
-    "google-gla": "gemini-openai",
-    "google_genai": "gemini-openai",
+    "gemini": "google",
+    "genai": "google",
+    "google-genai": "google",
+    "google-gla": "google",
+    "google_ai": "google",
+    "google_genai": "google",
+    "googleai": "google",
     "gpt": "openai",
     "grok": "xai",
     "hosted_vllm": "vllm",
@@ -68,7 +69,7 @@ def explain_provider(name: str, model: str = "MODEL") -> str:
 
     Example:
         >>> explain_provider("gemini", "gemini-3-pro")
-        'write gemini-openai:gemini-3-pro'
+        'write google:gemini-3-pro'
         >>> explain_provider("localai", "qwen3")
         'set OPENAI_BASE_URL to its address, as http://localhost:8000/v1, and write openai:qwen3'
         >>> explain_provider("acme")

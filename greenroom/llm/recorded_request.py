@@ -6,7 +6,7 @@ and any difference from the original becomes `extra` or `options`.
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -117,20 +117,30 @@ def restore_message(
     return replace(message, extra=fields)
 
 
+ReadTools: TypeAlias = tuple[list[ToolDefinition], list[object]]
+"""The typed tools of a request, and those for its options."""
+
+
 def restore_request(
     dialect: Dialect,
     request: ModelRequest,
     body: Mapping[str, object],
-    read_tool: Callable[[dict[str, object]], ToolDefinition | None],
+    read_tools: Callable[[Sequence[dict[str, object]]], ReadTools],
     *,
     messages: str = "messages",
+    nested: bool = False,
 ) -> ModelRequest:
     """Add to a request its tools, and the options that make it encode as it was.
 
-    The field `messages` has the conversation.
+    Args:
+        dialect: the format of the provider.
+        request: the request without its tools.
+        body: the JSON that it was read from.
+        read_tools: reads its tools, such as a `partial` of `read_named_tools`.
+        messages: the field that has the conversation.
+        nested: whether options add to the objects in the body, or replace them.
     """
-    raws = list(map(as_dict, as_list(body.get("tools"))))
-    tools, others = _restore_tools(raws, list(map(read_tool, raws)))
+    tools, others = read_tools(list(map(as_dict, as_list(body.get("tools")))))
     options: dict[str, object] = {"tools": others} if others else {}
     made = as_dict(serde.loads(encode_request(dialect, _with(request, options, tools))))
     if not same_request(_only(made, "tools"), _only(body, "tools")):
@@ -139,7 +149,9 @@ def restore_request(
     fields = {name: value for name, value in body.items() if name != messages}
     made.pop(messages, None)
     different = {
-        name: fields.get(name, UNSET) for name in find_difference(made, fields) if name != "tools"
+        name: value if nested else fields.get(name, UNSET)
+        for name, value in find_difference(made, fields).items()
+        if name != "tools"
     }
     verbatim = _only(body, "model")
     given = body.get(messages)
@@ -159,10 +171,12 @@ def _with(
     return dataclasses.replace(request, options=options, tools=tools)
 
 
-def _restore_tools(
-    raws: Sequence[dict[str, object]], tools: Sequence[ToolDefinition | None]
-) -> tuple[list[ToolDefinition], list[object]]:
+def read_named_tools(
+    read_tool: Callable[[dict[str, object]], ToolDefinition | None],
+    raws: Sequence[dict[str, object]],
+) -> ReadTools:
     """Return the typed tools, and the others with the names of the typed ones among them."""
+    tools = list(map(read_tool, raws))
     first = next((place for place, tool in enumerate(tools) if tool is None), len(tools))
     rest = list(zip(raws, tools, strict=True))[first:]
     others: list[object] = [raw if tool is None else _name(raw) for raw, tool in rest]

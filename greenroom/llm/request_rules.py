@@ -37,8 +37,26 @@ _BUDGETS: dict[Effort, int] = {
 }
 """The tokens that stand for each effort with models that take a budget."""
 
-_LEAST_BUDGET = 1_024  # tokens; the API refuses less
 _REPLY = 16_000  # tokens that are left for the reply where a request has no limit
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgets:
+    """How many tokens a model can be given to think for.
+
+    Attributes:
+        least: the fewest, besides 0.
+        most: the most, if there is a number.
+        is_below_limit: whether the limit of the reply must be larger.
+        has_none: whether 0 turns thinking off.
+        precede_calls: whether thinking must have come before the calls that a request answers.
+    """
+
+    least: int
+    most: int | None = None
+    is_below_limit: bool = False
+    has_none: bool = True
+    precede_calls: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +67,7 @@ class RequestRules:
         efforts: the efforts that it has, the least first; empty if it takes none, None if that is
             not known.
         default_effort: how hard it thinks unless a request says so; None if that is not known.
-        has_budget: whether it takes a number of tokens to think for.
+        budget: which numbers of tokens to think for it takes; None if it takes no number.
         is_adaptive: whether it is told, besides an effort, to think as it sees fit.
         off: the `thinking` that turns thinking off where no effort does; None if nothing does.
         sampling: when it takes a temperature or a nucleus other than its default.
@@ -66,7 +84,7 @@ class RequestRules:
 
     efforts: tuple[Effort, ...] | None = None
     default_effort: Effort | None = None
-    has_budget: bool = False
+    budget: Budgets | None = None
     is_adaptive: bool = False
     off: Thinking | None = None
     sampling: When = "always"
@@ -188,12 +206,11 @@ def _fit_thinking(
     if (effort is None and thinking is None) or rules.efforts is None:
         return request
     wanted = effort or find_effort_of(thinking or 0)
-    if rules.has_budget:
+    if rules.budget is not None:
         is_number = effort is None and isinstance(thinking, int)
         budget = int(thinking or 0) if is_number else _BUDGETS[wanted]
-        return replace(
-            request, effort=None, thinking=_fit_budget(request, budget, name, max_output)
-        )
+        fitted = _fit_budget(request, rules.budget, budget, name, max_output)
+        return replace(request, effort=None, thinking=fitted)
     if not rules.efforts:  # it does not think, or in its own way
         return replace(request, effort=None, thinking=None)
     if wanted == "none" and rules.off is not None:
@@ -206,15 +223,21 @@ def _fit_thinking(
 
 
 def _fit_budget(
-    request: ModelRequest, budget: int, name: str, max_output: int | None
+    request: ModelRequest, rules: Budgets, budget: int, name: str, max_output: int | None
 ) -> int | None:
-    """Return a budget that is less than the limit of the reply; None if it can't think."""
-    most = request.max_tokens
-    if most is None and max_output is not None:
-        most = max_output - _REPLY
-    if not budget or _lacks_thinking(request, name) or (most is not None and most <= _LEAST_BUDGET):
-        return 0 if not budget else None
-    return max(_LEAST_BUDGET, budget if most is None else min(budget, most - 1))
+    """Return the nearest budget that the model takes; None if it can't think."""
+    if not budget and rules.has_none:
+        return 0
+    if rules.precede_calls and _lacks_thinking(request, name):
+        return None
+    most = rules.most
+    if rules.is_below_limit:
+        spare = None if max_output is None else max_output - _REPLY
+        limit = spare if request.max_tokens is None else request.max_tokens
+        most = None if limit is None else limit - 1
+    if most is not None and most < rules.least:
+        return None
+    return max(rules.least, budget if most is None else min(budget, most))
 
 
 def _lacks_thinking(request: ModelRequest, name: str) -> bool:

@@ -25,6 +25,7 @@ from greenroom.llm import (
     forbids_calls,
     read_anthropic_request,
     read_chat_request,
+    read_gemini_request,
     read_responses_request,
 )
 from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
@@ -449,7 +450,7 @@ def _describe(sent: _Sent, concealment: Concealment) -> Request:
     return Request(sent.method, place, json=json)
 
 
-WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat"]
+WireAPI: TypeAlias = Literal["anthropic-messages", "openai-chat", "openai-responses", "gemini"]
 """The API of a request."""
 
 
@@ -461,7 +462,7 @@ def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelReq
 
     Args:
         body: the JSON object that was sent.
-        api: "anthropic-messages", "openai-chat" or "openai-responses".
+        api: "anthropic-messages", "openai-chat", "openai-responses" or "gemini".
 
     Raises:
         ValueError: there is no such API.
@@ -479,5 +480,7 @@ def request_from_wire(body: Mapping[str, object], api: WireAPI) -> core.ModelReq
             return read_chat_request(body)
         case "openai-responses":
             return read_responses_request(body)
+        case "gemini":
+            return read_gemini_request(body)
         case _:
             raise ValueError(f"no such API: {api!r}")

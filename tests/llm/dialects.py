@@ -2,6 +2,7 @@
 
 from greenroom.core import serde
 from greenroom.llm.anthropic.encode import MessagesDialect
+from greenroom.llm.gemini.encode import GeminiDialect
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.request_encoder import encode_request
 from greenroom.llm.responses.encode import ResponsesDialect
@@ -17,3 +18,7 @@ def encode_openai(request, *, model="m", **fields):
 
 def encode_responses(request, *, model="m", **fields):
     return serde.loads(encode_request(ResponsesDialect(model, **fields), request))
+
+
+def encode_gemini(request, *, model="m", **fields):
+    return serde.loads(encode_request(GeminiDialect(model, **fields), request))

@@ -1,4 +1,4 @@
-"""The Gemini API: replies read as they came, requests written as it takes them."""
+"""Replies of the Gemini API, read as they came."""
 
 import pytest
 

@@ -93,9 +93,9 @@ def test_a_name_with_a_slip_is_told_the_nearest_one(name, meant):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("google:gemini-3-pro", "write gemini-openai:gemini-3-pro"),
-        ("gemini/gemini-3-pro", "write gemini-openai:gemini-3-pro"),
-        ("Gemini", "write gemini-openai:MODEL"),
+        ("google-gla:gemini-3-pro", "write google:gemini-3-pro"),
+        ("gemini/gemini-3-pro", "write google:gemini-3-pro"),
+        ("Gemini", "write google:MODEL"),
         ("claude:claude-sonnet-5", "write anthropic:claude-sonnet-5"),
         ("grok:grok-4.7", "write xai:grok-4.7"),
         ("localai:qwen3", "set OPENAI_BASE_URL to its address.*write openai:qwen3"),

@@ -17,12 +17,13 @@ from greenroom.core import (
 )
 from greenroom.llm import ModelRequest, request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
+from greenroom.llm.gemini.encode import GeminiDialect
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.request_encoder import RequestEncoder, encode_request
 from greenroom.llm.responses.encode import ResponsesDialect
 from tests.llm.test_merged_messages import MESSAGES
 
-DIALECTS = [MessagesDialect("m", 9), ChatDialect("m"), ResponsesDialect("m")]
+DIALECTS = [MessagesDialect("m", 9), ChatDialect("m"), ResponsesDialect("m"), GeminiDialect("m")]
 
 
 async def check(encoder, dialect, messages):
@@ -50,7 +51,7 @@ REPLIED = st.builds(
     st.just("assistant"),
     st.lists(TEXTS | USES, max_size=2).map(tuple),
     extra=FIELDS,
-    provider=st.sampled_from(["", "anthropic", "openai"]),
+    provider=st.sampled_from(["", "anthropic", "openai", "google"]),
 )
 STEPS = st.lists(st.tuples(REPLIED, ASKED), min_size=1, max_size=3).map(
     lambda pairs: sum(pairs, ())

@@ -2,11 +2,17 @@
 
 import base64
 from collections.abc import Mapping
+from functools import partial
 
 from greenroom import core
 from greenroom.llm.anthropic.encode import MessagesDialect, write_block, write_tool
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
-from greenroom.llm.recorded_request import restore_block, restore_message, restore_request
+from greenroom.llm.recorded_request import (
+    read_named_tools,
+    restore_block,
+    restore_message,
+    restore_request,
+)
 
 
 def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
@@ -33,7 +39,7 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
         parallel_tools=_read_parallel(as_dict(body.get("tool_choice"))),
         cache=False,
     )
-    return restore_request(dialect, request, body, _read_tool)
+    return restore_request(dialect, request, body, partial(read_named_tools, _read_tool))
 
 
 def _read_effort(effort: object) -> core.Effort | None:

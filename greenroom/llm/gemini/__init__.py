@@ -1,1 +1,4 @@
-"""Google's Gemini API: `decode` and `calls` (replies)."""
+"""Google's Gemini API: `provider`, `encode` (requests), `decode` and `calls` (replies)."""
+
+from greenroom.llm.gemini.provider import GeminiProvider as GeminiProvider
+from greenroom.llm.gemini.read_request import read_gemini_request as read_gemini_request

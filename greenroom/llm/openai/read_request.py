@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 from greenroom import core
 from greenroom.core import serde
@@ -10,7 +11,12 @@ from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning
-from greenroom.llm.recorded_request import restore_block, restore_message, restore_request
+from greenroom.llm.recorded_request import (
+    read_named_tools,
+    restore_block,
+    restore_message,
+    restore_request,
+)
 
 _DATA = re.compile(r"data:([^;,]+);base64,(.*)", re.DOTALL)
 
@@ -42,7 +48,7 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
         parallel_tools=read_parallel(body.get("parallel_tool_calls")),
         cache=False,
     )
-    return restore_request(dialect, request, body, _tool)
+    return restore_request(dialect, request, body, partial(read_named_tools, _tool))
 
 
 def read_effort(effort: object) -> core.Effort | None:

@@ -1,6 +1,7 @@
 """Reads requests of the Responses API back: the reverse of `encode`."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TypeVar
 
 from greenroom import core
@@ -8,7 +9,12 @@ from greenroom.core import serde
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.read_request import locate, read_effort, read_parallel
-from greenroom.llm.recorded_request import restore_block, restore_message, restore_request
+from greenroom.llm.recorded_request import (
+    read_named_tools,
+    restore_block,
+    restore_message,
+    restore_request,
+)
 from greenroom.llm.responses.encode import (
     CUSTOM,
     ResponsesDialect,
@@ -43,7 +49,9 @@ def read_responses_request(body: Mapping[str, object]) -> core.ModelRequest:
         parallel_tools=read_parallel(body.get("parallel_tool_calls")),
         cache=False,
     )
-    return restore_request(dialect, request, body, _read_tool, messages="input")
+    return restore_request(
+        dialect, request, body, partial(read_named_tools, _read_tool), messages="input"
+    )
 
 
 def _read_item(dialect: ResponsesDialect, raw: dict[str, object]) -> core.Message:
