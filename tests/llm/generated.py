@@ -4,9 +4,11 @@ They hold what has misled readers: counts that change, arguments in pieces or mi
 which only the signature is sent, blocks that come whole, comments, pings, line ends of two bytes,
 and characters that some take for the end of a line. Left out is what the vendors' libraries read
 wrongly or
-refuse: calls without an index, names on every fragment, and arguments that were cut off.
+refuse: calls without an index, names on every fragment, arguments that were cut off, and, with
+Google's, comments.
 """
 
+import base64
 import random
 from collections.abc import Callable
 
@@ -18,17 +20,21 @@ from tests.llm.wire import (
     call_item,
     chunk,
     delta,
+    function_part,
+    gemini_response,
     message_delta,
     message_item,
     message_start,
     reasoning_item,
     responses_events,
+    text_part,
 )
 
 LETTERS = 'abc 12{}[]":,\\/\n\té漢😀\u2028\u2029\x85\u200b'
 REASONS = {
     "anthropic": ["end_turn", "tool_use", "stop_sequence", "pause_turn", "refusal"],
     "chat": ["stop", "tool_calls", "length", "content_filter"],
+    "gemini": ["STOP", "STOP", "MAX_TOKENS", "SAFETY", "MALFORMED_FUNCTION_CALL", "OTHER"],
 }
 
 
@@ -49,12 +55,12 @@ def arguments(chance: random.Random) -> dict[str, object]:
     )
 
 
-def written(chance: random.Random, values: list[object]) -> bytes:
+def written(chance: random.Random, values: list[object], *, comments: bool = True) -> bytes:
     """Write events with the line ends, names, comments and blanks that servers use."""
     end = chance.choice(["\n", "\r\n"])
     made = []
     for value in values:
-        if chance.random() < 0.1:
+        if comments and chance.random() < 0.1:
             made.append(f": keep-alive{end}{end}")
         if isinstance(value, dict) and "type" in value:
             made.append(f"event: {value['type']}{end}")
@@ -230,3 +236,60 @@ def _item(chance: random.Random, place: int) -> dict[str, object]:
             action = {"type": "search", "query": words(chance), "queries": [words(chance)]}
             item = {"type": "web_search_call", "id": f"ws_{place}", "status": "completed"}
             return item | {"action": action}
+
+
+# The Gemini API
+
+
+def gemini_stream(chance: random.Random) -> bytes:
+    """Compose a reply of parts, any of them signed, one or a few in each response."""
+    kinds: list[_Part] = [_gemini_text, _gemini_text, _gemini_thought, _gemini_call, _gemini_code]
+    parts = [part for _ in range(chance.randint(0, 5)) for part in chance.choice(kinds)(chance)]
+    values: list[object] = []
+    while parts or not values:
+        count = chance.choice([1, 1, 1, 2, 3])
+        usage = {"usageMetadata": _gemini_counts(chance)} if chance.random() < 0.9 else {}
+        values.append(gemini_response(*parts[:count], **usage))
+        parts = parts[count:]
+    last = chance.choice(REASONS["gemini"])
+    end = gemini_response(*([text_part("")] if chance.random() < 0.5 else []), finish=last)
+    values.append(end | {"usageMetadata": _gemini_counts(chance)})
+    return written(chance, values, comments=False)
+
+
+def _sign(chance: random.Random, part: dict[str, object]) -> dict[str, object]:
+    if chance.random() < 0.6:
+        return part
+    return part | {"thoughtSignature": base64.b64encode(chance.randbytes(12)).decode()}
+
+
+def _gemini_text(chance: random.Random) -> list[dict[str, object]]:
+    *before, last = pieces(chance, words(chance, 40))
+    return [*map(text_part, before), _sign(chance, text_part(last))]
+
+
+def _gemini_thought(chance: random.Random) -> list[dict[str, object]]:
+    return [part | {"thought": True} for part in _gemini_text(chance)]
+
+
+def _gemini_call(chance: random.Random) -> list[dict[str, object]]:
+    call_id = chance.choice(["", f"fc_{chance.randint(0, 10**9)}"])
+    return [_sign(chance, function_part("look_up", arguments(chance), call_id))]
+
+
+def _gemini_code(chance: random.Random) -> list[dict[str, object]]:
+    code = {"executableCode": {"language": "PYTHON", "code": words(chance)}}
+    result = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": words(chance)}}
+    return [_sign(chance, code), result]
+
+
+def _gemini_counts(chance: random.Random) -> dict[str, object]:
+    return {
+        "promptTokenCount": chance.randint(100, 9_999),
+        "cachedContentTokenCount": chance.randint(0, 100),
+        "candidatesTokenCount": chance.randint(0, 999),
+        "thoughtsTokenCount": chance.randint(0, 999),
+    }
+
+
+_Part = Callable[[random.Random], list[dict[str, object]]]

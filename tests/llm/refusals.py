@@ -244,3 +244,43 @@ class OpenAIServer:
         else:
             items.append(wire.message_item(f"msg_{self.asked}{suffix}", f"Answer {self.asked}."))
         return Answer.stream(wire.responses_stream(*items, model=body["model"]))
+
+
+def refuse_messages_of_chat(messages):
+    """Why Chat Completions refuse a conversation, or nothing: a call lacks its result, or one its
+    call."""
+    open_calls = []
+    for message in messages:
+        if message["role"] == "tool":
+            if message["tool_call_id"] not in open_calls:
+                return "messages with role 'tool' must be a response to a preceding message"
+            open_calls.remove(message["tool_call_id"])
+            continue
+        if open_calls:
+            return "tool_call_ids did not have response messages"
+        open_calls = [call["id"] for call in message.get("tool_calls") or ()]
+        if not message.get("content") and not open_calls:
+            return "Invalid value for 'content': expected a string, got null."
+    return "tool_call_ids did not have response messages" if open_calls else ""
+
+
+class ChatServer:
+    """Answers as OpenAI's Chat Completions do: with text, a call now and then, or a refusal."""
+
+    def __init__(self):
+        self.refused = []
+        self.asked = 0
+        self.last = None
+
+    def __call__(self, request):
+        body = self.last = serde.loads(request.content)
+        self.asked += 1
+        if why := refuse_chat(body) or refuse_messages_of_chat(body["messages"]):
+            self.refused.append(why)
+            error = {"message": why, "type": "invalid_request_error", "code": None}
+            return Answer.error(400, {"error": error})
+        last_said = [each["role"] for each in body["messages"] if each["role"] != "user"][-1:]
+        if body.get("tools") and last_said != ["tool"]:
+            made = wire.call(0, f"call_{self.asked}", "look_up", '{"topic": "it"}')
+            return Answer.stream(wire.chat(made, finish="tool_calls"))
+        return Answer.stream(wire.chat({"content": f"Answer {self.asked}."}))

@@ -33,12 +33,15 @@ from greenroom.llm import BlockDelta, BlockStart, ModelTimeouts, StreamEnd
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
-from tests.llm.test_providers import BY_RESPONSES, HELLO, VENDORS
+from tests.llm.test_providers import BY_GEMINI, BY_RESPONSES, HELLO, VENDORS
 
 SSE = {"content-type": "text/event-stream"}
 
 
-@pytest.fixture(params=[*VENDORS, BY_RESPONSES], ids=["anthropic", "openai", "responses"])
+APIS = [*VENDORS, BY_RESPONSES, BY_GEMINI]
+
+
+@pytest.fixture(params=APIS, ids=["anthropic", "openai", "responses", "gemini"])
 def vendor(request):
     return request.param
 
@@ -170,7 +173,7 @@ FAULTS = [
     ),
     Fault(
         "an end by a failure",
-        stream_of(lambda v: re.sub(b'"(end_turn|stop|completed)"', b'"error"', v.reply)),
+        stream_of(lambda v: re.sub(b'"(end_turn|stop|completed|STOP)"', b'"error"', v.reply)),
         ModelStreamError,
         "Hello 😀",
         says="could not complete",

@@ -1,5 +1,7 @@
 """Requests to the Gemini API: written as it takes them, whatever came before."""
 
+from itertools import product
+
 import pytest
 from msgspec.structs import replace
 
@@ -7,16 +9,29 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
+    ModelBadRequestError,
     TextBlock,
     ThinkingBlock,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.llm import GeminiProvider, ModelRequest, NamedTool, OutputSchema
+from greenroom.llm import (
+    MODELS,
+    GeminiProvider,
+    ModelRequest,
+    NamedTool,
+    OutputModes,
+    OutputSchema,
+    OutputType,
+    with_output,
+)
 from greenroom.llm.gemini.decode import GeminiDecoder
+from greenroom.llm.request_rules import EFFORTS
 from greenroom.testing import request_from_wire, same_request
+from tests.llm.gemini_refusals import refuse_gemini
 from tests.llm.test_gemini import CALL, CODE, RESULT, read
+from tests.llm.test_request_rules import combine_settings
 from tests.llm.wire import function_part, gemini_response, text_part
 
 MODEL = "gemini-test-1"  # of the replies above
@@ -243,7 +258,10 @@ def test_a_recorded_request_is_written_again_as_it_was():
         assert same_request(GeminiProvider(model, api_key="k", env={}).encode(request), RECORDED)
 
 
-@pytest.mark.parametrize("thinking", [{"thinkingLevel": "LOW"}, {"thinkingBudget": -1}, None])
+@pytest.mark.parametrize(
+    "thinking",
+    [{"thinkingLevel": "LOW"}, {"thinkingBudget": -1}, {"includeThoughts": True}, None],
+)
 @pytest.mark.parametrize("contents", [{"parts": {"text": "hi"}}, [], [{"parts": [{"text": "hi"}]}]])
 def test_a_short_recorded_request_is_written_again_as_it_was(thinking, contents):
     config = {"generationConfig": {"thinkingConfig": thinking}} if thinking else {}
@@ -251,3 +269,57 @@ def test_a_short_recorded_request_is_written_again_as_it_was(thinking, contents)
     request = request_from_wire(body, "gemini")
     for model in ("gemini-3.5-flash", "gemini-2.0-flash", "m"):
         assert same_request(GeminiProvider(model, api_key="k", env={}).encode(request), body)
+
+
+LISTED = [name.partition(":")[2] for name in MODELS if name.startswith("google:")]
+NAMES = [
+    *LISTED,
+    *("gemini-2.0-flash", "gemini-3-pro-preview", "gemini-3.7-flash", "gemini-2.5-flash-001"),
+    *("gemini-flash-latest", "gemini-9-xenon"),
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_takes_every_effort_and_budget_with_tools_and_without(name):
+    llm = GeminiProvider(name, api_key="k", env={})
+    for settings in combine_settings(llm):
+        for tools in ((), (TOOL,)):
+            body = llm.encode(ModelRequest(messages=[HELLO], tools=tools, **settings))
+            assert not refuse_gemini(name, body), (body, settings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_model_gives_a_value_of_any_type(name):
+    llm = GeminiProvider(name, api_key="k", env={})
+    for type_, effort, tools in product((int, dict[str, int]), (None, *EFFORTS), ((), (TOOL,))):
+        request = ModelRequest(messages=[HELLO], effort=effort, tools=tools)
+        output = OutputType(type_)
+        modes = OutputModes(llm, request, output)
+        body = llm.encode(with_output(request, output, modes.current))
+        assert not refuse_gemini(name, body), body
+
+
+def test_an_effort_is_the_nearest_level_and_a_budget_is_kept_where_the_model_takes_one():
+    def think(name, **settings):
+        body = encode(model=name, **settings)
+        return body.get("generationConfig", {}).get("thinkingConfig")
+
+    shown = {"includeThoughts": True}
+    assert think("gemini-3.8-flash") == shown
+    assert think("gemini-3.8-flash", effort="none") == {"thinkingLevel": "low"} | shown
+    assert think("gemini-3.5-flash", effort="none") == {"thinkingLevel": "minimal"} | shown
+    assert think("gemini-3-pro-preview", effort="medium") == {"thinkingLevel": "low"} | shown
+    assert think("gemini-4-argon", thinking=8_000) == {"thinkingLevel": "medium"} | shown
+    assert think("gemini-2.5-flash", thinking=8_000) == {"thinkingBudget": 8_000} | shown
+    assert think("gemini-2.5-flash", effort="none") == {"thinkingBudget": 0}
+    assert think("gemini-2.5-flash", effort="max") == {"thinkingBudget": 24_576} | shown
+    assert think("gemini-2.5-pro", thinking=0) == {"thinkingBudget": 128} | shown
+    assert think("gemini-2.0-flash", effort="high") is None
+    assert think("gemma-3") is None
+
+
+def test_a_reply_is_not_continued_by_a_model_that_refuses_that():
+    part = Message.assistant("So")
+    assert encode(part, model="gemini-3.5-flash")["contents"][-1]["role"] == "model"
+    with pytest.raises(ModelBadRequestError, match="does not continue a reply"):
+        encode(part, model="gemini-3.8-flash")

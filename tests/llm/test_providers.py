@@ -27,6 +27,7 @@ from greenroom.llm import (
     HOSTS,
     AnthropicProvider,
     Endpoint,
+    GeminiProvider,
     ModelRequest,
     ModelTimeouts,
     OpenAIProvider,
@@ -65,6 +66,16 @@ RESPONSES = wire.responses_stream(
 )
 BY_RESPONSES = Vendor(
     OpenAIResponsesProvider, RESPONSES, "/v1/responses", "/v1", RESPONSES.index(b'"lo "') - 100
+)
+
+
+GEMINI = wire.gemini(*map(wire.text_part, ("Hel", "lo ", "😀")), end="\n")
+BY_GEMINI = Vendor(
+    GeminiProvider,
+    GEMINI,
+    "/v1beta/models/m-1:streamGenerateContent?alt=sse",
+    "",
+    GEMINI.index(b'"lo "') - 30,
 )
 
 

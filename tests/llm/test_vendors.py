@@ -11,12 +11,14 @@ import pytest
 
 from greenroom.core import Message, RedactedThinkingBlock, ThinkingBlock, UnknownBlock
 from greenroom.llm.anthropic.decode import AnthropicDecoder
+from greenroom.llm.gemini.decode import GeminiDecoder
+from greenroom.llm.json_fields import without
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.responses.decode import ResponsesDecoder
 from greenroom.llm.sse import SSEDecoder
 from greenroom.llm.stream import StreamEnd
-from tests.llm.generated import anthropic_stream, chat_stream, responses_stream
-from tests.llm.vendors import Reading, read_anthropic, read_chat, read_responses
+from tests.llm.generated import anthropic_stream, chat_stream, gemini_stream, responses_stream
+from tests.llm.vendors import Reading, read_anthropic, read_chat, read_gemini, read_responses
 
 CUTS = int(os.environ.get("GREENROOM_WIRE_CUTS", "500"))
 SEED = int(os.environ.get("GREENROOM_WIRE_SEED", "0"))
@@ -27,6 +29,7 @@ DIALECTS = [
     pytest.param(anthropic_stream, read_anthropic, AnthropicDecoder, id="anthropic"),
     pytest.param(chat_stream, read_chat, OpenAIDecoder, id="chat"),
     pytest.param(responses_stream, read_responses, ResponsesDecoder, id="responses"),
+    pytest.param(gemini_stream, read_gemini, GeminiDecoder, id="gemini"),
 ]
 
 
@@ -53,6 +56,8 @@ def read(decoder, pieces):
 
 def reading(message: Message) -> Reading:
     """Say of our message what the vendors' libraries say of theirs."""
+    if message.provider == "google":
+        return reading_gemini(message)
     raw = message.extra.get("usage", {})
     usage = message.usage
     return Reading(
@@ -67,6 +72,35 @@ def reading(message: Message) -> Reading:
         [_raw(b) for b in message.content if isinstance(b, UnknownBlock | RedactedThinkingBlock)]
         + message.extra.get("logprobs", {}).get("content", []),
     )  # fmt: skip
+
+
+def reading_gemini(message: Message) -> Reading:
+    """Say what Google's library says, which joins no parts: thoughts and signatures apart."""
+    raw, usage = message.extra.get("usage", {}), message.usage
+    blocks = message.content
+    thought = "".join(block.thinking for block in blocks if isinstance(block, ThinkingBlock))
+    signatures = [each for each in map(_signature, blocks) if each]
+    return Reading(
+        message.text,
+        [
+            ("" if use.id.startswith("call-") else use.id, use.name, use.input)
+            for use in message.tool_uses
+        ],
+        [(thought, ""), *(("", each) for each in signatures)],
+        message.native_stop_reason or None,
+        usage and (usage.sent, raw.get("candidatesTokenCount"),
+                   usage.cache_read_tokens, usage.reasoning_tokens),
+        message.model,
+        message.response_id,
+        [without(b.raw, "thoughtSignature") for b in blocks if isinstance(b, UnknownBlock)],
+    )  # fmt: skip
+
+
+def _signature(block):
+    if isinstance(block, ThinkingBlock):
+        return block.signature
+    fields = block.raw if isinstance(block, UnknownBlock) else block.extra
+    return fields.get("thoughtSignature", "")
 
 
 def _count_sent(message, raw):

@@ -18,30 +18,34 @@ from greenroom.core import Message, ModelError, ThinkingBlock, serde
 from greenroom.llm import ModelRequest
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.failure import error_of_response
+from greenroom.llm.gemini.decode import GeminiDecoder
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.responses.decode import ResponsesDecoder
 from greenroom.llm.sse import SSEDecoder
 from greenroom.llm.stream import BlockEnd, StreamEnd
 from greenroom.testing import request_from_wire, same_request
-from tests.llm.dialects import encode_anthropic, encode_openai, encode_responses
+from tests.llm.dialects import encode_anthropic, encode_gemini, encode_openai, encode_responses
 from tests.llm.test_vendors import cut, reading
-from tests.llm.vendors import read_anthropic, read_chat, read_responses
+from tests.llm.vendors import read_anthropic, read_chat, read_gemini, read_responses
 
 SAMPLE = os.environ.get("GREENROOM_WIRE_SAMPLE", "")
 JUDGES = {
     "anthropic-messages": read_anthropic,
     "openai-chat": read_chat,
     "openai-responses": read_responses,
+    "gemini": read_gemini,
 }
 DECODERS = {
     "anthropic-messages": AnthropicDecoder,
     "openai-chat": OpenAIDecoder,
     "openai-responses": ResponsesDecoder,
+    "gemini": GeminiDecoder,
 }
 ENCODERS = {
     "anthropic-messages": encode_anthropic,
     "openai-chat": encode_openai,
     "openai-responses": encode_responses,
+    "gemini": encode_gemini,
 }
 
 
@@ -119,6 +123,8 @@ def tokens(message: Message):
     if usage is None:
         return None, None
     raw = message.extra["usage"]
+    if message.provider == "google":  # which counts thoughts apart
+        return usage.sent, raw.get("candidatesTokenCount")
     name = "input_tokens" if message.api == "responses" else "prompt_tokens"
     return raw.get(name, usage.input_tokens), usage.output_tokens
 
@@ -183,8 +189,8 @@ if SAMPLE:
         assert thinking_text(message) == expected_thinking(item)
         assert message.native_stop_reason == expected["stop_reason"]
         assert tokens(message) == (expected["input_tokens"], expected["output_tokens"])
-        assert message.response_id == expected["response_id"]
-        assert message.model == expected["model"]
+        assert message.response_id == (expected["response_id"] or "")
+        assert message.model == (expected["model"] or "")
 
     @pytest.mark.parametrize("item", items(streaming=True))
     def test_every_split_of_a_recorded_stream_gives_the_same_events(item, monkeypatch):
@@ -201,7 +207,7 @@ if SAMPLE:
     def test_a_cut_recorded_stream_is_never_complete_without_its_terminal_mark(item):
         body = body_of(item)
         ends = (b'"message_stop"', b"[DONE]", b'"response.completed"', b'"response.incomplete"')
-        marks = [body.find(mark) for mark in ends]
+        marks = [body.find(mark) for mark in (*ends, b'"finishReason"')]
         finish = body.find(b'"finish_reason":"')
         earliest = min(at for at in [*marks, finish, len(body)] if at >= 0)
         chance = random.Random(7)
@@ -222,7 +228,9 @@ if SAMPLE:
         sent = serde.dumps(encode(request, model="m")).decode()
         expected = item["expected"] or {}
         for value in expected.get("signatures") or []:
-            assert serde.dumps(value).decode() in sent
+            is_gemini = item["api"] == "gemini"  # whose library writes bytes with other letters
+            own = value.translate(str.maketrans("-_", "+/")) if is_gemini else value
+            assert serde.dumps(own).decode() in sent
         if message and len(message.tool_uses) == len(expected["tool_calls"]):
             ids = [call for call in expected["tool_call_ids"] if call]
             own = [use.id for use in message.tool_uses]
@@ -235,9 +243,9 @@ if SAMPLE:
     def test_a_recorded_error_is_typed_by_status_and_body(item):
         error = error_of_response("acme", item["status"], item["response_headers"], body_of(item))
         name = type(error).__name__
-        if re.search(r"context[_ ]length|too long", str(body_of(item))):
+        if re.search(r"context[_ ]length|too long|token count .* exceeds", str(body_of(item))):
             assert name == "ModelContextTooLongError"
-        elif "Incorrect API key" in str(body_of(item)):
+        elif re.search("Incorrect API key|API key not valid", str(body_of(item))):
             assert name == "ModelAuthenticationError"
         elif "model_not_found" in str(body_of(item)):
             assert name == "ModelNotFoundError"

@@ -4,6 +4,7 @@ They have four thousand modules, which are imported where they are used: each pr
 tests imports all test modules.
 """
 
+import base64
 import json
 from collections.abc import Iterable
 from typing import NamedTuple
@@ -132,3 +133,47 @@ def read_responses(pieces: Iterable[bytes]) -> Reading:
         response.id,
         [i for i in items if i["type"] not in ("message", "function_call", "reasoning")],
     )  # fmt: skip
+
+
+def read_gemini(pieces: Iterable[bytes]) -> Reading:
+    from google import genai
+
+    parts, counts, reason, head, blocked = [], None, None, None, None
+    with _client(pieces) as http:
+        options = genai.types.HttpOptions(httpx_client=http)
+        with genai.Client(api_key="k", vertexai=False, http_options=options) as client:
+            for chunk in client.models.generate_content_stream(model="m", contents="hi"):
+                head = head or chunk
+                first = next(iter(chunk.candidates or ()), None)
+                parts += (first and first.content and first.content.parts) or ()
+                reason = (first and first.finish_reason) or reason
+                feedback = chunk.prompt_feedback
+                blocked = (feedback and feedback.block_reason) or blocked
+                counts = chunk.usage_metadata or counts
+    signed = {"thought_signature"}
+    raws = [
+        part.model_dump(mode="json", exclude_none=True, by_alias=True, exclude=signed)
+        for part in parts
+    ]
+    thought = "".join(part.text for part in parts if part.thought and part.text)
+    signatures = [_to_base64(p.thought_signature) for p in parts if p.thought_signature]
+    reason = reason or blocked
+    return Reading(
+        "".join(part.text for part in parts if part.text and not part.thought),
+        [
+            (part.function_call.id or "", part.function_call.name, part.function_call.args or {})
+            for part in parts
+            if part.function_call
+        ],
+        [(thought, ""), *(("", each) for each in signatures)],
+        reason and reason.value,
+        counts and (counts.prompt_token_count, counts.candidates_token_count,
+                    counts.cached_content_token_count, counts.thoughts_token_count),
+        head.model_version,
+        head.response_id,
+        [raw for raw in raws if not raw.keys() & {"text", "functionCall"}],
+    )  # fmt: skip
+
+
+def _to_base64(signature: bytes) -> str:
+    return base64.b64encode(signature).decode()

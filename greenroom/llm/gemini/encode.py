@@ -71,11 +71,17 @@ class GeminiDialect:
         known = [b for b in blocks if not isinstance(b, core.RedactedThinkingBlock)]
         if not message.provider:
             return [b for b in known if not isinstance(b, core.ThinkingBlock) or _has_state(b)]
-        asked = message.extra.get(ASKED)
-        if self.model in (message.model.removeprefix("models/"), asked):
+        if self._may_have_given(message):
             return known
         kept = [_unsigned(b) for b in known if not isinstance(b, core.ThinkingBlock)]
         return [b for b in kept if not isinstance(b, core.TextBlock) or b.text.strip()]
+
+    def _may_have_given(self, message: core.Message) -> bool:
+        """Whether a reply may be of this model; a server's own names say nothing."""
+        names = (self.model, message.model.removeprefix("models/"))
+        if self.model == message.extra.get(ASKED) or len(set(names)) == 1:
+            return True
+        return not all(name.startswith("gemini-") for name in names)
 
     def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
         """Write a message as one with a list of parts."""

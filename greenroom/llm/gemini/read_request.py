@@ -3,6 +3,7 @@
 The API takes each field in camel case and in snake case.
 """
 
+import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 
@@ -52,7 +53,15 @@ def read_gemini_request(body: Mapping[str, object]) -> core.ModelRequest:
         thinking=_read_budget(thinking),
         cache=False,
     )
-    return restore_request(dialect, request, body, _read_tools, messages="contents", nested=True)
+    restored = restore_request(
+        dialect, request, body, _read_tools, messages="contents", nested=True
+    )
+    given = as_dict(as_dict(body.get("generationConfig")).get("thinkingConfig"))
+    if "includeThoughts" not in given:
+        return restored
+    shown = {"thinkingConfig": {"includeThoughts": given["includeThoughts"]}}  # by any model
+    options = extend(restored.options, {"generationConfig": shown})
+    return dataclasses.replace(restored, options=options)
 
 
 def _in_camel_case(fields: Mapping[str, object]) -> dict[str, object]:
