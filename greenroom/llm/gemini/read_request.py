@@ -56,12 +56,17 @@ def read_gemini_request(body: Mapping[str, object]) -> core.ModelRequest:
     restored = restore_request(
         dialect, request, body, _read_tools, messages="contents", nested=True
     )
-    given = as_dict(as_dict(body.get("generationConfig")).get("thinkingConfig"))
-    if "includeThoughts" not in given:
-        return restored
-    shown = {"thinkingConfig": {"includeThoughts": given["includeThoughts"]}}  # by any model
-    options = extend(restored.options, {"generationConfig": shown})
-    return dataclasses.replace(restored, options=options)
+    given = as_dict(body.get("generationConfig")).get("thinkingConfig")
+    return _keep_thinking(restored, given) if isinstance(given, dict) else restored
+
+
+def _keep_thinking(request: core.ModelRequest, given: dict[str, object]) -> core.ModelRequest:
+    """Return a request that is written with these fields, whatever the model would take."""
+    names = ("thinkingLevel", "thinkingBudget", "includeThoughts")
+    config = as_dict(request.options.get("generationConfig"))
+    config |= {"thinkingConfig": {**dict.fromkeys(names, UNSET), **given}}
+    options = {**request.options, "generationConfig": config}
+    return dataclasses.replace(request, options=options)
 
 
 def _in_camel_case(fields: Mapping[str, object]) -> dict[str, object]:
