@@ -76,7 +76,7 @@ models and those of other vendors are reached in the same way. Requests name no 
 address is that of the v1 API.
 """
 _GEMINI = """\
-This is Gemini's compatibility with OpenAI; Gemini's own API is not supported yet. Thought
+This is Gemini's compatibility with OpenAI; [its own API](google.md), `google:`, has more. Thought
 signatures, which Gemini needs back, are in `extra_content` and are sent back.
 """
 _LITELLM = """\
@@ -101,7 +101,7 @@ ABOUT = {
     "cerebras": About("Cerebras", "gpt-oss-120b"),
     "fireworks": About("Fireworks AI", "accounts/fireworks/models/gpt-oss-120b"),
     "huggingface": About("Hugging Face", "openai/gpt-oss-120b"),
-    "gemini-openai": About("Gemini over OpenAI's API", "gemini-3-pro-preview", _GEMINI),
+    "gemini-openai": About("Gemini over OpenAI's API", "gemini-3.8-flash", _GEMINI),
     "vercel": About("Vercel AI Gateway", "anthropic/claude-sonnet-5"),
     "zai": About("Z.ai", "glm-5"),
     "moonshot": About("Moonshot AI", "kimi-k2.5"),

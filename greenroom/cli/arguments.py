@@ -231,8 +231,8 @@ exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn 
 not go on, or waits for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the
 reader of the output went away
 the model: --model, else that of the session that is continued, else GREENROOM_MODEL, else your
-settings file, else the first of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY that is set
-decides, else offline; greenroom models says which it is
+settings file, else the first of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY,
+GOOGLE_API_KEY, GEMINI_API_KEY that is set decides, else offline; greenroom models says which it is
 rules: Read, Bash(git status:*), Edit(src/**), WebFetch(domain:docs.python.org), *"""
 _DESCRIPTIONS = {
     "permissions explain": """\

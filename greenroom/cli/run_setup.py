@@ -199,7 +199,8 @@ def _describe_session_model(
 def _describe_offline(env: Mapping[str, str], settings: Settings) -> str:
     """Say why the offline model answers, and how to get another."""
     reason = settings.choose(env).reason.removeprefix("since ")
-    fix = "; set ANTHROPIC_API_KEY or OPENAI_API_KEY" if reason == "no key is set" else ""
+    keys = "ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY"
+    fix = f"; set {keys}" if reason == "no key is set" else ""
     return f"{reason}, so the offline model answers{fix}"
 
 

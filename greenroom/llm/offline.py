@@ -173,7 +173,8 @@ _HELP = f"""{_WHO}
 I understand requests such as these:
 
 {"".join(f"- {example}{chr(10)}" for example in EXAMPLES)}
-To talk to a language model, set ANTHROPIC_API_KEY or OPENAI_API_KEY and start again."""
+To talk to a language model, set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY and start
+again."""
 
 
 class OfflineProvider:
@@ -233,7 +234,7 @@ def _reply(request: ModelRequest) -> Message:
         raise ModelBadRequestError(
             "the offline model can't answer with a value of a certain type",
             provider=OfflineProvider.name,
-            hint="set ANTHROPIC_API_KEY or OPENAI_API_KEY, "
+            hint="set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, "
             "or script the answer with ScriptedProvider",
         )
     blocks = _blocks(request)

@@ -19,6 +19,7 @@ from greenroom.llm import (
     HOSTS,
     VENDORS,
     AnthropicProvider,
+    GeminiProvider,
     LLMProvider,
     ModelChoice,
     ModelRequest,
@@ -35,7 +36,7 @@ from greenroom.resilience import Backoff, RateLimit, Retry
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
 
-KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
+KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o", "GEMINI_API_KEY": "g"}
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,10 @@ KEYS = {"ANTHROPIC_API_KEY": "sk-a", "OPENAI_API_KEY": "sk-o"}
         ("gpt-5-mini", OpenAIProvider, "gpt-5-mini"),
         ("o3-mini", OpenAIProvider, "o3-mini"),
         (" o4 ", OpenAIProvider, "o4"),
+        ("google:gemini-x", GeminiProvider, "gemini-x"),
+        ("google:", GeminiProvider, DEFAULT_MODELS["google"]),
+        ("gemini-2.5-flash", GeminiProvider, "gemini-2.5-flash"),
+        ("google:models/gemini-x", GeminiProvider, "gemini-x"),
         ("offline:", OfflineProvider, "rules"),
         ("offline", OfflineProvider, "rules"),
         (None, AnthropicProvider, DEFAULT_MODELS["anthropic"]),
@@ -241,6 +246,8 @@ def test_a_named_model_without_its_key_is_an_error_and_not_another_model():
         (KEYS, "anthropic"),
         ({"OPENAI_API_KEY": "sk-o", "ANTHROPIC_AUTH_TOKEN": "t"}, "anthropic"),
         ({"OPENAI_API_KEY": "sk-o", "ANTHROPIC_API_KEY": " "}, "openai"),
+        ({"GEMINI_API_KEY": "g", "GROQ_API_KEY": "k"}, "google"),
+        ({"GOOGLE_API_KEY": "g"}, "google"),
         ({"GROQ_API_KEY": "k"}, "offline"),
         ({}, "offline"),
     ],
