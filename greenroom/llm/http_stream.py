@@ -81,8 +81,8 @@ def not_a_stream(endpoint: Endpoint, content_type: str, body: bytes = b"") -> Mo
         value = serde.loads(endpoint.conceal(body))
     except InvalidJSONError:
         value = None
-    if any(map(_is_error, map(as_dict, [value, *as_list(value)]))):
-        return error_in_band(endpoint.provider, value)
+    if error := next(filter(_is_error, map(as_dict, [value, *as_list(value)])), None):
+        return error_in_band(endpoint.provider, error)
     return ModelBadRequestError(
         f"{endpoint.provider} answered with {content_type or 'something unknown'}, "
         "not with a stream of events",
