@@ -5,6 +5,7 @@ one, would make every later request fail. So a line of text takes its place: at 
 attempt, and in later requests from the start.
 """
 
+import base64
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ _PATH = re.compile(rf"\b(messages|contents|input)({_BETWEEN}\d+(?:{_BETWEEN}\w+)
 
 _THE_BLOCK = "the block"
 
-_CONTENTS = ("content", "parts", "output")
+_CONTENTS = ("content", "parts", "output", "functionResponse")
 """The fields of messages and blocks that have blocks."""
 
 _KINDS = {
@@ -31,12 +32,17 @@ _KINDS = {
     "file": "document",
     "input_file": "document",
 }
+"""Kinds of blocks by their types; those of Gemini have none, but these fields:"""
+
+_MEDIA = ("inlineData", "fileData")
+
 _MENTION = re.compile(r"\b(image|picture|document|pdf|file)s?\b", re.IGNORECASE)
 _IMAGES = {"image", "picture"}
 _SIGHTLESS = re.compile(
     r"support.{0,30}\bimage inputs?|\bmulti-?modal|\bvision\b|\btext[- ]only", re.IGNORECASE
 )
 
+_OTHER_NAMES = {"function_response": "functionResponse"}
 _MOST = 32
 _MOST_BYTES = 32 * 1024 * 1024
 _REASON = 200  # characters
@@ -95,7 +101,7 @@ class RefusedBlocks:
         left = _replace(content, lines.items())
         if left == content:
             return None
-        counts = Counter(_KINDS[as_text(block["type"])] for block in blocks)
+        counts = Counter(map(_find_kind, blocks))
         what = ", ".join(f"{count} {kind}" for kind, count in counts.items())
         data: dict[str, object] = {"provider": self._provider, "left_out": dict(counts)}
         return Refusal(left, lines, Announcement("model.left_out", data, f"{what}: {reason}"))
@@ -118,11 +124,15 @@ def _write_line(block: dict[str, object], reason: str) -> tuple[bytes, bytes]:
 
     Without the brace at its end, the block is found with and without a mark for the cache.
     """
-    kind = as_text(block["type"])
-    text = {
+    line = f"[This {_find_kind(block)} was left out: {reason}]"
+    kind = as_text(block.get("type"))
+    text: dict[str, object] = {
         "type": "input_text" if kind.startswith("input_") else "text",
-        "text": f"[This {_KINDS[kind]} was left out: {reason}]",
+        "text": line,
     }
+    if not kind:  # Gemini takes no text among the media of a result, but a document
+        data = base64.b64encode(line.encode()).decode()
+        text = {"inlineData": {"mimeType": "text/plain", "data": data}}
     bare = {key: value for key, value in block.items() if key != "cache_control"}
     return serde.dumps(bare)[:-1], serde.dumps(text)[:-1]
 
@@ -147,7 +157,7 @@ def _find_blocks(body: dict[str, object], error: ModelBadRequestError) -> list[d
         found = next(filter(None, reversed(each)), [])
     else:
         return []
-    images = [block for block in found if _KINDS[as_text(block["type"])] == "image"]
+    images = [block for block in found if _find_kind(block) == "image"]
     return images if images and mentioned and mentioned <= _IMAGES else found
 
 
@@ -156,17 +166,17 @@ def _media_at(node: object, path: list[str]) -> Iterator[dict[str, object]]:
 
     A path may also have kinds of blocks in it, as in `content.1.tool_result.content.0`.
     """
-    for step in path:
+    for step in (_OTHER_NAMES.get(each, each) for each in path):
         if isinstance(node, list) and step.isdecimal():
             node = node[int(step)] if int(step) < len(node) else None
-        elif step in _CONTENTS and not _is_media(node):
+        elif step in _CONTENTS and not _find_kind(node):
             node = as_dict(node).get(step)
     yield from _media_in(node)
 
 
 def _media_in(node: object) -> Iterator[dict[str, object]]:
     """Yield the media in a message or a block; the input of a call may only look like one."""
-    if _is_media(node):
+    if _find_kind(node):
         yield as_dict(node)
     elif isinstance(node, list):
         for each in node:
@@ -176,5 +186,10 @@ def _media_in(node: object) -> Iterator[dict[str, object]]:
             yield from _media_in(as_dict(node).get(name) or [])
 
 
-def _is_media(node: object) -> bool:
-    return as_text(as_dict(node).get("type")) in _KINDS
+def _find_kind(node: object) -> str:
+    """Return the kind of an image or a document; empty for anything else."""
+    fields = as_dict(node)
+    media = next((as_dict(fields[name]) for name in _MEDIA if name in fields), None)
+    if media is not None:
+        return "image" if as_text(media.get("mimeType")).startswith("image/") else "document"
+    return _KINDS.get(as_text(fields.get("type")), "")

@@ -83,8 +83,11 @@ def _refuse_contents(model, contents, gave):
             signature = part.get("thoughtSignature")
             if gave and signature not in (None, PASSES) and not gave(signature):
                 return "Corrupted thought signature."
+        for answer in map(_answer, filter(_answers, content["parts"])):
+            if any(part.keys() - {"inlineData", "fileData"} for part in answer.get("parts", ())):
+                return "Invalid JSON payload received. Unknown name at function_response.parts"
         calls = [part for part in content["parts"] if "functionCall" in part]
-        answers = [part["functionResponse"] for part in content["parts"] if _answers(part)]
+        answers = [_answer(part) for part in content["parts"] if _answers(part)]
         if sorted(answer["name"] for answer in answers) != sorted(open_calls):
             return "function response parts must be equal to the function call parts"
         if gave and at > turn and calls and "thoughtSignature" not in calls[0]:
@@ -95,6 +98,10 @@ def _refuse_contents(model, contents, gave):
 
 def _answers(part):
     return "functionResponse" in part
+
+
+def _answer(part):
+    return part["functionResponse"]
 
 
 def _begins_turn(content):

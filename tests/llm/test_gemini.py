@@ -1,6 +1,7 @@
 """Replies of the Gemini API, read as they came."""
 
 import pytest
+from hypothesis import given, strategies as st
 
 from greenroom.core import (
     ModelError,
@@ -107,8 +108,67 @@ def test_arguments_in_pieces_are_joined():
     assert (mail.extra, wait.id, wait.input) == ({"thoughtSignature": "s"}, "w", {"n": 3})
 
 
+KEYS = st.text("ab.[]'\"\\ é", min_size=1, max_size=4)
+LEAVES = st.text(max_size=9) | st.integers(-9, 9) | st.booleans() | st.none()
+VALUES = st.recursive(
+    LEAVES,
+    lambda each: (
+        st.lists(each, min_size=1, max_size=3) | st.dictionaries(KEYS, each, min_size=1, max_size=3)
+    ),
+    max_leaves=8,
+)
+
+
+def leaves(value, path="$"):
+    """Each value that is no object and no list, by its path."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+            yield from leaves(each, f"{path}['{quoted}']")
+    elif isinstance(value, list):
+        for at, each in enumerate(value):
+            yield from leaves(each, f"{path}[{at}]")
+    else:
+        yield path, value
+
+
+def as_pieces(path, value):
+    match value:
+        case None:
+            return [piece(path, {"nullValue": "NULL_VALUE"})]
+        case bool():
+            return [piece(path, {"boolValue": value})]
+        case int():
+            return [piece(path, {"numberValue": value})]
+        case _:
+            letters = [piece(path, {"stringValue": letter}, more=True) for letter in value]
+            return [*letters, piece(path, {"stringValue": ""})]
+
+
+@given(st.dictionaries(KEYS, VALUES, max_size=4))
+def test_any_arguments_in_pieces_are_joined(arguments):
+    parts = [{"functionCall": {"name": "mail", "willContinue": True}}]
+    for path, value in leaves(arguments):
+        parts += as_pieces(path, value)
+    call = read(*parts, {"functionCall": {}})[1].tool_uses[0]
+    assert call.input == arguments
+
+
 @pytest.mark.parametrize(
-    "path", ["", "$", "text", "$.", "$.a.b", "$.c.d", "$[0]", "$.a[99999999]", "$.a[x]"]
+    "path",
+    [
+        "",
+        "$",
+        "text",
+        "$.",
+        "$.a.b",
+        "$.c.d",
+        "$[0]",
+        "$.a[99999999]",
+        "$.d[99]",
+        "$.a[x]",
+        "$" + ".a" * 500,
+    ],
 )
 def test_a_piece_that_has_no_place_makes_its_call_invalid(path):
     begin = {"functionCall": {"name": "mail", "args": {"a": 1, "c": [1]}, "willContinue": True}}

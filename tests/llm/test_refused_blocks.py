@@ -13,11 +13,12 @@ from greenroom.core import (
     ToolUseBlock,
     serde,
 )
-from greenroom.llm import AnthropicProvider, ModelRequest, OpenAIProvider
+from greenroom.llm import AnthropicProvider, GeminiProvider, ModelRequest, OpenAIProvider
 from greenroom.llm.failure import error_of_response
 from greenroom.llm.refused_blocks import RefusedBlocks
 from greenroom.session import AgentSession, InMemoryStore
 from tests.llm import wire
+from tests.llm.gemini_refusals import refuse_gemini
 from tests.llm.server import Answer, model_server
 
 GOOD, BAD, OTHER = (ImageBlock("image/png", data) for data in ("R09PRA==", "QkFE", "T1RIRVI="))
@@ -87,6 +88,31 @@ def test_what_an_error_names_is_left_out(message, lost):
 )
 def test_paths_are_read_as_each_vendor_writes_them(message, param, lost):
     assert left_out(OPENAI, refuse(message, param)) == lost
+
+
+@pytest.mark.parametrize("model", ["gemini-3.8-flash", "gemini-2.5-flash"])
+@pytest.mark.parametrize(
+    ("message", "lost"),
+    [
+        ("Unable to process input image. Please retry.", ["QkFE", "T1RIRVI"]),
+        ("Invalid value at 'contents[0].parts[1].inline_data.data'", ["R09PRA"]),
+        ("The document has no pages.", ["QkFE", "T1RIRVI", "UERG"]),
+        ("Invalid value at 'generation_config'", []),
+    ],
+)
+def test_what_gemini_names_is_left_out_in_a_way_that_it_takes(model, message, lost):
+    gemini = GeminiProvider(model, api_key="k", env={})
+    assert left_out(gemini, refuse(message)) == lost
+    content = serde.dumps(gemini.encode(ModelRequest(messages=TALK)))
+    refusal = RefusedBlocks("acme").find(content, refuse(message))
+    if lost:
+        assert not refuse_gemini(model, serde.loads(refusal.content))
+
+
+def test_a_picture_in_a_result_is_found_by_its_path():
+    gemini = GeminiProvider("gemini-3.8-flash", api_key="k", env={})
+    error = refuse("Invalid 'contents[2].parts[0].function_response.parts[0].inline_data'")
+    assert left_out(gemini, error) == ["QkFE"]
 
 
 @pytest.mark.parametrize("status", [401, 404, 429, 500])

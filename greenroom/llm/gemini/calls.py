@@ -7,18 +7,22 @@ Source: https://docs.cloud.google.com/vertex-ai/generative-ai/docs/multimodal/fu
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 
 from greenroom import core
 from greenroom.core import serde
-from greenroom.llm.json_fields import as_dict, as_list, as_text, merge_reports, without
+from greenroom.llm.json_fields import DEPTH, as_dict, as_list, as_text, merge_reports, without
 from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
+from greenroom.llm.stream import GrowingText
 
 SIGNATURE = "thoughtSignature"
 """The field of a part with the state of the model's thinking, which is sent back as it came."""
 
-_MOST_ITEMS = 10_000  # of one list, so that a path can't make a list of any length
-_STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_MOST_MISSING = 16  # items of a list before the next one, so that a path makes no long list
+_STEP = re.compile(
+    r"""\.([^.\[\]]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+)
 _ESCAPED = re.compile(r"\\(.)")
 
 
@@ -42,6 +46,7 @@ class OpenCall:
         self._arguments: dict[str, object] = {}
         self._fields: dict[str, object] = {}  # of the call
         self._part: dict[str, object] = {}
+        self._texts = defaultdict[str, GrowingText](GrowingText)  # by their paths
         self._open_paths: set[str] = set()
         self._problem = ""
 
@@ -68,6 +73,8 @@ class OpenCall:
     def finish(self, ids: CallIds, *, is_cut: bool) -> core.ToolUseBlock:
         """Return the whole call; `is_cut` says that the reply ended before the call did."""
         extra = {**self._part, **({"functionCall": self._fields} if self._fields else {})}
+        for path, text in self._texts.items():
+            self._put(path, text.getvalue())
         arguments = serde.dumps(self._arguments).decode()
         call = tool_use(ids.claim(self.id), self.name, arguments, extra)
         if self._problem:
@@ -78,23 +85,25 @@ class OpenCall:
 
     def _add_piece(self, piece: dict[str, object]) -> None:
         path = as_text(piece.get("jsonPath"))
-        is_more = path in self._open_paths
         if piece.get("willContinue"):
             self._open_paths.add(path)
         else:
             self._open_paths.discard(path)
-        value = next((piece[name] for name in _VALUES if piece.get(name) is not None), None)
-        if value is None and "nullValue" not in piece:
-            return
+        if isinstance(text := piece.get("stringValue"), str):
+            if path not in self._texts:
+                self._put(path, "")
+            self._texts[path].write(text)
+        elif name := next((each for each in _VALUES if each in piece), ""):
+            self._put(path, None if name == "nullValue" else piece[name])
+
+    def _put(self, path: str, value: object) -> None:
         try:
-            made = _put(self._arguments, _read_path(path), value, is_more=is_more)
+            self._arguments = as_dict(_put(self._arguments, _read_path(path), value))
         except LookupError:
             self._problem = f"a piece of the arguments has no place: {path[:100]}"
-        else:
-            self._arguments = as_dict(made)
 
 
-_VALUES = ("stringValue", "numberValue", "boolValue", "structValue", "listValue")
+_VALUES = ("numberValue", "boolValue", "nullValue")
 
 
 def _read_path(path: str) -> list[str | int]:
@@ -109,28 +118,31 @@ def _read_path(path: str) -> list[str | int]:
         quoted = single if single is not None else double
         steps.append(int(number) if number else name or _ESCAPED.sub(r"\1", quoted or ""))
         at = found.end()
-    if path[:1] != "$" or at != len(path) or not steps or isinstance(steps[0], int):
+    is_path = path[:1] == "$" and at == len(path) and 0 < len(steps) <= DEPTH
+    if not is_path or isinstance(steps[0], int):
         raise LookupError(path)
     return steps
 
 
-def _put(place: object, steps: Sequence[str | int], value: object, *, is_more: bool) -> object:
-    """Return a value with another one at a place in it, or with more of the text there.
+def _put(place: object, steps: Sequence[str | int], value: object) -> object:
+    """Return a value with another one at a place in it.
 
     Raises:
         LookupError: it has no such place.
     """
     if not steps:
-        is_text = is_more and isinstance(place, str) and isinstance(value, str)
-        return f"{place}{value}" if is_text else value
+        return value
     step, *rest = steps
     if isinstance(step, str) and (place is None or isinstance(place, dict)):
         fields = as_dict(place)
-        fields[step] = _put(fields.get(step), rest, value, is_more=is_more)
+        fields[step] = _put(fields.get(step), rest, value)
         return fields
-    if isinstance(step, int) and step < _MOST_ITEMS and (place is None or isinstance(place, list)):
+    if isinstance(step, int) and (place is None or isinstance(place, list)):
         items = as_list(place)
-        items += [None] * (step + 1 - len(items))
-        items[step] = _put(items[step], rest, value, is_more=is_more)
+        missing = step + 1 - len(items)
+        if missing > _MOST_MISSING:
+            raise LookupError(step)
+        items += [None] * missing
+        items[step] = _put(items[step], rest, value)
         return items
     raise LookupError(step)

@@ -60,7 +60,7 @@ _NUMBERED = (
 """The reasons by their numbers, which Vertex AI sends to clients that ask for numbers."""
 
 _Kind = Literal["text", "thinking"]
-_TYPED = ("candidates", "usageMetadata", "modelVersion", "responseId")
+_TYPED = ("modelVersion", "responseId")
 _GROWING = {"citationMetadata", "logprobsResult"}  # each response has only what is new
 
 
@@ -77,6 +77,7 @@ class GeminiDecoder:
         self._provider = provider
         self._model = model
         self._reader = EventReader(provider)
+        self._started = False
         self._head: dict[str, object] = {}  # the fields of the responses, the last value of each
         self._details: dict[str, object] = {}  # and those of the candidate
         self._usage: dict[str, object] = {}
@@ -125,8 +126,9 @@ class GeminiDecoder:
     def _add(self, response: dict[str, object]) -> Iterator[StreamEvent]:
         if response.get("error"):
             raise error_in_band(self._provider, response)
-        is_first, self._head = not self._head, merge_reports(self._head, response)
-        if is_first and response:
+        self._head = merge_reports(self._head, without(response, "candidates", "usageMetadata"))
+        if response and not self._started:
+            self._started = True
             model, reply = response.get("modelVersion"), response.get("responseId")
             yield StreamStart(as_text(model), as_text(reply))
         feedback = as_dict(response.get("promptFeedback"))
