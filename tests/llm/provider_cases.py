@@ -16,6 +16,7 @@ from greenroom.core import (
 )
 from greenroom.llm import (
     AnthropicProvider,
+    GeminiProvider,
     OfflineProvider,
     OpenAIProvider,
     OpenAIResponsesProvider,
@@ -149,6 +150,35 @@ def responses():
     ]
 
 
+def gemini():
+    usage = Usage(6, 7, 4, reasoning_tokens=2)
+    calls = [wire.function_part(call.name, call.input, call.id) for call in CALLS]
+    code = {"executableCode": {"language": "PYTHON", "code": "1 + 1"}}
+    texts = map(wire.text_part, ("Hel", "lo ", "😀"))
+    begun = {"functionCall": {"name": "look_up", "id": "call_3", "willContinue": True}}
+    half = {"jsonPath": "$.topic", "stringValue": "i", "willContinue": True}
+    piece = {"functionCall": {"partialArgs": [half], "willContinue": True}}
+    return [
+        answer(wire.gemini(*texts), TextBlock("Hello 😀"), usage=usage),
+        answer(
+            wire.gemini(
+                wire.text_part("Hm.", thought=True), code, wire.text_part("Wait.", "s"), *calls
+            ),
+            ThinkingBlock("Hm."),
+            TextBlock("Wait."),
+            *CALLS,
+            stop_reason=StopReason.TOOL_USE,
+            usage=usage,
+        ),
+        answer(
+            wire.gemini(begun, piece, finish="MAX_TOKENS"),
+            ToolUseBlock("call_3", "look_up", {"topic": "i"}, invalid="cut off"),
+            stop_reason=StopReason.MAX_TOKENS,
+            usage=usage,
+        ),
+    ]
+
+
 def said(provider, model):
     """The replies of a provider without a connection, which plays what it is given."""
     blocks = [ThinkingBlock("Hm.", "signed"), TextBlock("Wait."), *CALLS]
@@ -180,6 +210,7 @@ CASES = {
     "anthropic": ProviderUnderTest(partial(open_ours, AnthropicProvider, ""), anthropic()),
     "openai": ProviderUnderTest(partial(open_ours, OpenAIProvider, "/v1"), chat()),
     "responses": ProviderUnderTest(partial(open_ours, OpenAIResponsesProvider, "/v1"), responses()),
+    "gemini": ProviderUnderTest(partial(open_ours, GeminiProvider, ""), gemini()),
     "scripted": ProviderUnderTest(
         open_scripted, [RecordedAnswer(each) for each in said("scripted", "script")]
     ),

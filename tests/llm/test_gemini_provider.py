@@ -30,18 +30,25 @@ async def ask(server, **options):
         await llm.aclose()
 
 
+async def give_token(method, url, headers, body):
+    return {"authorization": "Bearer token-123"}
+
+
 async def test_the_key_travels_in_a_header_and_never_in_the_address():
     async with model_server(Answer.stream(REPLY)) as server:
         both = {"GOOGLE_API_KEY": KEY, "GEMINI_API_KEY": "other"}
         await ask(server, env=both | {"GOOGLE_GEMINI_BASE_URL": f"{server.url}/"})
         await ask(server, env={"GEMINI_API_KEY": KEY}, base_url=server.url)
         await ask(server, env={}, base_url=f"{server.url}/v1/publishers/google")
-    first, second, third = server.requests
+        vertex = f"{server.url}/v1/publishers/google/models/"
+        await ask(server, env=both, base_url=vertex, auth=give_token)
+    first, second, third, fourth = server.requests
     path = "/v1beta/models/gemini-3.8-flash:streamGenerateContent?alt=sse"
     assert first.path == second.path == path
-    assert third.path == path.replace("v1beta", "v1/publishers/google")
+    assert third.path == fourth.path == path.replace("v1beta", "v1/publishers/google")
     assert first.headers["x-goog-api-key"] == second.headers["x-goog-api-key"] == KEY
-    assert "x-goog-api-key" not in third.headers
+    assert "x-goog-api-key" not in third.headers.keys() | fourth.headers.keys()
+    assert fourth.headers["authorization"] == "Bearer token-123"
     assert all(KEY not in request.path for request in server.requests)
 
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from greenroom.core import ModelRequest, OutputSchema, Price
-from greenroom.llm.endpoint import Endpoint, ModelTimeouts, is_local, missing_key, read_setting
+from greenroom.llm.endpoint import (
+    Endpoint,
+    ModelTimeouts,
+    RequestAuth,
+    is_local,
+    missing_key,
+    read_setting,
+)
 from greenroom.llm.gemini.decode import GeminiDecoder
 from greenroom.llm.gemini.encode import GeminiDialect
 from greenroom.llm.http_provider import HttpProvider
@@ -36,7 +43,9 @@ class GeminiProvider(HttpProvider):
         api_key: the key; else `GOOGLE_API_KEY`, else `GEMINI_API_KEY`, or a file that one of these
             names with `_FILE` behind it names.
         base_url: the server, without `/v1beta`, else `GOOGLE_GEMINI_BASE_URL`, else Google's own.
-            If it has a version, it is where `/models` is.
+            If it has a version, as on Vertex AI, it is where the models are.
+        auth: returns headers for each request, such as a signature or a token that expires; see
+            `RequestAuth`. With it no key is needed, and none is read from the environment.
         client: an HTTP client to share; without one the provider opens its own.
         connections: how many requests may run at a time, 100 by default; others wait in turn,
             without a time-out. A client that is passed has its own limit.
@@ -63,6 +72,7 @@ class GeminiProvider(HttpProvider):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
+        auth: RequestAuth | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,
         max_tokens: int | None = None,
@@ -75,7 +85,7 @@ class GeminiProvider(HttpProvider):
         """Read the configuration; nothing is sent yet."""
         env = os.environ if env is None else env
         model = model.removeprefix("models/")
-        endpoint = _find_endpoint(model, api_key, base_url, headers or {}, env)
+        endpoint = _find_endpoint(model, api_key, base_url, headers or {}, env, auth)
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
         images, documents = self.profile.images, self.profile.documents
         limits = MediaLimits().of_model(images=images, documents=documents)
@@ -107,13 +117,16 @@ def _find_endpoint(
     base_url: str | None,
     headers: Mapping[str, str],
     env: Mapping[str, str],
+    auth: RequestAuth | None,
 ) -> Endpoint:
     base = read_setting(base_url, env, "GOOGLE_GEMINI_BASE_URL", GEMINI).rstrip("/")
-    key = read_key(env, *KEYS) if api_key is None else api_key.strip()
-    if not (key or is_local(base)):
+    key = api_key.strip() if api_key is not None else "" if auth else read_key(env, *KEYS)
+    if not (key or auth or is_local(base)):
         raise missing_key("google", "GEMINI_API_KEY")
     version = "" if _VERSION.search(base) else "/v1beta"
+    base = base.removesuffix("/models")
     name = quote(model if "/" in model else f"models/{model}")
     sent = {"content-type": "application/json", **({"x-goog-api-key": key} if key else {})}
     url = f"{base}{version}/{name}:streamGenerateContent?alt=sse"
-    return Endpoint("google", url, sent | dict(headers), (key,), f"check {' and '.join(KEYS)}")
+    hint = "check `auth`" if auth else f"check {' and '.join(KEYS)}"
+    return Endpoint("google", url, sent | dict(headers), (key,), hint, auth=auth)
