@@ -92,7 +92,8 @@ class GeminiDialect:
         ]
         if self.is_new and message.role == "assistant":
             parts = _sign_first_call(parts, message.blocks)
-        return [extend({"role": _ROLES[message.role], "parts": parts}, message.fields)]
+        made = {"role": _ROLES[message.role], "parts": parts or [{"text": "(empty)"}]}
+        return [extend(made, message.fields)]
 
     def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
         """Return False: the server decides itself what to cache."""
@@ -119,11 +120,6 @@ class GeminiDialect:
 
     def _write_settings(self, request: core.ModelRequest) -> dict[str, object]:
         output = request.output
-        form = (
-            {"responseMimeType": "application/json", "responseJsonSchema": output.schema}
-            if (output is not None)
-            else {}
-        )
         fields: dict[str, object] = {
             "maxOutputTokens": request.max_tokens or self.max_tokens,
             "temperature": request.temperature,
@@ -131,8 +127,10 @@ class GeminiDialect:
             "seed": request.seed,
             "stopSequences": list(request.stop_sequences or ()) or None,
             "thinkingConfig": self._write_thinking(request) or None,
+            "responseMimeType": "application/json" if output is not None else None,
+            "responseJsonSchema": output.schema if output is not None else None,
         }
-        return {**without(fields), **form}
+        return without(fields)
 
     def _write_thinking(self, request: core.ModelRequest) -> dict[str, object]:
         """Write how hard to think: as a level, or as a budget, never both."""
