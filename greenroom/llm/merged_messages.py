@@ -328,7 +328,7 @@ def _name_private_parts(message: Message) -> Iterable[str]:
             case ThinkingBlock() | RedactedThinkingBlock():
                 yield "thinking"
             case UnknownBlock(raw):
-                yield str(raw.get("type") or "unknown")
+                yield str(raw.get("type") or next(iter(raw), "unknown"))
             case _ if is_private(block):
                 yield "file"
             case _:

@@ -26,6 +26,13 @@ def test_a_notice_counts_each_kind_by_its_provider():
     assert "2 thinking of acme" in notice.text
 
 
+def test_a_block_without_a_type_is_told_of_by_its_field():
+    code = UnknownBlock({"executableCode": {"code": "1"}})
+    message = Message("assistant", (code, UnknownBlock({})), provider="google")
+    notice = DropNotices("other").notice(ModelRequest(messages=[message]))
+    assert notice.data["from"] == {"google": {"executableCode": 1, "unknown": 1}}
+
+
 def test_what_is_ones_own_or_whole_is_not_told_of():
     assert DropNotices("acme").notice(ModelRequest(messages=[REPLY])) is None
     plain = Message("assistant", (TextBlock("a"),), provider="acme")
