@@ -14,6 +14,7 @@ An index finds the few of many rules that may be about a part, and keeps their o
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple, Self
 
 from greenroom.core import AgentContext, RuleDecision
@@ -77,79 +78,62 @@ class RuleIndex:
     look at the others.
 
     Attributes:
+        all: the rules, in their order.
         care: what denials and questions are about, besides programs.
         denials: all rules that deny.
     """
 
     def __init__(self, rules: Iterable[PermissionRule]) -> None:
         """Index rules that are already in order."""
-        self._rules = tuple(rules)
-        self._calls: set[int] = set()
-        self._commands: set[int] = set()
-        self._expressions: set[int] = set()
+        self.all = tuple(rules)
+        self._kinds = defaultdict[str, set[int]](set)  # by a field of the matcher
         # For each program, its rules by a word that the command must have, or by "" without one.
         self._programs = defaultdict[str, defaultdict[str, set[int]]](lambda: defaultdict(set))
         self._marks = defaultdict[str, set[int]](set)  # by a text that the path must have
-        self._paths: set[int] = set()
-        self._hosts: set[int] = set()
-        for number, rule in enumerate(self._rules):
+        for number, rule in enumerate(self.all):
             self._add(number, rule.matcher)
-        self.denials = tuple(each for each in self._rules if each.decision is RuleDecision.DENY)
-        careful = [each.matcher for each in self._rules if each.decision is not RuleDecision.ALLOW]
+        self.denials = tuple(each for each in self.all if each.decision is RuleDecision.DENY)
+        careful = [each.matcher for each in self.all if each.decision is not RuleDecision.ALLOW]
         self.care = Care(
             paths=tuple(path for matcher in careful for path in matcher.paths),
             hosts=tuple(host for matcher in careful for host in matcher.hosts),
         )
 
-    @property
-    def all(self) -> tuple[PermissionRule, ...]:
-        """All rules, in their order."""
-        return self._rules
-
     def _add(self, number: int, matcher: RuleMatcher) -> None:
-        if matcher.about_calls:
-            self._calls.add(number)
-        elif matcher.about_commands:
-            self._commands.add(number)
-            if matcher.regex:
-                self._expressions.add(number)
-            for words in filter(None, (*matcher.prefixes, matcher.exact)):
-                # A command must have these words as they are, options aside.
-                plain = [word for word in words[1:] if not is_flag(word)]
-                self._programs[program_name(words[0])][plain[-1] if plain else ""].add(number)
-        elif matcher.path:
-            self._paths.add(number)
-            for pattern in matcher.paths:
-                for mark in pattern.marks:
-                    self._marks[mark].add(number)
-        else:
-            self._hosts.add(number)
+        for kind in ("about_calls", "regex", "path", "domain"):
+            if getattr(matcher, kind):
+                self._kinds[kind].add(number)
+        for words in matcher.commands:
+            # A command must have these words as they are, options aside.
+            plain = [word for word in words[1:] if not is_flag(word)]
+            self._programs[program_name(words[0])]["".join(plain[-1:])].add(number)
+        for mark in chain.from_iterable(each.marks for each in matcher.paths):
+            self._marks[mark].add(number)
 
     def find_rules(self, fact: Fact) -> Sequence[PermissionRule]:
         """Find the rules that may be about a fact, in their order."""
-        numbers = set(self._calls)
+        numbers = set(self._kinds["about_calls"])
         if isinstance(fact, Command):
             numbers |= self._find_by_command(fact)
         elif isinstance(fact, PathUse):
             numbers |= self._find_by_path(fact)
         elif isinstance(fact, HostUse):
-            numbers |= self._hosts
+            numbers |= self._kinds["domain"]
         elif isinstance(fact, Unknown) and fact.text:
             words = set(extract_words(fact.text))
             numbers |= self._find_by_program(words, words)
         if isinstance(fact, PathUse | Change) and fact.command is not None:
             numbers |= self._find_by_outer(fact.command)
-        return [self._rules[number] for number in sorted(numbers)]
+        return [self.all[number] for number in sorted(numbers)]
 
     def _find_by_path(self, fact: PathUse) -> set[int]:
         if fact.searches:
-            return self._paths
+            return self._kinds["path"]
         text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
     def _find_by_command(self, fact: Command) -> set[int]:
-        words = set(fact.argv)
-        words.update(fact.possible_words)
+        words = {*fact.argv, *fact.possible_words}
         # An unknown program may run any of its words.
         numbers = self._find_by_program(words if fact.loose else {fact.argv[0]}, words)
         outer = fact.outer
@@ -164,7 +148,7 @@ class RuleIndex:
 
     def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
         """Find the rules about programs that have any of these words; None stands for all words."""
-        found = set(self._expressions)
+        found = set(self._kinds["regex"])
         for program in set(map(program_name, programs)) & self._programs.keys():
             for word, numbers in self._programs[program].items():
                 if words is None or not word or word in words:

@@ -64,7 +64,7 @@ class Scan(RuleIndex):
     """Rules without an index: all of them may be about anything."""
 
     def find_rules(self, fact):
-        return self._rules
+        return self.all
 
 
 def matchers():
