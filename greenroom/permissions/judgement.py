@@ -7,7 +7,8 @@ what a repository names.
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
@@ -133,45 +134,25 @@ def _identify(path: str) -> tuple[int, ...]:
 def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str:
     """Write a plain command with its programs pinned."""
     reads = {id(ruling.fact) for ruling in rulings if ruling.reads}
-    commands: dict[int, list[Command]] = {}
+    commands = defaultdict[int, list[Command]](list)
     for fact in call.facts:
-        if isinstance(fact, Command) and fact.number >= 0:
-            commands.setdefault(fact.number, []).append(fact)
-    pins: dict[str, str] = {}
-    numbers = count()
+        if isinstance(fact, Command):
+            commands[fact.number].append(fact)
+    pins, numbers = dict[str, str](), count()
 
     def pin(command: SimpleCommand) -> SimpleCommand:
-        facts = commands.get(next(numbers), [])
-        pins.update(_list_pins(facts))
-        return _pin_inner(command, facts, reads)
+        words, settings = list(command.words), command.settings
+        for fact in commands[next(numbers)]:
+            if id(fact) in reads and fact.argv[0] == "git":  # it must not run what it reads
+                words[fact.offset :] = add_overrides(fact.argv)
+                settings = (*settings, *GIT_SETTINGS)
+            if fact.file and (fact.outer is None or fact.outer.lets_shell_run):
+                pins[fact.argv[0]] = fact.file
+            elif fact.file:  # the program that runs it would look it up again
+                words[fact.offset] = fact.file
+        return replace(command, words=tuple(words), settings=settings)
 
     pinned = tuple(
         replace(pipeline, commands=tuple(map(pin, pipeline.commands))) for pipeline in script
     )
     return render(pinned, pins)
-
-
-def _is_run_by_shell(fact: Command) -> bool:
-    return fact.outer is None or fact.outer.lets_shell_run
-
-
-def _list_pins(facts: Sequence[Command]) -> Iterator[tuple[str, str]]:
-    """List the files of the programs that the shell itself runs."""
-    for fact in facts:
-        if fact.file and _is_run_by_shell(fact):
-            yield fact.argv[0], fact.file
-
-
-def _pin_inner(command: SimpleCommand, facts: Sequence[Command], reads: set[int]) -> SimpleCommand:
-    """Name the files of programs that other programs run, and keep git from running what it reads.
-
-    Other programs look those programs up again.
-    """
-    words, settings = list(command.words), command.settings
-    for fact in facts:
-        if id(fact) in reads and fact.argv[0] == "git":
-            words[fact.offset :] = add_overrides(fact.argv)
-            settings = (*settings, *GIT_SETTINGS)
-        if fact.file and not _is_run_by_shell(fact):
-            words[fact.offset] = fact.file
-    return replace(command, words=tuple(words), settings=settings)
