@@ -42,6 +42,7 @@ from greenroom.permissions.patterns import (
     Care,
     Host,
     Segments,
+    find_anchors,
     list_alternatives,
     segments,
 )
@@ -147,9 +148,7 @@ class Call:
     @cached_property
     def anchors(self) -> tuple[Anchors, Anchors]:
         """Where patterns begin: for paths as written, and for paths with links followed."""
-        place = self.place
-        real = place.lookup.resolve
-        return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
+        return find_anchors(self.place)
 
     @property
     def runs_commands(self) -> bool:
@@ -280,8 +279,11 @@ def _list_facts(
     texts = [each for each in effects if isinstance(each, ShellCommand)]
     for effect in effects:
         if isinstance(effect, ShellCommand):
-            script, found = _analyse(effect, place)
-            facts += found
+            at = _enter(place, effect.cwd)
+            if effect.environment:
+                at = replace(at, environment={**at.environment, **dict(effect.environment)})
+            found = analyse(effect.command, at)
+            script, facts = found.script, [*facts, *found.effects]
         else:
             facts += _list_other_facts(effect, place)
     if len(texts) > 1:
@@ -291,13 +293,6 @@ def _list_facts(
         facts.append(Unknown(reason=why, text=texts[0].command))
     is_judged = runs_judged and len(texts) == 1
     return facts, script if is_judged else None
-
-
-def _analyse(effect: ShellCommand, place: Place) -> tuple[Script | None, Sequence[ShellEffect]]:
-    if effect.environment:
-        place = replace(place, environment={**place.environment, **dict(effect.environment)})
-    found = analyse(effect.command, _enter(place, effect.cwd))
-    return found.script, found.effects
 
 
 def _enter(place: Place, folder: str) -> Place:

@@ -160,7 +160,7 @@ def _apply_rules(
         covers_all = rule.matcher.about_calls or is_input
         if may_hide and rule.decision is RuleDecision.ALLOW and covers_all:
             continue
-        decision = None if _is_over(rule) else _decide(rule, fact, call)
+        decision = None if rule.is_expired else _decide(rule, fact, call)
         if decision is None:
             continue
         doubt = rule.decision is RuleDecision.DENY is not decision
@@ -174,22 +174,19 @@ def _apply_rules(
     return replace(rulings[0], doubt=any(each.doubt for each in rulings))
 
 
-def _is_over(rule: PermissionRule) -> bool:
-    return rule.expires is not None and rule.is_expired  # few rules have an expiry to look at
-
-
 def _may_hide(fact: Fact, rules: RuleIndex) -> bool:
     """Return whether a fact may hide what a rule denies.
 
     A text that can't be read, or that a program runs, may be anything. Words that a program takes
     from its input may name files, or options of that program.
     """
-    denials = [rule for rule in rules.denials if not _is_over(rule)]
+    denials = [rule for rule in rules.denials if not rule.is_expired]
     if isinstance(fact, Unknown):
         return bool(denials)
     if not isinstance(fact, Command):
         return False
-    if _runs_more(fact):
+    words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
+    if not all(map(_ONLY_WRITES.fullmatch, words)):  # one lets it run something else
         return bool(denials)
     name = program_name(fact.argv[0])
     return fact.takes_input and any(
@@ -200,25 +197,15 @@ def _may_hide(fact: Fact, rules: RuleIndex) -> bool:
     )
 
 
-def _runs_more(fact: Command) -> bool:
-    """Return whether a word lets the program run something else, rather than just write a file."""
-    words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
-    return not all(map(_ONLY_WRITES.fullmatch, words))
-
-
 def _decide(rule: PermissionRule, fact: Fact, call: Call) -> RuleDecision | None:
     """Return what the rule decides about the fact, or None if it is about something else."""
     matcher = rule.matcher
     if rule.decision is RuleDecision.ALLOW:
-        if covers(matcher, fact, call) and meets_condition(rule, call) is Match.YES:
-            return RuleDecision.ALLOW
-        return None
-    match = touches(matcher, fact, call)
-    if match:
+        is_covered = covers(matcher, fact, call) and meets_condition(rule, call) is Match.YES
+        return RuleDecision.ALLOW if is_covered else None
+    if match := touches(matcher, fact, call):
         match = min(match, meets_condition(rule, call))
-    if not match:
-        return None
-    return rule.decision if match is Match.YES else RuleDecision.ASK
+    return (None, RuleDecision.ASK, rule.decision)[match]
 
 
 def _explain(rule: PermissionRule, decision: RuleDecision, fact: Fact) -> str:
@@ -321,11 +308,10 @@ def _count_named_words(matcher: RuleMatcher, fact: Command) -> int:
     if matcher.settings and matcher.settings != frozenset(fact.settings):
         return 0
     if matcher.prefixes:
-        named = (len(each) for each in matcher.prefixes if begins_with(fact.argv, each))
+        named = (len(each) for each in matcher.prefixes if fact.argv[: len(each)] == each)
         reaches.append(max(named, default=0))
     if matcher.exact:
-        same = len(fact.argv) == len(matcher.exact) and begins_with(fact.argv, matcher.exact)
-        reaches.append(len(fact.argv) if same else 0)
+        reaches.append(len(fact.argv) if fact.argv == matcher.exact else 0)
     if matcher.expressions and all(reaches):
         # An expression says nothing about single words, so it names the program alone.
         is_clear = not any(char.isspace() for char in fact.argv[0])
@@ -369,7 +355,9 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
     if matcher.prefixes:
         found.append(max(_match_prefix(fact, each) for each in matcher.prefixes))
     if matcher.exact:
-        found.append(_match_exactly(fact, matcher.exact))
+        is_same = len(matcher.exact) == len(fact.argv) and resembles(fact.argv, matcher.exact)
+        may_be = fact.takes_input and resembles(fact.argv, matcher.exact[:1])
+        found.append(Match.YES if is_same else Match(may_be))
     if matcher.expressions:
         hits = {each.search(text) for each in matcher.expressions for text in fact.spellings}
         found.append(Match.YES if True in hits else Match(None in hits))
@@ -401,26 +389,15 @@ def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
     return Match.YES if own else Match.MAYBE
 
 
-def _match_exactly(fact: Command, wanted: tuple[str, ...]) -> Match:
-    is_same = len(wanted) == len(fact.argv) and resembles(fact.argv, wanted)
-    may_be = fact.takes_input and resembles(fact.argv, wanted[:1])
-    return Match.YES if is_same else Match(may_be)
-
-
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
     anchors = dict.fromkeys(call.anchors)
-    for path, anchor in product({*fact.lexical, *fact.real}, anchors):
-        if any(pattern.touches(path, anchor) for pattern in matcher.paths):
-            return Match.YES
+    named = product({*fact.lexical, *fact.real}, matcher.paths)
+    if any(pattern.touches(path, *anchors) for path, pattern in named):
+        return Match.YES
     # A search may find anything; to list what there is takes too long.
     looked_for = product(fact.lexical if fact.searches else (), anchors, matcher.paths)
     found = any(pattern.may_be_found_by(path, anchor) for path, anchor, pattern in looked_for)
     return Match.YES if found else Match.NO
-
-
-def begins_with(argv: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Return whether the first words are exactly these."""
-    return tuple(argv[: len(prefix)]) == tuple(prefix)
 
 
 def resembles(argv: Sequence[str], prefix: Sequence[str]) -> bool:
@@ -473,16 +450,13 @@ def _single_flags(flag: str) -> list[str]:
 def turns_on(word: str, option: str) -> bool:
     """Return whether a word turns on an option: alone, clustered, abbreviated or with a value."""
     name = word.partition("=")[0]
-    for each in {option}.union(*(group for group in _SPELLINGS if option in group)):
-        if each in (word, name):
-            return True
-        if each.startswith("--"):
-            found = len(name) > 3 and each.startswith(name)
-        else:
-            found = len(each) == 2 and word[:1] == "-" != word[1:2] and each[1] in word
-        if found:
-            return True
-    return False
+    letters = "" if word[:2] == "--" or word[:1] != "-" else word
+    return any(
+        each in (word, name)
+        or (each.startswith("--") and len(name) > 3 and each.startswith(name))
+        or (len(each) == 2 and each != "--" and each[1] in letters)
+        for each in {option}.union(*(group for group in _SPELLINGS if option in group))
+    )
 
 
 def occurs_in(words: Sequence[str], prefix: Sequence[str]) -> bool:

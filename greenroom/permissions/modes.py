@@ -84,15 +84,16 @@ def apply_mode(
     read_only = read_only and all(map(call.is_inside, inputs))
 
     def settle(ruling: Ruling) -> Ruling:
-        fact, is_open = ruling.fact, ruling.decision is RuleDecision.ASK and ruling.rule is None
+        is_open = ruling.decision is RuleDecision.ASK and ruling.rule is None
         obstacle: str | None = None
-        if is_open and not ruling.doubt and read_only and isinstance(fact, Command):
-            obstacle = find_obstacle(fact, call)
+        if is_open and not ruling.doubt and read_only and isinstance(ruling.fact, Command):
+            obstacle = find_obstacle(ruling.fact, call)
         if obstacle:
             ruling = replace(ruling, why=f"no rule allows this, and {obstacle}")
         new = _settle(ruling, call, mode, is_open=is_open, reads=obstacle == "", confined=confined)
-        reads = obstacle == "" and new is not None and new[1] == _READS
-        return replace(ruling, decision=new[0], why=new[1], reads=reads) if new else ruling
+        return (
+            replace(ruling, decision=new[0], why=new[1], reads=new[1] == _READS) if new else ruling
+        )
 
     return tuple(map(settle, rulings))
 

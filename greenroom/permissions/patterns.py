@@ -28,6 +28,7 @@ from greenroom.fs import (
     read_names,
     read_pattern,
 )
+from greenroom.shell import Place
 
 Segments: TypeAlias = tuple[str, ...]
 MAX_PATTERN = 1024
@@ -64,6 +65,12 @@ class Anchors:
     def of(cls, root: str, home: str) -> "Anchors":
         """Split two absolute paths; most calls name the same two, so the result is cached."""
         return cls(segments(root), segments(home))
+
+
+def find_anchors(place: Place) -> tuple[Anchors, Anchors]:
+    """Find where patterns begin: for paths as written, and for paths with links followed."""
+    real = place.lookup.resolve
+    return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +113,15 @@ class PathPattern:
         start = self._find_start(anchors)
         return _match_from(self.alternatives, segments(path), start, folder=folder)
 
-    def touches(self, path: str, anchors: Anchors) -> bool:
-        """Match generously, as a deny rule does.
+    def touches(self, path: str, *anchors: Anchors) -> bool:
+        """Match generously, as a deny rule does, whichever of the anchors is meant.
 
         Case does not matter, `src/**` also matches `src` itself, and a pattern that begins with
         `**` applies outside of the workspace as well.
         """
-        folded = map(_fold_names, self.alternatives)
-        start = self._find_generous_start(anchors)
-        return _match_from(folded, segments(fold_path(path)), start, folder=True)
+        folded, names = list(map(_fold_names, self.alternatives)), segments(fold_path(path))
+        starts = map(self._find_generous_start, anchors)
+        return any(_match_from(folded, names, start, folder=True) for start in starts)
 
     def may_be_found_by(self, path: str, anchors: Anchors) -> bool:
         """Return whether a program that searches for a pattern is looking for such a path.

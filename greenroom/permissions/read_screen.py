@@ -12,7 +12,7 @@ glance, as are the files in a folder that is denied as a whole kept back.
 
 import dataclasses
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
@@ -53,45 +53,33 @@ def screen_files(
     The files are named by their paths from the folder, without links in between. The text is empty
     for a file that may be read. None stands for a screen that lets everything through.
     """
-    binding = [each for layer in layers if (each := _Binding.of(layer, call)).marks]
-    return _Screen(call, binding, _name_folder(call, context, folder)) if binding else None
-
-
-class _Binding(NamedTuple):
-    """A layer as far as it may keep files back.
-
-    Attributes:
-        layer: the layer, without questions that were answered and only tighten.
-        answered: rules that asked about the call itself.
-        marks: texts of which a path must have one, so that a rule may keep the file back.
-        deep: patterns of what is denied with all that is below.
-    """
-
-    layer: Layer
-    answered: tuple[PermissionRule, ...]
-    marks: frozenset[str]
-    deep: tuple[PathPattern, ...]
-
-    @classmethod
-    def of(cls, layer: Layer, call: Call) -> "_Binding":
-        """Look for the rules of a layer that may keep files back."""
-        rulings = evaluate(call, layer.rules)
-        asked = (each.rule for each in rulings if each.decision is RuleDecision.ASK)
-        answered = tuple(rule for rule in asked if rule is not None)
-        if any(rule.tightens for rule in answered):  # it hides the questions after it
-            left = [each for each in layer.rules.all if not (each.tightens and each in answered)]
-            layer = layer._replace(rules=RuleIndex(left))
+    bound: list[tuple[Layer, tuple[PermissionRule, ...]]] = []
+    marks, deep = set[str](), list[PathPattern]()
+    for each in layers:
+        layer, answered = _leave_out_answered(each, call)
         objections = [
             rule
             for rule in layer.rules.all
             if rule.decision is not RuleDecision.ALLOW and rule not in answered
         ]
-        return cls(
-            layer,
-            answered,
-            frozenset(mark for rule in objections for mark in _list_marks(rule)),
-            tuple(_list_deep_patterns(layer.rules.all)),
-        )
+        if found := {mark for rule in objections for mark in _list_marks(rule)}:
+            bound.append((layer, answered))
+            marks |= found
+            deep += _list_deep_patterns(layer.rules.all)
+    return _Screen(call, bound, marks, deep, _name_folder(call, context, folder)) if bound else None
+
+
+def _leave_out_answered(layer: Layer, call: Call) -> tuple[Layer, tuple[PermissionRule, ...]]:
+    """Return the rules that asked about the call itself, and the layer without their questions.
+
+    Only rules that tighten are left out, since they hide the questions behind them.
+    """
+    asked = (each for each in evaluate(call, layer.rules) if each.decision is RuleDecision.ASK)
+    answered = tuple(each.rule for each in asked if each.rule is not None)
+    if any(rule.tightens for rule in answered):
+        left = [each for each in layer.rules.all if not (each.tightens and each in answered)]
+        layer = layer._replace(rules=RuleIndex(left))
+    return layer, answered
 
 
 def _list_marks(rule: PermissionRule) -> Iterator[str]:
@@ -133,12 +121,26 @@ def _name_folder(call: Call, context: AgentContext, folder: str) -> PathUse:
 
 
 class _Screen:
-    def __init__(self, call: Call, bindings: list[_Binding], folder: PathUse) -> None:
-        self._call = call
-        self._bindings = bindings
-        self._folder = folder
-        self._marks = frozenset[str]().union(*(each.marks for each in bindings))
-        self._deep = [pattern for each in bindings for pattern in each.deep]
+    """A screen of the files in a folder.
+
+    Args:
+        call: the call that finds them.
+        bound: the layers that bind it, each with the rules whose questions were answered.
+        marks: texts of which a path must have one, so that a rule may keep the file back.
+        deep: patterns of what is denied with all that is below.
+        folder: the folder.
+    """
+
+    def __init__(
+        self,
+        call: Call,
+        bound: Sequence[tuple[Layer, tuple[PermissionRule, ...]]],
+        marks: Iterable[str],
+        deep: Sequence[PathPattern],
+        folder: PathUse,
+    ) -> None:
+        self._call, self._bound, self._folder = call, bound, folder
+        self._marks, self._deep = tuple(marks), deep
         names = dict.fromkeys((*folder.lexical, *folder.real))
         self._starts = tuple(fold_path(each).rstrip("/") for each in names)
         self._is_denied_whole = lru_cache(_MAX_FOLDERS)(self._look_at_folder)
@@ -153,18 +155,23 @@ class _Screen:
             return "denies"
         use = self._name_file(path)
         call = dataclasses.replace(self._call, facts=(use,))
-        found = {each for binding in self._bindings for each in _find_objections(binding, call)}
+        found = {
+            ruling.decision
+            for layer, answered in self._bound
+            for ruling in layer.apply(call, layer.rules)
+            if ruling.rule is not None and ruling.rule not in answered
+            if ruling.decision is RuleDecision.DENY or not layer.only_denials
+        }
         if RuleDecision.DENY in found:
             return "denies"
-        return "asks about" if found else ""
+        return "asks about" if RuleDecision.ASK in found else ""
 
     def _look_at_folder(self, path: str) -> bool:
         use = self._name_file(path)
         return any(
-            pattern.touches(each, anchors)
+            pattern.touches(each, *self._call.anchors)
             for pattern in self._deep
             for each in {*use.lexical, *use.real}
-            for anchors in self._call.anchors
         )
 
     def _name_file(self, path: str) -> PathUse:
@@ -175,13 +182,3 @@ class _Screen:
             lexical=tuple(f"{each.rstrip('/')}/{path}" for each in folder.lexical),
             real=tuple(f"{each.rstrip('/')}/{path}" for each in folder.real),
         )
-
-
-def _find_objections(binding: _Binding, call: Call) -> Iterator[RuleDecision]:
-    """Find what a layer's rules say against a file; the call's answered questions don't count."""
-    layer = binding.layer
-    counting = {RuleDecision.DENY} if layer.only_denials else {RuleDecision.DENY, RuleDecision.ASK}
-    for ruling in layer.apply(call, layer.rules):
-        is_open = ruling.rule is not None and ruling.rule not in binding.answered
-        if ruling.decision in counting and is_open:
-            yield ruling.decision

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from greenroom.fs import fold, fold_path, read_pattern
 from greenroom.permissions.operand_table import TABLE
-from greenroom.permissions.patterns import END, Anchors, Care
+from greenroom.permissions.patterns import END, Anchors, Care, find_anchors
 from greenroom.programs import basename
 from greenroom.shell import Command, PathUse, Place
 
@@ -85,18 +85,15 @@ class Search(NamedTuple):
     @classmethod
     def of(cls, place: Place, care: Care) -> "Search":
         """Prepare a search."""
-        real = place.lookup.resolve
-        both = (Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home)))
-        return cls(place, care, list(dict.fromkeys(both)))
+        return cls(place, care, list(dict.fromkeys(find_anchors(place))))
 
     def touches(self, *paths: str) -> bool:
         """Return whether some rule is about one of these files."""
         return any(
-            pattern.touches(path, anchors)
+            pattern.touches(path, *self.anchors)
             for path in paths
             if self.care.mark.search(fold_path(path) + END)
             for pattern in self.care.paths
-            for anchors in self.anchors
         )
 
     def may_meet(self, pattern: str) -> bool:
