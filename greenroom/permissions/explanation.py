@@ -18,10 +18,10 @@ from greenroom.core import CONFIGURATION_FOLDERS, PermissionEffects, RuleDecisio
 from greenroom.fs import read_beginning
 from greenroom.permissions.call import Call
 from greenroom.permissions.judgement import Judgement
-from greenroom.permissions.operand_table import find_default_files
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
+from greenroom.permissions.tables import find_default_files
 from greenroom.programs import basename
 from greenroom.shell import Change, Command, PathUse
 
@@ -108,11 +108,11 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
     found = Explanation(call, judgement.decision, rulings)
     if judgement.decision is not RuleDecision.ASK:
         return found
-    offers = suggest(call, rulings)
+    exact, prefixes = suggest(call, rulings)
     found = replace(
         found,
-        remembers=offers.exact,
-        prefixes=offers.prefixes,
+        remembers=exact,
+        prefixes=prefixes,
         forbids=forbid(call, rulings),
         effects=_find_consequences(call),
         advice=_WRITE_OUT if call.runs_commands and call.script is None else "",
@@ -196,24 +196,24 @@ def _find_consequences(call: Call) -> PermissionEffects:
     found = [fact for fact in call.facts if isinstance(fact, Command)]
     commands = [each for each in found if each.extent != "prints"]  # whose words are only text
     paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
+    hosts = [fact for fact in call.facts if isinstance(fact, HostUse)]
+    hosts += chain.from_iterable(find_hosts(each.text) for each in commands)
     changes = (each.reason for each in call.facts if isinstance(each, Change) and not each.guard)
     privileged = (each.text for each in commands if basename(each.argv[0]) in _PRIVILEGED)
     return PermissionEffects(
         reads=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "read"),
         writes=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "write"),
         names=_list_distinct(_list_operands(call, commands)),
-        hosts=_list_distinct(_list_hosts(call, commands)),
+        # A whole URL, if clients may disagree about its host.
+        hosts=_list_distinct(use.host.exact or use.url for use in hosts),
         changes=_list_distinct(changes),
         privileges=_list_distinct(privileged),
-        unchecked=_list_distinct(_list_unchecked(commands)),
+        unchecked=_list_distinct(
+            basename(each.argv[0])
+            for each in commands
+            if not each.perhaps and find_default_files(each.argv, each.place.folder) is None
+        ),
     )
-
-
-def _list_unchecked(commands: Iterable[Command]) -> Iterator[str]:
-    """Name the programs that may read files which neither their words nor a table name."""
-    for each in commands:
-        if not each.perhaps and find_default_files(each.argv, each.place.folder) is None:
-            yield basename(each.argv[0])
 
 
 def _list_distinct(found: Iterable[str]) -> tuple[str, ...]:
@@ -248,10 +248,3 @@ def _list_operands(call: Call, commands: Sequence[Command]) -> Iterator[str]:
                 break
             if _is_outside(use, call):
                 yield _name_path(use)
-
-
-def _list_hosts(call: Call, commands: Iterable[Command]) -> Iterator[str]:
-    """Name the hosts of URLs, or a whole URL if clients may disagree about its host."""
-    used = (fact for fact in call.facts if isinstance(fact, HostUse))
-    named = (use for command in commands for use in find_hosts(command.text))
-    yield from (use.host.exact or use.url for use in chain(used, named))

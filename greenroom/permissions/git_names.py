@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from greenroom.git import find_root
-from greenroom.permissions.operand_table import TABLE
+from greenroom.permissions.tables import TABLE
 from greenroom.shell import Command, Place
 
 _VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})

@@ -24,9 +24,9 @@ from greenroom.core import visible
 from greenroom.fs import expand_braces
 from greenroom.git import list_tracked
 from greenroom.permissions.git_names import GitCommand
-from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import Care, Host, simplify_host
 from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
+from greenroom.permissions.tables import TABLE
 from greenroom.programs import basename, extract_words
 from greenroom.shell import PROCESS_LINK, Change, Command, PathUse, Place, ShellEffect, Unknown
 
@@ -125,7 +125,7 @@ def _find_command_hosts(command: Command, care: Care) -> Iterator[Operand]:
             end = git.at
     for word in dict.fromkeys(argv[1:end]):
         yield from _find_hosts(word, care, contacts=contacts, asks=command.extent != "reads")
-    if _uses_option(command, TABLE[f"hosts in {name}"]):
+    if _uses_option(command, TABLE[f"hosts {name}"]):
         yield Unknown(reason=f"{argv[0]} reads a file that may name a host")
     if contacts and command.takes_input:
         yield Unknown(reason=f"{argv[0]} takes words from its input that may name a host")
@@ -277,7 +277,7 @@ def _find_others_files(use: PathUse) -> Iterator[Unknown]:
 
 def _find_lists(command: Command, place: Place) -> Iterator[Unknown]:
     name = basename(command.argv[0])
-    options = TABLE["files in *"] | TABLE[f"files in {name}"]
+    options = TABLE["files *"] | TABLE[f"files {name}"]
     lists = [word[1:] for word in command.argv[1:] if word.startswith("@")]
     is_list = (
         command.extent == "any"

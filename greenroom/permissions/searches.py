@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from greenroom.fs import fold, fold_path, read_pattern
-from greenroom.permissions.operand_table import TABLE
 from greenroom.permissions.patterns import END, Anchors, Care, find_anchors
+from greenroom.permissions.tables import TABLE
 from greenroom.programs import basename
 from greenroom.shell import Command, PathUse, Place
 

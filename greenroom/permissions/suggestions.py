@@ -13,9 +13,6 @@ import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from itertools import product
-from pathlib import Path
-from typing import NamedTuple
 
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions.call import (
@@ -31,6 +28,7 @@ from greenroom.permissions.grants import make_answer
 from greenroom.permissions.matcher import RuleMatcher, quote_words
 from greenroom.permissions.operands import HostUse, list_files
 from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.tables import TABLE
 from greenroom.programs import (
     RUNNERS,
     SHELLS,
@@ -38,29 +36,19 @@ from greenroom.programs import (
     basename,
     changes_programs,
     find_lead,
-    read_rows,
 )
 from greenroom.shell import Change, Command, PathUse, Unknown
 
-
-def _read_tables() -> dict[str, frozenset[str]]:
-    """Read tables by their titles; `suggestions.txt` explains the format of a row."""
-    tables: dict[str, set[str]] = {}
-    rows = set[str]()
-    for head, words in read_rows(Path(__file__).with_suffix(".txt")):
-        if head.startswith("["):
-            rows = tables.setdefault(head.strip("[]"), set())
-        programs = "" if head.startswith("[") else head
-        rows.update(" ".join(row).strip() for row in product(programs.split("|"), words))
-    return {title: frozenset(rows) for title, rows in tables.items()}
-
-
-_TABLES = _read_tables()
-_ROWS = {tuple(row.split()) for row in _TABLES["prefixes"]}
+_ROWS = {
+    (*title.split()[1:], word)
+    for title, words in TABLE.items()
+    if title.split()[0] == "prefix"
+    for word in words
+}
 _LISTED = {row[0] for row in _ROWS}
 _GROUPS = {row[:-1] for row in _ROWS} | {(each,) for each in RUNNERS}
 _EXACT = {*SHELLS, *WRAPPERS, *RUNNERS}.union(
-    *(_TABLES[title] for title in ("exact", "interpreters", "never", "setters", "writers"))
+    *(TABLE[title] for title in ("exact", "interpreters", "never", "setters", "writers"))
 )
 # How the words of an interpreter begin if they name a program, so that it does not run its input.
 _NAMES_PROGRAM = re.compile(
@@ -78,30 +66,23 @@ _VERB = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _NAME = re.compile(r"[a-z][A-Za-z0-9:_-]*")  # such as that of a script in package.json
 
 
-class Offers(NamedTuple):
-    """The rules that an "always" may add for a call, one for each part that has any.
-
-    Attributes:
-        exact: the narrowest.
-        prefixes: the same, but with a prefix where there is one; empty if there is none.
-    """
-
-    exact: tuple[PermissionRule, ...] = ()
-    prefixes: tuple[PermissionRule, ...] = ()
-
-
-def suggest(call: Call, rulings: Sequence[Ruling]) -> Offers:
-    """Propose rules that would have allowed the open parts of a call.
+def suggest(
+    call: Call, rulings: Sequence[Ruling]
+) -> tuple[tuple[PermissionRule, ...], tuple[PermissionRule, ...]]:
+    """Propose rules that would have allowed the open parts of a call, one for each part.
 
     A part whose words don't say enough, such as an interpreter that runs its input, gets none and
     is asked about again. Nothing at all is proposed if a rule asks or may deny, if a part is
     unknown, or if one writes to a file outside of the workspace.
+
+    Returns:
+        The narrowest rules; and the same, but with a prefix where there is one, if there is any.
     """
     open_parts = [each for each in rulings if each.decision is RuleDecision.ASK]
     if any(each.rule is not None or _is_unclear(each, call) for each in open_parts):
-        return Offers()
+        return (), ()
     if not all(_is_bounded(each, call) for each in call.facts if each.guard):
-        return Offers()  # such as a piece of a text that a shell is given
+        return (), ()  # such as a piece of a text that a shell is given
     groups: dict[Fact, list[Fact]] = {}
     for each in open_parts:
         groups.setdefault(_find_subject(each.fact), []).append(each.fact)
@@ -110,7 +91,7 @@ def suggest(call: Call, rulings: Sequence[Ruling]) -> Offers:
         tuple(make_answer(RuleDecision.ALLOW, each) for each in dict.fromkeys(matchers))
         for matchers in ([each[0] for each in found], [each[-1] for each in found])
     )
-    return Offers(exact, prefixes if prefixes != exact else ())
+    return exact, prefixes if prefixes != exact else ()
 
 
 def _is_unclear(ruling: Ruling, call: Call) -> bool:
@@ -224,11 +205,11 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
     """
     if words[0] == "xargs":
         inner = fact.invocation.inner or 0
-        return inner + 1 if {*words[inner : inner + 1]} & _TABLES["harmless"] else 0
+        return inner + 1 if {*words[inner : inner + 1]} & TABLE["harmless"] else 0
     words = _normalize(words, fact, call)
     if lead := find_lead(words):
         local = f"node_modules/.bin/{words[lead]}"
-        if words[0] in _TABLES["fetchers"] and not _own_program(local, fact, call):
+        if words[0] in TABLE["fetchers"] and not _own_program(local, fact, call):
             return 0
         length = _count_prefix(words[lead:], fact, call)
         return length and length + lead
@@ -240,7 +221,7 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
     place = fact.place
     if is_exact or not is_verb or "-c" in words or os.path.lexists(f"{place.folder}/{verb}"):
         return 0
-    return 3 if further in _TABLES["actions"] else 2  # the verb is one of a group
+    return 3 if further in TABLE["actions"] else 2  # the verb is one of a group
 
 
 def _count_verb_words(words: Sequence[str]) -> int:
@@ -268,7 +249,7 @@ def _is_harmless(verb: str) -> bool:
         >>> _is_harmless("list"), _is_harmless("deploy-docs")
         (True, False)
     """
-    return _TABLES["verbs"].isdisjoint(re.split(r"[^a-z0-9]", verb))
+    return TABLE["verbs"].isdisjoint(re.split(r"[^a-z0-9]", verb))
 
 
 def _normalize(words: Sequence[str], fact: Command, call: Call) -> tuple[str, ...]:
@@ -281,7 +262,7 @@ def _base_name(program: str) -> str:
     """Return the name of a program, without its path, and of an interpreter without its version."""
     name = basename(program)
     short = name.rstrip("-.0123456789")
-    return short if short == "pip" or short in _TABLES["interpreters"] else name
+    return short if short == "pip" or short in TABLE["interpreters"] else name
 
 
 # Whether the words of a command say enough for a rule.
@@ -295,16 +276,16 @@ def _is_bounded(fact: Fact, call: Call, subject: Command | None = None) -> bool:
     while lead := find_lead(words):
         words = _normalize(words[lead:], fact, call)
     name, others = _base_name(words[0]), words[1:]
-    if name in _TABLES["never"] or (name == "xargs" and fact is not subject):
+    if name in TABLE["never"] or (name == "xargs" and fact is not subject):
         return _activates(fact, call)
-    if name in _TABLES["interpreters"] and not _NAMES_PROGRAM.match("\0".join(others)):
+    if name in TABLE["interpreters"] and not _NAMES_PROGRAM.match("\0".join(others)):
         return False
     is_fed = fact.takes_input and basename(subject.argv[0]) != "find"
-    if is_fed and fact.argv[0] not in _TABLES["harmless"]:
+    if is_fed and fact.argv[0] not in TABLE["harmless"]:
         return False
-    if name in _TABLES["setters"] and not all(_may_set(x, fact, call) for x in others if "=" in x):
+    if name in TABLE["setters"] and not all(_may_set(x, fact, call) for x in others if "=" in x):
         return False
-    writes = fact.risks or name in _TABLES["writers"]
+    writes = fact.risks or name in TABLE["writers"]
     operands = (*subject.argv[1:], *others) if writes else ()
     return all(_stays_inside(word, subject, call) for word in operands)
 
@@ -320,12 +301,12 @@ def _own_program(program: str, fact: Command, call: Call) -> str:
     """Name a program of a virtual environment or of `node_modules` in the workspace, else ""."""
     folder, _, name = program.rpartition("/")
     there = [path for path in _list_inside(folder, fact, call) if os.path.lexists(f"{path}/{name}")]
-    return name if there and all(map(_holds_programs, there)) else ""
-
-
-def _holds_programs(folder: str) -> bool:
-    is_venv = folder.endswith("/bin") and os.path.isfile(f"{folder}/../pyvenv.cfg")
-    return is_venv or folder.endswith("/node_modules/.bin")
+    is_own = all(
+        path.endswith("/node_modules/.bin")
+        or (path.endswith("/bin") and os.path.isfile(f"{path}/../pyvenv.cfg"))
+        for path in there
+    )
+    return name if there and is_own else ""
 
 
 def _may_set(setting: str, fact: Command, call: Call) -> bool:

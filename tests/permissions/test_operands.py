@@ -7,8 +7,8 @@ import pytest
 
 from greenroom.core import AgentContext, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, searches
-from greenroom.permissions.operand_table import TABLE, find_default_files
 from greenroom.permissions.patterns import Care, PathPattern
+from greenroom.permissions.tables import TABLE, find_default_files
 from greenroom.programs import PROGRAMS
 from greenroom.shell import Place, list_program_effects
 from tests.absent_programs import explain_absence

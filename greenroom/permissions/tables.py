@@ -1,9 +1,9 @@
-"""What is known about programs that read files, or contact hosts, without a word that says so."""
+"""What is known about programs, such as what they read and contact without a word that says so."""
 
 import os
 import posixpath
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 
 from greenroom.programs import PROGRAMS, basename, read_rows
@@ -18,15 +18,16 @@ class _Table(dict[str, frozenset[str]]):
 
 def _read_table() -> Mapping[str, frozenset[str]]:
     table = _Table()
-    for title, words in read_rows(Path(__file__).with_name("operands.txt")):
-        kind, _, names = title.rpartition(" ")
+    files = map(Path(__file__).with_name, ("operands.txt", "suggestions.txt"))
+    for title, words in chain.from_iterable(map(read_rows, files)):
+        kind, _, names = title.partition(" ")
         for name in names.split("|"):
             table[f"{kind} {name}".strip()] |= frozenset(words)
     return table
 
 
 TABLE = _read_table()
-"""Programs, verbs, options and files by the titles of their rows; `operands.txt` explains them."""
+"""Programs, verbs, options and files by the titles of their rows, which the two files explain."""
 
 
 def find_default_files(argv: Sequence[str], folder: str) -> tuple[str, ...] | None:
