@@ -44,7 +44,6 @@ Sandboxed: TypeAlias = Literal["ask", "allow"]
   it.
 """
 
-
 _READS = "it only reads, inside the workspace"
 
 
@@ -82,53 +81,46 @@ def apply_mode(
     confined = sandboxed == "allow" and _is_confined(call)
     inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
     read_only = read_only and all(map(call.is_inside, inputs))
-
-    def settle(ruling: Ruling) -> Ruling:
-        is_open = ruling.decision is RuleDecision.ASK and ruling.rule is None
-        obstacle: str | None = None
-        if is_open and not ruling.doubt and read_only and isinstance(ruling.fact, Command):
-            obstacle = find_obstacle(ruling.fact, call)
-        if obstacle:
-            ruling = replace(ruling, why=f"no rule allows this, and {obstacle}")
-        new = _settle(ruling, call, mode, is_open=is_open, reads=obstacle == "", confined=confined)
-        return (
-            replace(ruling, decision=new[0], why=new[1], reads=new[1] == _READS) if new else ruling
-        )
-
-    return tuple(map(settle, rulings))
+    return tuple(
+        _settle(ruling, call, mode, confined=confined, read_only=read_only) for ruling in rulings
+    )
 
 
 def _settle(
-    ruling: Ruling,
-    call: Call,
-    mode: PermissionMode,
-    *,
-    is_open: bool,
-    reads: bool,
-    confined: bool,
-) -> tuple[RuleDecision, str] | None:
-    """Return another decision than the rules', with its reason; None to leave theirs."""
+    ruling: Ruling, call: Call, mode: PermissionMode, *, confined: bool, read_only: bool
+) -> Ruling:
+    """Settle one part, or leave it as it is."""
+
+    def settle(decision: RuleDecision, why: str) -> Ruling:
+        return replace(ruling, decision=decision, why=why)
+
     fact, decision = ruling.fact, ruling.decision
+    is_open = decision is RuleDecision.ASK and ruling.rule is None
+    is_clear = is_open and not ruling.doubt
     if decision is RuleDecision.DENY:
-        return None
+        return ruling
     if is_open and call.unless_denied:
-        return RuleDecision.ALLOW, "this tool needs no permission"
-    if reads:
-        return RuleDecision.ALLOW, _READS
+        return settle(RuleDecision.ALLOW, "this tool needs no permission")
+    if is_clear and read_only and isinstance(fact, Command):
+        obstacle = find_obstacle(fact, call)
+        if obstacle == "":
+            return replace(settle(RuleDecision.ALLOW, _READS), reads=True)
+        if obstacle:
+            ruling = replace(ruling, why=f"no rule allows this, and {obstacle}")
     if mode == "plan" and call.category != "read" and not call.unless_denied:
-        return RuleDecision.DENY, "in the mode plan only reading is allowed"
+        return settle(RuleDecision.DENY, "in the mode plan only reading is allowed")
     if decision is RuleDecision.ALLOW:
-        return None
-    if confined and is_open and not ruling.doubt and not find_protected(fact, call):
-        return RuleDecision.ALLOW, "its sandbox holds files and network"
+        return ruling
+    if is_clear and confined and not find_protected(fact, call):
+        return settle(RuleDecision.ALLOW, "its sandbox holds files and network")
     is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
     if mode == "accept-edits" and is_open and is_edit:
-        return RuleDecision.ALLOW, "the mode accept-edits allows this"
+        return settle(RuleDecision.ALLOW, "the mode accept-edits allows this")
     if mode == "bypass" and not (ruling.doubt or writes_own_rules(fact, call)):
-        return RuleDecision.ALLOW, "the mode bypass allows what no rule denies"
+        return settle(RuleDecision.ALLOW, "the mode bypass allows what no rule denies")
     if mode == "deny":
-        return RuleDecision.DENY, f"{ruling.reason}; the mode deny does not ask"
-    return None
+        return settle(RuleDecision.DENY, f"{ruling.reason}; the mode deny does not ask")
+    return ruling
 
 
 def _is_confined(call: Call) -> bool:
