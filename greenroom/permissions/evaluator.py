@@ -35,7 +35,7 @@ name; operands are looked for only if some rule denies or asks about files or ho
 
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -418,20 +418,15 @@ def _has_words(argv: Sequence[str], words: Sequence[str]) -> bool:
     """Look for the words in order, skipping options and one value of each."""
     places = {0}
     for wanted in words:
-        places = {at + 1 for at in _list_places(argv, places) if argv[at] == wanted}
-    return bool(places)
-
-
-def _list_places(argv: Sequence[str], places: set[int]) -> Iterator[int]:
-    reached = set(places)
-    for at in range(min(places, default=len(argv)), len(argv)):
-        if at in reached:
-            yield at
-            word = argv[at]
-            if word.startswith(("-", "+")):
+        reached, places = places, set()
+        for at, word in enumerate(argv):
+            if at in reached and word == wanted:
+                places.add(at + 1)
+            if at in reached and word.startswith(("-", "+")):
                 reached.add(at + 1)
                 if "=" not in word and is_flag(word):
                     reached.add(at + 2)
+    return bool(places)
 
 
 def _has_flags(argv: Sequence[str], flags: Sequence[str]) -> bool:

@@ -105,12 +105,13 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
             may take a while. If not, `Explanation.with_files` can do so later.
     """
     call, rulings = judgement.call, judgement.rulings
-    found = Explanation(call, judgement.decision, rulings)
     if judgement.decision is not RuleDecision.ASK:
-        return found
+        return Explanation(call, judgement.decision, rulings)
     exact, prefixes = suggest(call, rulings)
-    found = replace(
-        found,
+    found = Explanation(
+        call,
+        judgement.decision,
+        rulings,
         remembers=exact,
         prefixes=prefixes,
         forbids=forbid(call, rulings),
