@@ -150,10 +150,15 @@ class Call:
         """Where patterns begin: for paths as written, and for paths with links followed."""
         return find_anchors(self.place)
 
-    @property
-    def runs_commands(self) -> bool:
-        """Whether it runs commands, which may name files."""
-        return any(isinstance(fact, Command) for fact in self.facts)
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """The commands that it runs, which may name files."""
+        return tuple(fact for fact in self.facts if isinstance(fact, Command))
+
+    @cached_property
+    def paths(self) -> tuple[PathUse, ...]:
+        """The files that it reads and writes, as far as it says so."""
+        return tuple(fact for fact in self.facts if isinstance(fact, PathUse))
 
     @cached_property
     def digest(self) -> str:
@@ -163,8 +168,7 @@ class Call:
         """
         place = self.place
         where = (place.root, place.folder, os.path.realpath(place.folder))
-        paths = [use for use in self.facts if isinstance(use, PathUse)]
-        stated = (self.tool, _canonical(self.input), self.effects, where, paths)
+        stated = (self.tool, _canonical(self.input), self.effects, where, [*self.paths])
         return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
 
     def ask_git(self, folder: str, argv: Sequence[str]) -> str:

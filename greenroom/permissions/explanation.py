@@ -67,7 +67,7 @@ class Explanation(Judgement):
     @property
     def runs_commands(self) -> bool:
         """Whether the call runs commands, which may name files."""
-        return self.call.runs_commands
+        return bool(self.call.commands)
 
     @cached_property
     def digest(self) -> str:
@@ -116,7 +116,7 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
         prefixes=prefixes,
         forbids=forbid(call, rulings),
         effects=_find_consequences(call),
-        advice=_WRITE_OUT if call.runs_commands and call.script is None else "",
+        advice=_WRITE_OUT if call.commands and call.script is None else "",
     )
     return found.with_files() if files else found
 
@@ -166,19 +166,18 @@ def _find_outermost(commands: Sequence[Command]) -> Iterator[Command]:
 
 def _list_paths(call: Call) -> Iterator[str]:
     """List every path at which a command may read, write or run something."""
-    commands = [fact for fact in call.facts if isinstance(fact, Command)]
-    programs = ((each.argv[0], each.place) for each in commands)
+    programs = ((each.argv[0], each.place) for each in call.commands)
     for name, place in dict.fromkeys(programs):
         folders = (posixpath.join(place.folder, folder) for folder in os.get_exec_path())
         # A name with a slash is looked up like any other file.
         found = "/" not in name and shutil.which(name, path=os.pathsep.join(folders))
         yield from (found, os.path.realpath(found)) if found else ()
-    uses = [fact for fact in call.facts if isinstance(fact, PathUse)]
-    for each in _find_outermost(commands):
+    uses = list(call.paths)
+    for each in _find_outermost(call.commands):
         uses += (use for word in each.argv for use in list_files(word, each.place))
     for use in uses:
         yield from (*use.lexical, *use.real)
-    for each in commands:
+    for each in call.commands:
         yield from find_default_files(each.argv, each.place.folder) or ()
 
 
@@ -194,9 +193,10 @@ def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
 
 def _find_consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it is known; the unknown has parts of its own."""
-    found = [fact for fact in call.facts if isinstance(fact, Command)]
-    commands = [each for each in found if each.extent != "prints"]  # whose words are only text
-    paths = [fact for fact in call.facts if isinstance(fact, PathUse) and _is_outside(fact, call)]
+    commands = [
+        each for each in call.commands if each.extent != "prints"
+    ]  # of others the words are only text
+    paths = [each for each in call.paths if _is_outside(each, call)]
     hosts = [fact for fact in call.facts if isinstance(fact, HostUse)]
     hosts += chain.from_iterable(find_hosts(each.text) for each in commands)
     changes = (each.reason for each in call.facts if isinstance(each, Change) and not each.guard)

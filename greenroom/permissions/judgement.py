@@ -76,8 +76,8 @@ class Judgement:
         It covers what the tool states, the text that runs, where the paths lead on this disk, and
         the folder and the programs as they are there.
         """
-        files = {fact.file for fact in self.call.facts if isinstance(fact, Command) and fact.file}
-        there = [_identify(path) for path in (self.call.place.folder, *sorted(files))]
+        files = sorted({each.file for each in self.call.commands if each.file})
+        there = [_identify(path) for path in (self.call.place.folder, *files)]
         stated = f"{self.call.digest} {self.runs_as} {there}"
         return hashlib.sha256(stated.encode("utf-8", "backslashreplace")).hexdigest()
 
@@ -135,9 +135,8 @@ def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str
     """Write a plain command with its programs pinned."""
     reads = {id(ruling.fact) for ruling in rulings if ruling.reads}
     commands = defaultdict[int, list[Command]](list)
-    for fact in call.facts:
-        if isinstance(fact, Command):
-            commands[fact.number].append(fact)
+    for each in call.commands:
+        commands[each.number].append(each)
     pins, numbers = dict[str, str](), count()
 
     def pin(command: SimpleCommand) -> SimpleCommand:

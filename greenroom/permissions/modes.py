@@ -79,7 +79,7 @@ def apply_mode(
         read_only: whether commands that only read inside the workspace are allowed.
     """
     confined = sandboxed == "allow" and _is_confined(call)
-    inputs = (each for each in call.facts if isinstance(each, PathUse) and each.kind == "read")
+    inputs = (each for each in call.paths if each.kind == "read")
     read_only = read_only and all(map(call.is_inside, inputs))
     return tuple(
         _settle(ruling, call, mode, confined=confined, read_only=read_only) for ruling in rulings

@@ -8,6 +8,7 @@ import os
 import re
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from greenroom.fs import fold, fold_path, read_pattern
@@ -135,12 +136,9 @@ class Search(NamedTuple):
 
 
 def _list_folder(folder: str) -> Iterator[tuple[str, bool, bool]]:
-    try:
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                yield entry.name, entry.is_dir(), entry.is_symlink()
-    except OSError:  # the command can't read it either
-        return
+    with suppress(OSError), os.scandir(folder) as entries:  # or the command can't read it either
+        for entry in entries:
+            yield entry.name, entry.is_dir(), entry.is_symlink()
 
 
 def find_unnamed(command: Command, uses: Sequence[PathUse], search: Search) -> Iterator[str]:

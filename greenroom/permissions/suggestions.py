@@ -99,7 +99,7 @@ def _is_unclear(ruling: Ruling, call: Call) -> bool:
     if isinstance(fact, Command):
         return fact.takes_input and ruling.doubt
     if isinstance(fact, PathUse):
-        return call.runs_commands and not (fact.command and writes_inside(fact, call))
+        return bool(call.commands) and not (fact.command and writes_inside(fact, call))
     return isinstance(fact, Unknown) or (isinstance(fact, Change) and not fact.setting)
 
 
@@ -190,8 +190,8 @@ def _write_path(path: str, call: Call) -> str:
 
 def _list_targets(fact: Command, call: Call) -> tuple[str, ...]:
     """List the files in the workspace that the output of a command goes to."""
-    uses = (each for each in call.facts if isinstance(each, PathUse) and each.command == fact)
-    inside = [each for each in uses if each.kind == "write" and writes_inside(each, call)]
+    written = (each for each in call.paths if each.kind == "write" and each.command == fact)
+    inside = [each for each in written if writes_inside(each, call)]
     return tuple(filter(None, (_write_path(path, call) for use in inside for path in use.lexical)))
 
 
