@@ -144,7 +144,8 @@ class Judge:
         if tool is None or call.invalid or is_refused:
             return Reach()
         given = call.input if verdict is None else verdict.input
-        return await _in_time(partial(Reach.of, tool, given, self._agent.context), given)
+        reach = partial(Reach.of, tool, given, self._agent.context)
+        return await _in_time(reach, is_slow=_is_long(given))
 
     async def recheck(self, verdict: Verdict, context: AgentContext) -> ToolResult | None:
         """Judge a call again before it runs; return a refusal if it is not what was approved."""
