@@ -271,6 +271,13 @@ def test_a_short_recorded_request_is_written_again_as_it_was(thinking, contents)
         assert same_request(GeminiProvider(model, api_key="k", env={}).encode(request), body)
 
 
+def test_a_recorded_result_without_a_name_is_written_again_as_it_was():
+    call, result = {"functionCall": {"args": {"n": 1}}}, {"functionResponse": {"response": {}}}
+    body = {"contents": [{"role": "model", "parts": [call]}, {"role": "user", "parts": [result]}]}
+    llm = GeminiProvider("gemini-3.8-flash", api_key="k", env={})
+    assert same_request(llm.encode(request_from_wire(body, "gemini")), body)
+
+
 LISTED = [name.partition(":")[2] for name in MODELS if name.startswith("google:")]
 NAMES = [
     *LISTED,

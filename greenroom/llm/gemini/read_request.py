@@ -144,7 +144,7 @@ def _read_result(fields: Mapping[str, object]) -> core.ToolResultBlock:
     content: list[core.ResultContent] = [core.TextBlock(text)] if text else []
     parts = list(map(as_dict, as_list(fields.get("parts"))))
     content += [_read_media(_in_camel_case(part)) or core.UnknownBlock(part) for part in parts]
-    call_id = as_text(fields.get("id")) or as_text(fields.get("name"))
+    call_id = as_text(fields.get("id")) or as_text(fields.get("name")) or "call"
     return core.ToolResultBlock(call_id, tuple(content), is_error=name == "error")
 
 
