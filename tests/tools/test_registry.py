@@ -42,7 +42,8 @@ def test_six_members_and_no_base_class_make_a_tool():
     assert isinstance(registered, RegisteredTool)
     assert registered.requires_permission is True
     assert registered.timeout == 30.0
-    assert registered.concurrent is False
+    assert registered.concurrent is True  # of the category "read"
+    assert ToolRegistry([variant(category="other")]).get("Shout").concurrent is False
     assert registered.effects({}, None) == ()
     assert registered.fault({"text": "a"}) is None
     assert "'text' is missing" in registered.fault({})

@@ -94,7 +94,9 @@ class StayingCommand:
         self.ended = trio.Event()
         self._scope = trio.CancelScope()
         self._is_killed = False
-        self._is_awaited = False  # by a call that tells of its end
+        # Set when the call that ends it has seen its end, or was cut off before.
+        self._killer: trio.Event | None = None
+        self._is_told = False
 
     @property
     def label(self) -> str:
@@ -143,7 +145,10 @@ class StayingCommand:
             self.output.feed(b"", final=True)
             self.ended.set()
             self.begun.set()
-        return None if self._is_awaited else self._tell_end()
+        if self._killer is not None:
+            with trio.CancelScope(shield=True):  # that call runs now, whatever becomes of it
+                await self._killer.wait()
+        return None if self._is_told else self._tell_end()
 
     def _tell_end(self) -> str:
         last, _ = self.output.read(self.output.end - _LAST_WORDS)
@@ -156,13 +161,13 @@ class StayingCommand:
         """Kill it, with all that it has started; False if it had ended before."""
         if self.ended.is_set():
             return False
-        self._is_killed = self._is_awaited = True
+        self._is_killed, self._killer = True, trio.Event()
         self._scope.cancel()
         try:
             await self.ended.wait()
-        except trio.Cancelled:  # then the input tells it
-            self._is_awaited = False
-            raise
+            self._is_told = True
+        finally:
+            self._killer.set()
         return True
 
 
@@ -266,6 +271,7 @@ class BashOutput:
     )
     requires_permission = False  # it shows what a call that was allowed prints
     concurrent = True
+    idempotent = False  # the next call begins where this one has ended
     parameters: dict[str, object] = {
         "type": "object",
         "properties": {
