@@ -18,6 +18,13 @@ MAX_TEXT = 100_000
 MAX_REPEATED = 20_000
 """Characters of an expression once `(a{20}){20}` is written out, as it is when compiled."""
 
+MAX_WORK = 2_500_000
+"""The size of an expression times the length of a text.
+
+The engine searches for literal text first. That has no time limit and holds the interpreter's lock:
+for "baaa…" in "aaaa…" some 8 nanoseconds for each pair of characters.
+"""
+
 MATCH_SECONDS = 0.05
 """The longest time of one match."""
 
@@ -74,7 +81,7 @@ class BoundedPattern:
         return self._run(text, whole=True)
 
     def _run(self, text: str, *, whole: bool) -> bool | None:
-        if len(text) > MAX_TEXT:
+        if len(text) > MAX_TEXT or len(text) * self.size > MAX_WORK:
             return None
         run = self._compiled.fullmatch if whole else self._compiled.search
         try:

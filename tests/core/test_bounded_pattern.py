@@ -47,6 +47,9 @@ def test_a_plain_pattern_means_what_it_means_to_python(pattern, text):
         (r"^(a*)*\1$", "a" * 80 + "b"),
         (r"(a(?1)*)*c", "a" * 2_000),
         ("a?" * 600 + "a" * 600, "a" * 600),
+        ("b" + "a" * 1_999, "a" * MAX_TEXT),
+        ("(?i)b" + "a" * 1_000, "a" * 9_999),
+        ("ba{1000}", "a" * MAX_TEXT),
     ],
 )
 def test_a_match_that_takes_too_long_has_no_answer(pattern, text):
