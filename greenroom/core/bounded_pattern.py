@@ -18,11 +18,11 @@ MAX_TEXT = 100_000
 MAX_REPEATED = 20_000
 """Characters of an expression once `(a{20}){20}` is written out, as it is when compiled."""
 
-MAX_WORK = 2_500_000
-"""The size of an expression times the length of a text.
+MAX_LITERAL = 400
+"""Characters of an expression one after the other that stand for themselves.
 
-The engine searches for literal text first. That has no time limit and holds the interpreter's lock:
-for "baaa…" in "aaaa…" some 8 nanoseconds for each pair of characters.
+Before its first match the engine prepares the search for them, with the interpreter's lock and
+without a time limit: for "aaa…" it takes time with the third power of the length, here 15 ms.
 """
 
 MATCH_SECONDS = 0.05
@@ -31,7 +31,9 @@ MATCH_SECONDS = 0.05
 _COMMENTED = re.compile(r"\(\?(?:#|[a-zA-Z0-9]*x)")
 _EXACT = re.compile(r"\{(\d+)")
 _TOKEN = re.compile(
-    r"\\.|\[\^?\]?(?:\\.|[^\]\\])*+\]|(?P<open>\()|(?P<close>\))|\{(?P<count>\d+)[\d,]*\}|.",
+    r"\\.|(?P<set>\[\^?\]?(?:\\.|[^\]\\]){2,}+\])|\[\^?\]?(?:\\.|[^\]\\])*+\]"
+    r"|(?P<open>\((?:\?[a-zA-Z-]*:)?)|(?P<close>\))|\{(?P<count>\d+)[\d,]*\}"
+    r"|(?P<sign>[|*+?.^$])|.",
     re.DOTALL,
 )
 
@@ -62,7 +64,12 @@ class BoundedPattern:
             raise ConfigurationError(
                 f"it has {len(text):,} characters", hint=f"use at most {MAX_PATTERN:,}"
             )
-        self.size = _count_written_out(text)
+        self.size, literal = _measure(text)
+        if literal > MAX_LITERAL:
+            raise ConfigurationError(
+                f"it has {literal} characters of plain text in a row",
+                hint=f"use at most {MAX_LITERAL}",
+            )
         if self.size > MAX_REPEATED:
             raise ConfigurationError(
                 "its counts multiply to more than the engine can hold", hint="use smaller counts"
@@ -81,7 +88,7 @@ class BoundedPattern:
         return self._run(text, whole=True)
 
     def _run(self, text: str, *, whole: bool) -> bool | None:
-        if len(text) > MAX_TEXT or len(text) * self.size > MAX_WORK:
+        if len(text) > MAX_TEXT:
             return None
         run = self._compiled.fullmatch if whole else self._compiled.search
         try:
@@ -90,15 +97,17 @@ class BoundedPattern:
             return None
 
 
-def _count_written_out(text: str) -> int:
-    """Count the characters of an expression with its counted repeats written out; a bit too high.
+def _measure(text: str) -> tuple[int, int]:
+    """Measure an expression: its size with counted repeats written out, and its longest literal.
 
-    The engine writes them out when it compiles: `(a{1000}){1000}` takes 260 MB.
+    Both may be a bit too high. The engine writes repeats out when it compiles: `(a{1000}){1000}`
+    takes 260 MB.
     """
     if _COMMENTED.search(text):  # which may hide anything from the tokens below
-        counts = _EXACT.findall(text)
-        return reduce(lambda total, count: total * max(int(count), 1), counts, len(text))
+        counts = map(int, _EXACT.findall(text))
+        return reduce(lambda total, count: total * max(count, 1), counts, len(text)), len(text)
     sizes, last = [0], 0  # of each open group, and of the last token
+    literal = longest = 0
     for found in _TOKEN.finditer(text):
         if found["open"]:
             sizes.append(0)
@@ -113,4 +122,7 @@ def _count_written_out(text: str) -> int:
         else:
             last = 1
             sizes[-1] += 1
-    return sum(sizes)
+        is_plain = not (found["count"] or found["set"] or found["sign"])
+        literal = literal + (not found["open"] and not found["close"]) if is_plain else 0
+        longest = max(longest, literal)
+    return sum(sizes), longest

@@ -108,7 +108,7 @@ HEAVY = {
     "nested patterns": (of(a={"pattern": BOMB}), {"a": HOSTILE}),
     "many patterns": (of(**{f"p{n}": {"pattern": BOMB} for n in range(200)}),
                       {f"p{n}": HOSTILE for n in range(200)}),
-    "literal text": (of(a={"pattern": "b" + "a" * 1_999}), {"a": "a" * 99_999}),
+    "plain text": (of(a={"pattern": "b" + "a" * 1_999}), {"a": "a" * 99_999}),
     "many items": (of(a={"items": {"pattern": BOMB}}), {"a": [HOSTILE] * 1_000}),
     "many names": ({"patternProperties": {BOMB: False}}, {HOSTILE + str(n): 1 for n in range(999)}),
     "names": ({"propertyNames": {"pattern": BOMB}}, {HOSTILE: 1}),
