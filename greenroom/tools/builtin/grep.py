@@ -21,7 +21,6 @@ from greenroom.core import (
     ToolResult,
     serde,
     usual_effects,
-    valid_unicode,
 )
 from greenroom.fs import read_beginning
 from greenroom.sandbox import Exit, clean_environment, run_contained
@@ -41,6 +40,7 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
+from greenroom.tools.builtin.grep_rows import GrepRows
 from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 250
@@ -104,6 +104,12 @@ GREP_PARAMETERS: dict[str, object] = {
 """The JSON Schema of Grep's input."""
 
 
+_NAMED_RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0?[dD]|x\{0*[dD]\}|u\{?0*[dD]\b)")
+# A set in brackets is one token: inside, an alternative of two characters means something else.
+_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.", re.DOTALL)
+_LINE_ENDS = {"\n": r"(?:\r?\n)", r"\n": r"(?:\r?\n)", r"\s": r"(?:\r?[^\S\r])"}
+
+
 @dataclass(frozen=True)
 class GrepQuery:
     """One search: the input of a call, under names of our own."""
@@ -140,9 +146,23 @@ class GrepQuery:
             limit=read_integer(data, "head_limit", _DEFAULT_LIMIT),
         )
 
+    @property
+    def names_returns(self) -> bool:
+        r"""Whether the expression is about carriage returns, so that `\r\n` is no line end."""
+        return "\r" in self.pattern or _NAMED_RETURN.search(self.pattern) is not None
+
+    @property
+    def spanning_pattern(self) -> str:
+        r"""The expression, in which a line end that it spans may be `\n` or `\r\n`."""
+        if not self.multiline or self.names_returns:
+            return self.pattern
+        return _TOKEN.sub(lambda token: _LINE_ENDS.get(token[0], token[0]), self.pattern)
+
     def ripgrep_arguments(self) -> list[str]:
         """Write the search as arguments of ripgrep."""
         arguments = ["--line-number", "--no-context-separator"]
+        if self.mode == "content":
+            arguments.append("--column")
         if self.mode == "count":
             arguments = ["--count"]
         elif self.mode == "files_with_matches":
@@ -153,12 +173,16 @@ class GrepQuery:
             arguments.append("--ignore-case")
         if self.multiline:
             arguments += ["--multiline", "--multiline-dotall"]
-        return [*arguments, f"--regexp={self.pattern}", "--"]
+        if not self.names_returns:
+            arguments.append("--crlf")
+        return [*arguments, f"--regexp={self.spanning_pattern}", "--"]
 
     def searcher_options(self) -> dict[str, object]:
         """Write the search as options of `searcher`."""
         return {
-            "pattern": self.pattern,
+            "pattern": self.spanning_pattern,
+            "returns": self.names_returns,
+            "columns": self.mode == "content",
             "ignore_case": self.ignore_case,
             "multiline": self.multiline,
             "before": self.before,
@@ -166,122 +190,6 @@ class GrepQuery:
             "count": self.mode == "count",
             "max_count": 1 if self.mode == "files_with_matches" else 0,
         }
-
-
-_ROW = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])(.*))?", re.DOTALL)
-# What ripgrep says of a file in which it comes upon a NUL.
-_BINARY = re.compile(rb"\./.*: (?:WARNING: stopped searching )?binary file .*\(found .*\)")
-_LINE_BYTES = 16_384
-_PATH_BYTES = 8_192
-_TEXT_CHARACTERS = 500
-_MAX_NOTES = 10
-
-
-class GrepRows:
-    r"""Turns rows (path, NUL, number, `:` or `-`, line) into lines for the model, up to a limit.
-
-    Rows arrive in chunks, cut anywhere; of a very long one only the beginning is kept. Paths begin
-    with `./` and may hold line ends, which are shown as `\n`.
-
-    Attributes:
-        lines: the lines to show.
-        full: whether there was more than the limit.
-        notes: the first ten lines of output that are not rows, such as errors.
-
-    Example:
-        >>> rows = GrepRows("content", limit=10, wants=lambda path: True, show=str)
-        >>> rows.feed(b"./a.py\x003:import o")
-        >>> rows.feed(b"s\n")
-        >>> rows.lines
-        ['a.py:3:import os']
-    """
-
-    def __init__(
-        self,
-        mode: str,
-        *,
-        limit: int,
-        wants: Callable[[str], bool],
-        show: Callable[[str], str],
-        numbers: bool = True,
-        separate: bool = False,
-    ) -> None:
-        """Write rows for an output mode.
-
-        Args:
-            mode: `content`, `files_with_matches` or `count`.
-            limit: how many lines to keep.
-            wants: whether rows of this path count.
-            show: writes a path for the model.
-            numbers: whether lines of content carry their numbers.
-            separate: whether to put `--` between lines of content that are not adjacent.
-        """
-        self.lines: list[str] = []
-        self.full = False
-        self.notes: list[str] = []
-        self._mode, self._limit, self._wants, self._show = mode, limit, wants, show
-        self._numbers, self._separate = numbers, separate
-        self._rest = b""
-        self._path = b""
-        self._overlong = False
-        self._last = ("", 0)
-        self._seen: dict[str, None] = {}
-
-    @property
-    def files(self) -> int:
-        """The number of files that the rows came from."""
-        return len(self._seen)
-
-    def feed(self, data: bytes) -> None:
-        """Take the next piece of output."""
-        *whole, rest = data.split(b"\n")
-        for piece in whole:
-            if not self._overlong:
-                self._take(self._rest + piece)
-            self._rest, self._overlong = b"", False
-        if not self._overlong:
-            self._rest += rest
-            if len(self._rest) > _LINE_BYTES:
-                self._take(self._rest[:_LINE_BYTES])
-                self._rest, self._overlong = b"", True
-
-    def _take(self, line: bytes) -> None:
-        line, self._path = self._path + line, b""
-        is_note = _BINARY.fullmatch(line)
-        is_name = line.startswith(b"./") and b"\0" not in line and len(line) < _PATH_BYTES
-        if is_name and not is_note:
-            self._path = line + b"\n"
-            return
-        row = _ROW.fullmatch(line)
-        if row is None:
-            if line and len(self.notes) < _MAX_NOTES:
-                self.notes.append(line[:_TEXT_CHARACTERS].decode("utf-8", "replace"))
-            return
-        path = os.fsdecode(row[1]).removeprefix("./")
-        if not self._wants(path):
-            return
-        if len(self.lines) >= self._limit:
-            self.full = True
-            return
-        self._seen[path] = None
-        shown = valid_unicode(self._show(path)).replace("\n", "\\n")
-        if self._mode == "files_with_matches":
-            self.lines.append(shown)
-        elif self._mode == "count":
-            self.lines.append(f"{shown}:{int(row[2])}")
-        else:
-            self._add_content(shown, int(row[2]), (row[3] or b":").decode(), row[4] or b"")
-
-    def _add_content(self, path: str, number: int, mark: str, raw: bytes) -> None:
-        if self._separate and self.lines and self._last != (path, number - 1):
-            self.lines.append("--")
-        self._last = (path, number)
-        text = raw.decode("utf-8", "replace").rstrip("\r")
-        if len(text) > _TEXT_CHARACTERS:
-            text = f"{text[:_TEXT_CHARACTERS]} … [a longer line]"
-        self.lines.append(
-            f"{path}{mark}{number}{mark}{text}" if self._numbers else f"{path}{mark}{text}"
-        )
 
 
 _ESCAPE = "escape special characters such as ( [ { . with \\"
@@ -343,6 +251,7 @@ class Grep:
             show=lambda path: show_path(target.folder / path, target.cwd),
             numbers=query.numbers,
             separate=bool(query.before or query.after),
+            columns=True,
         )
         search = _Search(query, target, file_filter, screen, rows, context)
         find = partial(find_ripgrep, target.folder)

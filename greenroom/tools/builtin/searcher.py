@@ -6,8 +6,11 @@ search that takes for ever has to be killed. A match that takes long counts as n
     python -I -S searcher.py OPTIONS FILE ...
 
 OPTIONS is a JSON object: `library` (the folder that has `regex`), `pattern`, `ignore_case`,
-`multiline`, `before`, `after`, `count`, `max_count`. A row is the path, NUL, the line's number, `:`
-(or `-` for context), and the line; when counting, the path, NUL and the count. Binary files are
+`multiline`, `before`, `after`, `count`, `max_count`, `columns`, `returns`. A row is the path, NUL,
+the line's number, `:` (or `-` for context), and the line; when counting, the path, NUL and the
+count. With `columns`, the column of the match, in bytes from 1, and `:` come before the line. With
+`returns`, a carriage return is a character like any other; else it belongs to the line end that it
+is part of. Binary files are
 skipped. Exit code 2 means that the pattern is not a regular expression; the only line of output
 then says why.
 """
@@ -68,25 +71,39 @@ class TimedPattern:
 def compile_pattern(options: "dict[str, object]") -> TimedPattern:
     """Compile the expression as the options ask."""
     flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
+    pattern = str(options["pattern"])
     if options["multiline"]:
         flags |= re.MULTILINE | re.DOTALL
-    return TimedPattern(str(options["pattern"]), flags)
+        if not options.get("returns"):
+            pattern = END_OF_LINE.sub(lambda each: each[1] or r"(?=\r?$)", pattern)
+    return TimedPattern(pattern, flags)
 
 
-def find_lines(pattern: TimedPattern, lines: "list[str]", limit: int) -> "list[int]":
-    """Return the indexes of the first `limit` lines that match."""
-    found = []
+# A set in brackets and an escaped character are kept as they are.
+END_OF_LINE = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\$", re.DOTALL)
+
+
+def find_lines(
+    pattern: TimedPattern, lines: "list[str]", limit: int, *, returns: bool = False
+) -> "dict[int, int]":
+    """Return the indexes of the first `limit` lines that match, with the place of each match."""
+    found: dict[int, int] = {}
     for index, line in enumerate(lines):
-        if pattern.search(line):
-            found.append(index)
+        if match := pattern.search(line if returns else line.removesuffix("\r")):
+            found[index] = match.start()
             if len(found) == limit:
                 break
     return found
 
 
-def find_spanned_lines(pattern: TimedPattern, text: str, limit: int) -> "tuple[list[int], int]":
-    """Return the indexes of all lines that matches touch, and how many matches there are."""
-    found: dict[int, None] = {}
+def find_spanned_lines(
+    pattern: TimedPattern, text: str, limit: int
+) -> "tuple[dict[int, int], int]":
+    """Return the indexes of all lines that matches touch, and how many matches there are.
+
+    Each index comes with the place of the first match in the line where that begins.
+    """
+    found: dict[int, int] = {}
     matches = line = position = 0
     for match in pattern.finditer(text):
         line += text.count("\n", position, match.start())
@@ -94,11 +111,13 @@ def find_spanned_lines(pattern: TimedPattern, text: str, limit: int) -> "tuple[l
         if position == len(text) and text.endswith("\n"):
             break
         inside = text.count("\n", position, max(match.end() - 1, position))
-        found.update(dict.fromkeys(range(line, line + inside + 1)))
+        start = position - (text.rfind("\n", 0, position) + 1)
+        for touched in range(line, line + inside + 1):
+            found.setdefault(touched, start)
         matches += 1
         if matches == limit:
             break
-    return list(found), matches
+    return found, matches
 
 
 def write_rows(path: str, text: str, options: "dict[str, object]", pattern: TimedPattern) -> str:
@@ -110,7 +129,7 @@ def write_rows(path: str, text: str, options: "dict[str, object]", pattern: Time
     if options["multiline"]:
         found, matches = find_spanned_lines(pattern, text, limit)
     else:
-        found = find_lines(pattern, lines, limit)
+        found = find_lines(pattern, lines, limit, returns=bool(options.get("returns")))
         matches = len(found)
     if options["count"]:
         return f"{path}\0{matches}\n" if matches else ""
@@ -119,8 +138,15 @@ def write_rows(path: str, text: str, options: "dict[str, object]", pattern: Time
         first = max(index - int(str(options["before"])), 0)
         for near in range(first, min(index + int(str(options["after"])) + 1, len(lines))):
             wanted.setdefault(near, "-")
+
+    def column(index: int) -> str:
+        if index not in found or not options.get("columns"):
+            return ""
+        return f"{len(lines[index][: found[index]].encode('utf-8', 'surrogateescape')) + 1}:"
+
     return "".join(
-        f"{path}\0{index + 1}{wanted[index]}{lines[index]}\n" for index in sorted(wanted)
+        f"{path}\0{index + 1}{wanted[index]}{column(index)}{lines[index]}\n"
+        for index in sorted(wanted)
     )
 
 

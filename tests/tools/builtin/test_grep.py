@@ -352,3 +352,79 @@ def test_spanned_lines_are_those_that_matches_touch(text: str, pattern: str) -> 
         first = text.count("\n", 0, start)
         touched.update(range(first, text.count("\n", 0, max(end - 1, start)) + 1))
     assert (set(found), matches) == (touched, len(spans))
+
+
+PATTERNS = [
+    r"a$",
+    r"^b",
+    r"^$",
+    r"^a$",
+    r"[^a]$",
+    r"\S$",
+    r"a\s*$",
+    r"b;?$",
+    r"\r$",
+    r"a\r",
+    r"\x0d",
+]
+SPANS = [
+    r"a\nb",
+    r"a$\nb",
+    r"a\n+^b$",
+    r"a\sb",
+    r"a\s+b",
+    "a\nb",
+    r"b$",
+    r"^a$",
+    r"\r\nb",
+    r"[^;]$",
+]
+
+
+@RIPGREP
+@pytest.mark.parametrize("multiline", [False, True])
+def test_both_engines_see_the_same_line_ends(call, root: Path, multiline: bool) -> None:
+    # Every text of a few lines, each with an end of either kind.
+    ends = ("\n", "\r\n", ";\r\n", "")
+    lines = [f"{first}{end}" for first in ("a", "b", "") for end in ends]
+    for number, (one, other) in enumerate((x, y) for x in lines for y in lines):
+        (root / f"{number:03}.txt").write_bytes(f"{one}{other}b".encode())
+    for pattern in PATTERNS + SPANS if multiline else PATTERNS:
+        query = {"pattern": pattern, "multiline": multiline, "output_mode": "content"}
+        query["head_limit"] = 1_000
+        ours, theirs = python(call, **query), call(Grep(), **query)
+        assert ours.text == theirs.text, pattern
+        assert ours.metadata == theirs.metadata
+        assert ours.metadata["lines"], pattern
+
+
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+@pytest.mark.parametrize("place", [0, 100, 5_000, 20_000, 99_994])
+def test_a_long_line_is_cut_around_the_match(
+    call, root: Path, use_ripgrep: bool, place: int
+) -> None:
+    line = "é" * place + "needle" + "é" * (99_994 - place)
+    (root / "a.txt").write_text(f"before\n{line}\n{'x' * 70_000}\n")
+    tool = Grep(use_ripgrep=use_ripgrep)
+    query = {"pattern": "needle", "output_mode": "content", "-C": 1}
+    lines = call(tool, **query).text.split("\n")
+    shown = lines[1].removeprefix("a.txt:2:").removesuffix(" [a longer line]")
+    assert "needle" in shown
+    assert shown.strip("… ") in line
+    assert 499 <= len(shown.strip("… ")) <= 500
+    assert shown.startswith("…") is (place > 250)
+    assert shown.endswith("…") is (place < 99_000)
+    assert lines[2] == "a.txt-3-" + "x" * 500 + " … [a longer line]"
+
+
+@given(st.integers(1, 9_000), st.sampled_from([1, 600, 30_000, 59_990]))
+def test_a_long_row_may_be_cut_anywhere(size: int, place: int) -> None:
+    text = b"y" * place + b"needle" + b"z" * (60_000 - place)
+    data = b"./b\nc\x001:%d:%s\n./d\x002:1:needle\n" % (place + 1, text)
+    rows = GrepRows("content", limit=9, wants=lambda _: True, show=str, columns=True)
+    for start in range(0, len(data), size):
+        rows.feed(data[start : start + size])
+    assert rows.lines[0].startswith("b\\nc:1:")
+    assert "needle" in rows.lines[0]
+    assert len(rows.lines[0]) < 540
+    assert rows.lines[1:] == ["d:2:needle"]
