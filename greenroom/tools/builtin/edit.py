@@ -1,10 +1,8 @@
 """`Edit` and `Write`: replace a piece of text in a file, or write a whole file."""
 
-import codecs
 import difflib
 import os
 import re
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,7 +12,6 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
-    clip,
     usual_effects,
 )
 from greenroom.fs import open_regular, replace_file
@@ -28,160 +25,12 @@ from greenroom.tools.builtin.file_access import (
     read_pieces,
     resolve_and_show,
 )
-
-_MARKS = {
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
-_BEYOND_ASCII = re.compile("[\x80-\ud7ff\ue000-\U0010ffff]")
-
-
-def is_binary(start: bytes) -> bool:
-    """Whether a file with this beginning is not text: it has NULs, and no mark of UTF-16."""
-    return b"\0" in start and not start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-
-
-@dataclass(frozen=True)
-class TextContent:
-    r"""A file's text, and how to encode it again without changing other bytes.
-
-    UTF-8 and UTF-16 (by its byte order mark) are recognized. Anything else is read as UTF-8 with
-    stray bytes if it holds UTF-8 beyond ASCII, else as Latin-1. Either way each byte survives.
-
-    Example:
-        >>> content = TextContent.decode(b"caf\xe9\r\n")
-        >>> content.text, content.newline, content.encode("th\xe9\r\n")
-        ('café\r\n', '\r\n', b'th\xe9\r\n')
-    """
-
-    text: str
-    encoding: str = "utf-8"
-    mark: bytes = b""
-    errors: str = "strict"
-
-    @classmethod
-    def decode(cls, data: bytes) -> "TextContent":
-        """Decode a file's bytes.
-
-        Raises:
-            ToolError: it is not text: binary, or broken UTF-16.
-        """
-        if is_binary(data):
-            raise ToolError("the file is binary, so it can't be edited as text")
-        mark = next((mark for mark in _MARKS if data.startswith(mark)), b"")
-        encoding, body = _MARKS.get(mark, "utf-8"), data[len(mark) :]
-        try:
-            return cls(body.decode(encoding), encoding, mark)
-        except UnicodeDecodeError as error:
-            if encoding != "utf-8":
-                raise ToolError(f"the file begins as UTF-16 but is not: {error.reason}") from error
-        text = body.decode("utf-8", "surrogateescape")
-        if mark or _BEYOND_ASCII.search(text):
-            return cls(text, "utf-8", mark, "surrogateescape")
-        return cls(body.decode("latin-1"), "latin-1")
-
-    @property
-    def newline(self) -> str:
-        """The line end that most of its lines have."""
-        pairs = self.text.count("\r\n")
-        return "\r\n" if pairs > self.text.count("\n") - pairs else "\n"
-
-    def encode(self, text: str) -> bytes:
-        """Encode a changed text in the file's own encoding.
-
-        Raises:
-            ToolError: the encoding lacks a character of it.
-        """
-        try:
-            return self.mark + text.encode(self.encoding, self.errors)
-        except UnicodeEncodeError as error:
-            raise ToolError(
-                f"the file is {self.encoding}, which can't hold {text[error.start]!r}"
-            ) from error
-
-
-_LISTED_LINES = 10
-_COMPARED_LINES = 5_000
-_NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
-
-
-@dataclass(frozen=True)
-class Replacement:
-    r"""Replaces `old` by `new`, found exactly and once, whatever the line ends.
-
-    Line ends in `old` match `\n` and `\r\n`; those in `new` become the most frequent of the file.
-
-    Example:
-        >>> change = Replacement("a\nb", "c\nd")
-        >>> change.apply(TextContent("a\r\nb\r\n"), "f.txt")
-        ('c\r\nd\r\n', 1)
-    """
-
-    old: str
-    new: str
-    everywhere: bool = False
-
-    def apply(self, content: TextContent, label: str) -> tuple[str, int]:
-        """Return the changed text, and the number of replacements.
-
-        Raises:
-            ToolError: `old` is empty, missing or not unique; or nothing would change.
-        """
-        old, new = (text.replace("\r\n", "\n") for text in (self.old, self.new))
-        if not old:
-            raise ToolError("old_string is empty", hint="make a file with Write")
-        if old == new:
-            raise ToolError("old_string and new_string are the same, so nothing would change")
-        plain = content.text.replace("\r\n", "\n")
-        starts = _find_all(old, plain)
-        if not starts:
-            raise ToolError(f"old_string is not in {label}", hint=_suggest(old, content.text))
-        if len(starts) > 1 and not self.everywhere:
-            lines = [plain.count("\n", 0, start) + 1 for start in starts[:_LISTED_LINES]]
-            more = ", …" if len(starts) > _LISTED_LINES else ""
-            raise ToolError(
-                f"old_string occurs {len(starts)} times in {label}, at the lines "
-                f"{', '.join(map(str, lines))}{more}",
-                hint="add surrounding lines to make it unique, or set replace_all",
-            )
-        new = new.replace("\n", content.newline)
-        spans = [(start, start + len(old)) for start in starts]
-        return _replace_spans(new, spans, content.text), len(starts)
-
-
-def _find_all(old: str, text: str) -> list[int]:
-    found = []
-    start = text.find(old)
-    while start >= 0:
-        found.append(start)
-        start = text.find(old, start + len(old))
-    return found
-
-
-def _replace_spans(new: str, spans: list[tuple[int, int]], text: str) -> str:
-    r"""Put `new` in place of spans, which count each `\r\n` of the text as one character."""
-    pairs = [found.start() - count for count, found in enumerate(re.finditer("\r\n", text))]
-    pieces, position = [], 0
-    for start, end in spans:
-        pieces += [text[position : start + bisect_left(pairs, start)], new]
-        position = end + bisect_left(pairs, end)
-    return "".join([*pieces, text[position:]])
-
-
-def _suggest(old: str, text: str) -> str:
-    """Point to the line that is most similar to the first line of `old`, or say what to do."""
-    if _NUMBERED.match(old):
-        return "leave out the line numbers that Read puts before each line"
-    first = next((line.strip() for line in old.split("\n") if line.strip()), "")[:300]
-    lines = [line.strip()[:300] for line in text.split("\n")[:_COMPARED_LINES]]
-    near = difflib.get_close_matches(first, lines, n=1) if first else []
-    if not near:
-        return "read the file again and copy the text exactly"
-    number = lines.index(near[0]) + 1
-    reason = "with other white space or following lines" if near[0] == first else "similar"
-    return f"line {number} is {reason}: {clip(text.split(chr(10))[number - 1], 300)!r}"
-
+from greenroom.tools.builtin.text_content import (
+    Replacement,
+    find_encoding,
+    find_mark,
+    write_over,
+)
 
 MAX_DIFF_CHARACTERS = 400_000
 _MAX_LINES = 10_000
@@ -267,7 +116,9 @@ class Edit:
     """Replaces text that occurs exactly once in a file, or every occurrence of it.
 
     Encoding, byte order mark, line ends and mode of the file are kept, and each byte outside the
-    replaced text. The agent must have read the file, and it must not have changed since.
+    replaced text. A file that is not in UTF-8, and has no mark that names its encoding, is changed
+    only where that is certain to harm no character: see `text_content`. The agent must have read
+    the file, and it must not have changed since.
     """
 
     name = "Edit"
@@ -315,7 +166,8 @@ class Edit:
 
         Raises:
             ToolError: the text is missing or not unique; or the file was not read, has changed
-                since, is not text, is out of reach, or the disk refuses.
+                since, is not text, is in an encoding that is not certain, is out of reach, or the
+                disk refuses.
         """
         path = str(input["file_path"])
         change = Replacement(
@@ -351,8 +203,7 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
                     hint="use a program such as sed in Bash",
                 )
             data = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES)
-        content = TextContent.decode(data)
-        text, count = change.apply(content, label)
+        content, text, count = change.change(data, label)
         data = content.encode(text)
         status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
@@ -362,14 +213,16 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
 class Write:
     """Makes a file with its folders, or replaces one, atomically and with its mode.
 
-    A file that exists must have been read by the agent and not changed since. See
+    A file that exists must have been read by the agent and not changed since. Its byte order mark,
+    encoding and line ends are kept; where that can't be, the result says so. See
     `greenroom.fs.replace_file`.
     """
 
     name = "Write"
     description = (
-        "Write a whole file in UTF-8. Missing folders are made. A file that exists must have been "
-        "read first, and is replaced; prefer Edit for a change in it."
+        "Write a whole file, a new one in UTF-8. Missing folders are made. A file that exists must "
+        "have been read first, and is replaced; its encoding and line ends are kept. Prefer Edit "
+        "for a change in it."
     )
     category = "write"
     requires_permission = True
@@ -401,12 +254,13 @@ class Write:
             ToolError: the file was not read, has changed since, is out of reach, or the disk
                 refuses.
         """
-        path, content = str(input["file_path"]), _encode(str(input["content"]))
+        path, content = str(input["file_path"]), _check_unicode(str(input["content"]))
         stamps = FileStamps.of(context)
         done = await in_thread(lambda: _write(path, content, stamps, context))
         verb = "created" if done.created else "replaced"
+        notes = "".join(f"\n[{note}]" for note in done.notes)
         return ToolResult.ok(
-            f"{verb} {done.label} ({len(content)} bytes)",
+            f"{verb} {done.label} ({done.size} bytes){notes}",
             path=done.label,
             created=done.created,
             diff=done.diff,
@@ -417,27 +271,41 @@ class Write:
 class _Written:
     label: str
     created: bool
+    size: int
     diff: str
+    notes: Sequence[str]
 
 
-def _write(path: str, content: bytes, stamps: FileStamps, context: AgentContext) -> _Written:
+def _write(path: str, content: str, stamps: FileStamps, context: AgentContext) -> _Written:
     real, label = resolve_and_show(path, context, writes=True)
-    before, created = "", True
+    before, data, notes = "", content.encode(), list[str]()
     with path_lock(real), os_errors("write", label):
         if real.is_dir():
             raise ToolError(f"{label} is a folder")
-        if real.exists():
+        created = not real.exists()
+        if not created:
             with open_regular(real) as file:
-                seen = stamps.read_seen(real, file, label)
-                before = seen.read(MAX_DIFF_CHARACTERS + 1).decode("utf-8", "replace")
-            created = False
-        status = replace_file(real, content, lambda now: stamps.read_seen(real, now, label))
-        stamps.note(real, Stamp.of(status, content))
-    return _Written(label, created, unified_diff(before, content.decode(), label))
+                former = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES + 1)
+            if len(former) > _MAX_BYTES:
+                notes = ["it was too large to look at its encoding and line ends"]
+            else:
+                content, data, notes = write_over(former, content)
+            before = _decode_start(former)
+        status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
+        stamps.note(real, Stamp.of(status, data))
+    return _Written(label, created, len(data), unified_diff(before, content, label), notes)
 
 
-def _encode(content: str) -> bytes:
+def _decode_start(data: bytes) -> str:
+    """Decode as much of a file as a diff takes."""
+    encoding = find_encoding(data) or "utf-8"
+    start = data[len(find_mark(data)) :][: 4 * MAX_DIFF_CHARACTERS + 4]
+    return start.decode(encoding, "replace")
+
+
+def _check_unicode(content: str) -> str:
     try:
-        return content.encode()
+        content.encode()
     except UnicodeEncodeError as error:
         raise ToolError(f"the content is not valid Unicode: {error.reason}") from error
+    return content

@@ -22,7 +22,6 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.fs import open_regular
-from greenroom.tools.builtin.edit import is_binary
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
@@ -33,6 +32,7 @@ from greenroom.tools.builtin.file_access import (
     read_pieces,
     resolve_and_show,
 )
+from greenroom.tools.builtin.text_content import find_encoding, find_mark, is_binary
 from greenroom.tools.media_check import find_media_fault, image_type
 from greenroom.tools.validation import read_integer
 
@@ -113,7 +113,10 @@ class NumberedLines:
                 f"continue with offset={last + 1}]"
             )
         if self._stray:
-            notes.append("[bytes that are not UTF-8 are shown as \ufffd; Edit keeps them]")
+            notes.append(
+                "[bytes that are not UTF-8 are shown as \ufffd; Edit keeps them, and changes only "
+                "ASCII in such a file]"
+            )
         return "\n".join([*self._lines, *notes])
 
 
@@ -231,8 +234,9 @@ def _show(
             f"{label} is a binary file of {stamp.size} bytes",
             hint="use a program such as file, xxd or strings in Bash",
         )
-    encoding = "utf-16" if start[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig"
-    errors = "surrogateescape" if encoding == "utf-8-sig" else "replace"
+    encoding = find_encoding(start) or "utf-8"
+    errors = "surrogateescape" if encoding == "utf-8" else "replace"
+    file.seek(len(find_mark(start)))
     text = io.TextIOWrapper(file, encoding=encoding, errors=errors, newline="\n")
     lines = NumberedLines(first, count)
     lines.read(text, trio.from_thread.check_cancelled)
