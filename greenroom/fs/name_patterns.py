@@ -18,7 +18,10 @@ MAX_NAME = 1024  # characters; no disk holds a longer name
 
 
 class NamePattern:
-    """A pattern with `*`, `?` and `[…]`; an unmatched bracket stands for itself.
+    """A pattern with `*`, `?` and `[…]`.
+
+    Brackets are a set of characters, or stand for themselves: `[id]` matches `i` and `[id]`, since
+    folders are called so, and few people mean a set. With `only_sets`, only unmatched ones do.
 
     Attributes:
         text: the pattern as it is written.
@@ -31,9 +34,10 @@ class NamePattern:
         (True, False)
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, only_sets: bool = False) -> None:
         """Parse a pattern."""
         self.text = text
+        self._only_sets = only_sets
         literals = _WILD.split(text)
         self.plain = len(literals) == 1
         self.head, self.tail = literals[0], literals[-1]
@@ -57,13 +61,16 @@ class NamePattern:
         sets, bracket, rest = self.text.rpartition("]")
         given = _NEGATED.sub(lambda each: each[2] or f"[!{each[1]}", sets + bracket)
         # A bracket after the last set opens none, so no search for its end is needed.
-        return re.compile(fnmatch.translate(given + rest.replace("[", "[[]")))
+        sets_only = fnmatch.translate(given + rest.replace("[", "[[]"))
+        if self._only_sets or "[" not in self.text:
+            return re.compile(sets_only)
+        return re.compile(f"{sets_only}|{fnmatch.translate(self.text.replace('[', '[[]'))}")
 
 
 @lru_cache(maxsize=1024)
-def read_pattern(text: str) -> NamePattern:
+def read_pattern(text: str, *, only_sets: bool = False) -> NamePattern:
     """Parse a pattern, and cache it."""
-    return NamePattern(text)
+    return NamePattern(text, only_sets=only_sets)
 
 
 Steps: TypeAlias = tuple[tuple[NamePattern, bool], ...]

@@ -32,7 +32,7 @@ def list_names(pattern: str, folder: str, lookup: FileLookup) -> tuple[str, ...]
         if read_pattern(_ESCAPED.sub("_", name)).plain:
             found = [f"{each}{plain}{end}" for each in found]
             continue
-        wanted = read_pattern(name)
+        wanted = read_pattern(name, only_sets=True)
         if name.startswith(".") and (wanted.fits(".") or wanted.fits("..")):
             raise NotPlainError(f"a pattern that may match . and .., {plain}", 0)
         hidden = name.startswith(".")

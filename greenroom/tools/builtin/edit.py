@@ -12,7 +12,6 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
-    usual_effects,
 )
 from greenroom.fs import open_regular, replace_file
 from greenroom.tools.builtin.file_access import (
@@ -20,11 +19,13 @@ from greenroom.tools.builtin.file_access import (
     FileStamps,
     Stamp,
     in_thread,
+    note_name,
     os_errors,
     path_lock,
     read_pieces,
     resolve_and_show,
 )
+from greenroom.tools.builtin.plain_names import effects_on_disk
 from greenroom.tools.builtin.text_content import (
     Replacement,
     find_encoding,
@@ -159,7 +160,7 @@ class Edit:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is written."""
-        return usual_effects("Edit", input, context)
+        return effects_on_disk("Edit", "file_path", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Edit in a thread; the metadata has the diff. Edits of one file take turns.
@@ -176,7 +177,7 @@ class Edit:
         stamps = FileStamps.of(context)
         done = await in_thread(lambda: _edit(path, change, stamps, context))
         return ToolResult.ok(
-            f"edited {done.label}: {done.count} replaced\n{done.diff}",
+            f"edited {done.label}: {done.count} replaced{_bracket(done.notes)}\n{done.diff}",
             path=done.label,
             replacements=done.count,
             diff=done.diff,
@@ -188,6 +189,7 @@ class _Edited:
     label: str
     count: int
     diff: str
+    notes: Sequence[str]
 
 
 def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentContext) -> _Edited:
@@ -207,7 +209,8 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
         data = content.encode(text)
         status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
-    return _Edited(label, count, unified_diff(content.text, text, label))
+    diff = unified_diff(content.text, text, label)
+    return _Edited(label, count, diff, note_name(path, context))
 
 
 class Write:
@@ -245,7 +248,7 @@ class Write:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is written."""
-        return usual_effects("Write", input, context)
+        return effects_on_disk("Write", "file_path", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Write in a thread; the metadata has the diff.
@@ -258,9 +261,8 @@ class Write:
         stamps = FileStamps.of(context)
         done = await in_thread(lambda: _write(path, content, stamps, context))
         verb = "created" if done.created else "replaced"
-        notes = "".join(f"\n[{note}]" for note in done.notes)
         return ToolResult.ok(
-            f"{verb} {done.label} ({done.size} bytes){notes}",
+            f"{verb} {done.label} ({done.size} bytes){_bracket(done.notes)}",
             path=done.label,
             created=done.created,
             diff=done.diff,
@@ -293,7 +295,12 @@ def _write(path: str, content: str, stamps: FileStamps, context: AgentContext) -
             before = _decode_start(former)
         status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
-    return _Written(label, created, len(data), unified_diff(before, content, label), notes)
+    diff = unified_diff(before, content, label)
+    return _Written(label, created, len(data), diff, [*notes, *note_name(path, context)])
+
+
+def _bracket(notes: Sequence[str]) -> str:
+    return "".join(f"\n[{note}]" for note in notes)
 
 
 def _decode_start(data: bytes) -> str:

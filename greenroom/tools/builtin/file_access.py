@@ -16,6 +16,7 @@ import trio
 from greenroom.core import AgentContext, ReadPath, ToolError
 from greenroom.fs import NotRegularError
 from greenroom.threads import FileThreads
+from greenroom.tools.builtin.plain_names import describe_name, find_named
 from greenroom.tools.execution import SpillFolder
 
 FILE_PATH: dict[str, object] = {
@@ -33,6 +34,7 @@ in_thread = FileThreads("file tools", 8).run
 def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
     """Return the real path that `path` means for this agent. Reads the disk: call it in a thread.
 
+    If there is no such file, it may be the one whose name has this plain form (`find_named`).
     The files of long results can be read, but not written.
 
     Raises:
@@ -40,7 +42,7 @@ def resolve(path: str, context: AgentContext, *, writes: bool = False) -> Path:
             not allowed; or it is not a path.
     """
     try:
-        real = Path(os.path.realpath(context.workspace.absolute(path)))
+        real = Path(os.path.realpath(find_named(str(context.workspace.absolute(path)))))
     except (OSError, ValueError, RuntimeError) as error:
         raise ToolError(f"{path!r} is not usable as a path: {error}") from error
     if is_inside(real, context) or (not writes and _is_spilled(real, context)):
@@ -59,6 +61,15 @@ def resolve_and_show(path: str, context: AgentContext, *, writes: bool = False) 
     """
     real = resolve(path, context, writes=writes)
     return real, show_path(real, real_cwd(context))
+
+
+def note_name(path: str, context: AgentContext) -> tuple[str, ...]:
+    """Return a note if the disk spells a path otherwise. Reads the disk: call it in a thread."""
+    given = str(context.workspace.absolute(path))
+    found = find_named(given)
+    cwd = str(context.workspace.cwd)
+    note = describe_name(os.path.relpath(given, cwd), os.path.relpath(found, cwd))
+    return (note,) if note else ()
 
 
 def is_inside(real: Path, context: AgentContext) -> bool:

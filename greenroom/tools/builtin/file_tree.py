@@ -10,6 +10,7 @@ from typing import Literal
 
 from greenroom.core import ToolError
 from greenroom.fs import NamePattern, expand_braces, open_regular, read_pattern
+from greenroom.tools.builtin.plain_names import plain_name
 
 MAX_PATTERN = 1_000
 """The most characters of a pattern from a model."""
@@ -21,7 +22,9 @@ class GlobPattern:
     """A pattern for paths relative to a folder, with `/` between names.
 
     `*`, `?` and `[…]` match within one name; `**` as a whole part matches any number of folders;
-    `{a,b}` matches either. A leading dot is nothing special. Case matters.
+    `{a,b}` matches either. A bracket is a sign or itself, so `app/[id]/*` matches `app/i/x` and
+    `app/[id]/x`. A leading dot is nothing special. Case matters. The plain form of a name, with
+    blanks and quotes of ASCII, matches as well.
 
     Example:
         >>> pattern = GlobPattern("src/**/*.{py,pyi}")
@@ -35,15 +38,24 @@ class GlobPattern:
         Raises:
             ToolError: its braces expand to more than 1,000 patterns.
         """
-        self._alternatives = [
-            [read_part(part) for part in one.split("/") if part not in {"", "."}]
-            for one in list_alternatives(pattern)
-        ]
+        self._alternatives = _read_alternatives(pattern)
+        plain = plain_name(pattern)
+        self._plain = self._alternatives if plain == pattern else _read_alternatives(plain)
 
     def matches(self, path: str) -> bool:
-        """Whether the pattern describes the whole path."""
+        """Whether the pattern describes the whole path, as it is or in its plain form."""
         names = path.split("/")
-        return any(match_parts(parts, names) for parts in self._alternatives)
+        if any(match_parts(parts, names) for parts in self._alternatives):
+            return True
+        names = names if path.isascii() else plain_name(path).split("/")
+        return any(match_parts(parts, names) for parts in self._plain)
+
+
+def _read_alternatives(pattern: str) -> list[list[NamePattern | None]]:
+    return [
+        [read_part(part) for part in one.split("/") if part not in {"", "."}]
+        for one in list_alternatives(pattern)
+    ]
 
 
 def match_parts(parts: Sequence[NamePattern | None], names: Sequence[str]) -> bool:
@@ -86,12 +98,16 @@ def list_alternatives(pattern: str) -> list[str]:
         raise ToolError(message) from error
 
 
-def read_part(part: str) -> NamePattern | None:
-    """Read the part of a pattern between two slashes; None for `**`."""
+def read_part(part: str, *, only_sets: bool = False) -> NamePattern | None:
+    """Read the part of a pattern between two slashes; None for `**`.
+
+    With `only_sets`, as git has it, brackets never stand for themselves.
+    """
     if part == "**":
         return None
     # A glob has no escapes, but takes a bracketed character literally.
-    return read_pattern(re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", ""))
+    text = re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", "")
+    return read_pattern(text, only_sets=only_sets)
 
 
 _MAX_BYTES = 1_000_000
@@ -118,7 +134,7 @@ class _Rule:
         names = [name for name in text.split("/") if name]
         if not names:
             return None
-        parts = [read_part(name) for name in names]
+        parts = [read_part(name, only_sets=True) for name in names]
         if not anchored:
             parts.insert(0, None)
         elif parts[-1] is None:
@@ -292,7 +308,8 @@ FILE_TYPES = {
 }
 """The known types of files, each by a pattern of their names."""
 
-_PLAIN_NAME = re.compile(r"[\w.*?+-]+")
+# What may be spelled otherwise on the disk.
+_UNSURE = re.compile(r"[^A-Za-z0-9_.*?+]+|\*+")
 
 
 class FileFilter:
@@ -336,8 +353,10 @@ def _file_names(pattern: str) -> list[str]:
 
     ripgrep uses them to skip files; `matches` then filters the rest.
     """
-    names = [one.rstrip("/").rpartition("/")[2] for one in list_alternatives(pattern)]
-    return names if all(map(_PLAIN_NAME.fullmatch, names)) else []
+    names = [one.rstrip("/").rpartition("/")[2] for one in list_alternatives(plain_name(pattern))]
+    names = ["" if re.search(r"[\[\\]", name) else name for name in names]
+    names = [re.sub(r"\*+", "*", _UNSURE.sub("*", name)) for name in names]
+    return names if not {"", "*"} & {*names} else []
 
 
 def find_ripgrep(base: Path) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult, usual_effects
+from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.sandbox import clean_environment, run_contained
 from greenroom.tools.builtin.file_access import (
     Screen,
@@ -26,6 +26,7 @@ from greenroom.tools.builtin.file_tree import (
     ripgrep_command,
     walk_files,
 )
+from greenroom.tools.builtin.plain_names import effects_on_disk
 from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 100
@@ -86,7 +87,7 @@ class Glob:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the folder that is read."""
-        return usual_effects("Glob", input, context)
+        return effects_on_disk("Glob", "path", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """List in a thread or a process, which ends when the call is cancelled.

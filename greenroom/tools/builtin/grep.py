@@ -20,7 +20,6 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     serde,
-    usual_effects,
 )
 from greenroom.fs import read_beginning
 from greenroom.sandbox import Exit, clean_environment, run_contained
@@ -41,6 +40,7 @@ from greenroom.tools.builtin.file_tree import (
     walk_files,
 )
 from greenroom.tools.builtin.grep_rows import GrepRows
+from greenroom.tools.builtin.plain_names import effects_on_disk
 from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 250
@@ -231,7 +231,7 @@ class Grep:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file or folder that is read."""
-        return usual_effects("Grep", input, context)
+        return effects_on_disk("Grep", "path", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Search; the process ends when the call is cancelled, and at the latest after 30 seconds.

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,
     DocumentBlock,
     Effect,
     ImageBlock,
+    TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
-    usual_effects,
     valid_unicode,
 )
 from greenroom.fs import open_regular
@@ -28,10 +29,12 @@ from greenroom.tools.builtin.file_access import (
     Screen,
     Stamp,
     in_thread,
+    note_name,
     os_errors,
     read_pieces,
     resolve_and_show,
 )
+from greenroom.tools.builtin.plain_names import effects_on_disk
 from greenroom.tools.builtin.text_content import find_encoding, find_mark, is_binary
 from greenroom.tools.media_check import find_media_fault, image_type
 from greenroom.tools.validation import read_integer
@@ -186,7 +189,7 @@ class Read:
 
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is read."""
-        return usual_effects("Read", input, context)
+        return effects_on_disk("Read", "file_path", input, context)
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Read in a thread.
@@ -215,7 +218,9 @@ def _read(
             stamp, content = Stamp.read(file)
             start = content.read(_SNIFFED_BYTES)
             content.seek(0)
-            return real, stamp, _show(content, start, stamp, first, count, label)
+            result = _show(content, start, stamp, first, count, label)
+            notes = tuple(TextBlock(f"[{note}]") for note in note_name(path, context))
+            return real, stamp, replace(result, content=(*result.content, *notes))
 
 
 def _show(
