@@ -369,7 +369,7 @@ def our_python(*arguments: str) -> list[str]:
 
 
 _SAFE_NAMES = re.compile(
-    r"PATH|HOME|USER|LOGNAME|SHELL|TZ|TERM|COLORTERM|NO_COLOR|TMPDIR|TMP|TEMP|LANG|LANGUAGE"
+    r"PATH|HOME|USER|LOGNAME|SHELL|TZ|TMPDIR|TMP|TEMP|LANG|LANGUAGE"
     # The categories of a locale, of POSIX and of GNU; a name may begin with LC_ for other reasons.
     r"|LC_(?:ALL|COLLATE|CTYPE|MESSAGES|MONETARY|NUMERIC|TIME|ADDRESS|IDENTIFICATION|MEASUREMENT"
     r"|NAME|PAPER|TELEPHONE)"
@@ -378,14 +378,26 @@ _SAFE_NAMES = re.compile(
     r"|SSL_CERT_FILE|SSL_CERT_DIR|CI|SOURCE_DATE_EPOCH"
 )
 _PROXIES = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"})
-_OVERRIDES = {"GIT_TERMINAL_PROMPT": "0", "GIT_PAGER": "cat", "PAGER": "cat"}
+# Run as a command, it fails at once; programs quote it when they say that their editor failed.
+_NO_EDITOR = "false there-is-no-terminal-for-an-editor"
+_EDITORS = ("EDITOR", "VISUAL", "GIT_EDITOR", "GIT_SEQUENCE_EDITOR", "SUDO_EDITOR", "FCEDIT")
+_OVERRIDES = {
+    **dict.fromkeys(_EDITORS, _NO_EDITOR),
+    "GIT_TERMINAL_PROMPT": "0",
+    "DEBIAN_FRONTEND": "noninteractive",
+    "PIP_NO_INPUT": "1",
+    **dict.fromkeys(("PAGER", "GIT_PAGER", "MANPAGER", "SYSTEMD_PAGER"), "cat"),
+    "TERM": "dumb",
+    "NO_COLOR": "1",
+}
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of `environment` that a command may have, with pagers and prompts off.
+    """Return the variables of `environment` that a command without a terminal may have.
 
-    It keeps a short list of variables (search path, home, language, terminal, temporary folder,
-    tool chains, certificates, proxies without a password) and drops all others. So no key, token or
+    Pagers print, colours and prompts are off, and an editor fails at once. It keeps a short list of
+    variables (search path, home, language, temporary folder, tool chains, certificates, proxies
+    without a password) and drops all others. So no key, token or
     password gets through, whatever its name, nor does anything that changes how a program loads or
     runs (`LD_PRELOAD`, `BASH_ENV`, `PYTHONSTARTUP`, `NODE_OPTIONS`, `GIT_CONFIG_COUNT`, `IFS`).
 

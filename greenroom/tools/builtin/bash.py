@@ -39,6 +39,7 @@ from greenroom.sandbox import (
 )
 from greenroom.tools.builtin.background import StayingCommand, start_staying
 from greenroom.tools.builtin.file_access import in_thread, is_inside
+from greenroom.tools.builtin.terminal_text import TerminalText
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
 from greenroom.tools.validation import read_integer
@@ -48,7 +49,7 @@ class OutputBuffer:
     """Decodes arriving bytes, and keeps the first and the last part within a limit.
 
     A character that is cut between two chunks waits for its rest. Bytes that are not UTF-8, and
-    NUL, become U+FFFD.
+    NUL, become U+FFFD. What is meant for a terminal is left out (`TerminalText`).
 
     Example:
         >>> buffer = OutputBuffer(limit=8)
@@ -63,6 +64,28 @@ class OutputBuffer:
     def __init__(self, limit: int) -> None:
         """Keep at most `limit` characters, half of them from the end."""
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        self._screen = TerminalText()
+        self._ends = _Ends(limit)
+
+    @property
+    def characters(self) -> int:
+        """How many characters there are in all."""
+        return self._ends.characters + len(self._screen.pending)
+
+    def feed(self, data: bytes, *, final: bool = False) -> str:
+        """Add output, and return what a person has not seen of it yet."""
+        self._ends.add(self._screen.feed(self._decode(data, final)))
+        return self._screen.take_live()
+
+    def text(self) -> str:
+        """Return the output; where some is missing, a line between head and tail says how much."""
+        return self._ends.text(self._screen.pending)
+
+
+class _Ends:
+    """The first and the last part of a text that may be long."""
+
+    def __init__(self, limit: int) -> None:
         self._head_room = limit - limit // 2
         self._tail_limit = limit // 2
         self._head: list[str] = []
@@ -70,9 +93,7 @@ class OutputBuffer:
         self._tail_size = 0
         self.characters = 0
 
-    def feed(self, data: bytes, *, final: bool = False) -> str:
-        """Add output, and return the text that it completes."""
-        text = self._decode(data, final).replace("\0", "\ufffd")
+    def add(self, text: str) -> None:
         self.characters += len(text)
         head, tail = text[: self._head_room], text[self._head_room :]
         if head:
@@ -83,15 +104,15 @@ class OutputBuffer:
             self._tail_size += len(tail)
             while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_limit:
                 self._tail_size -= len(self._tail.popleft())
-        return text
 
-    def text(self) -> str:
-        """Return the output; where some is missing, a line between head and tail says how much."""
-        head, tail = "".join(self._head), "".join(self._tail)
-        missing = self.characters - len(head) - self._tail_limit
+    def text(self, more: str) -> str:
+        """Return the text with more after it; a line says how much is missing."""
+        head = "".join(self._head) + more[: self._head_room]
+        tail = "".join(self._tail) + more[self._head_room :]
+        missing = self.characters + len(more) - len(head) - self._tail_limit
         if missing <= 0:
             return head + tail
-        return f"{head}\n… {missing} characters left out …\n{tail[-self._tail_limit :]}"
+        return f"{head}\n… {missing} characters left out …\n{tail[len(tail) - self._tail_limit :]}"
 
 
 _MAX_CHARACTERS = 1_000_000
@@ -243,8 +264,8 @@ class Bash:
         "Run a command in bash and return its output (stdout and stderr in order) and exit code.\n"
         "- The working directory persists between calls and stays inside the workspace; variables, "
         "functions and options do not persist.\n"
-        "- Standard input is empty, so a program that asks questions gets no answer: use its "
-        "non-interactive options.\n"
+        "- Standard input is empty and there is no terminal, so a program that asks questions gets "
+        "no answer, and an editor fails: use non-interactive options, such as git commit -m.\n"
         "- Everything that the command starts is killed when it ends, also background jobs, nohup "
         "and setsid. For a server or a watcher use run_in_background: it stays until you end it "
         "with BashKill, or until you end; BashOutput reads its output, and you are told of its "

@@ -483,3 +483,36 @@ def test_a_prompt_shows_the_command_and_rules_see_it(context: AgentContext) -> N
     assert tool.info({"command": "rm -r x"}).details == "rm -r x"
     assert tool.effects({"command": "ls"}, context) == (ShellCommand("ls"),)
     assert tool.timeout > 600
+
+
+@needs("git")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git commit --allow-empty",
+        "git commit --allow-empty -qm one && git commit --allow-empty -qm two && git rebase -i @~1",
+        "git commit --allow-empty -qm one && git tag -a v1",
+        "git -c core.editor=vi commit --allow-empty",
+        "$EDITOR x",
+        "$VISUAL x",
+    ],
+)
+async def test_an_editor_fails_at_once_and_says_why(context: AgentContext, command: str) -> None:
+    await run(context, "git init -q . && git config user.email a@b.c && git config user.name n")
+    result = await run(context, command, timeout=60_000)
+    assert result.status is ToolStatus.ERROR
+    assert "editor" in result.text or "$" in command
+
+
+async def test_what_is_meant_for_a_terminal_does_not_reach_the_model(context: AgentContext) -> None:
+    pieces: list[str] = []
+    command = (
+        "for i in $(seq 1 300); do printf 'Downloading %d%%\\r' $i; done; echo; "
+        "printf '\\033[31mred\\033[0m \\033[2K\\033[1Gx\\n\\033]0;title\\007'; echo a; echo b; "
+        "printf '\\033[2A\\033[2KA\\n'"
+    )
+    result = await run(heard_by(pieces.append, context), command)
+    assert result.text == "Downloading 300%\nx\nA\nb"
+    live = "".join(pieces)
+    assert not {"\x1b", "\r", "\a"} & {*live}
+    assert "Downloading 300%\n" in live
