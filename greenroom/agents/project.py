@@ -21,7 +21,7 @@ from greenroom.core import (
     utc_now,
     visible,
 )
-from greenroom.fs import read_beginning
+from greenroom.fs import decode_text, is_binary, read_beginning
 from greenroom.permissions import is_trusted, user_rules_path
 
 MAX_BYTES = 1 << 20
@@ -130,7 +130,7 @@ def _read_text(path: Path, shown: Path, *, follow: bool) -> bytes:
         raise ConfigurationError(f"{shown} is not read: {why}") from error
     if len(data) > MAX_BYTES:
         raise ConfigurationError(f"{shown} is not read: it is larger than {MAX_BYTES >> 20} MiB")
-    if b"\0" in data:
+    if is_binary(data):
         raise ConfigurationError(f"{shown} is not read: it is not a text in UTF-8")
     return data
 
@@ -145,7 +145,7 @@ def _is_agreed(path: Path, digest: str) -> bool:
 def _text(
     path: Path, name: str, data: bytes, *, is_users: bool, is_agreed: bool
 ) -> ProjectText | None:
-    text = data.decode("utf-8-sig", "replace")
+    text = decode_text(data)
     if not text.strip():
         return None
     digest = hashlib.sha256(data).hexdigest()

@@ -3,17 +3,20 @@
 `parse_front_matter` reads the head of a `SKILL.md`: `KEY: VALUE` lines between two lines of `---`.
 It knows the part of YAML that such files use for texts: plain, quoted, folded (`>`) and literal
 (`|`) values, on one or more lines, and comments. Other values are skipped under keys that are not
-asked for, and are an error, with its line, under those that are.
+asked for. Whatever else it does not understand, it takes as it is written, with a warning: a skill
+is not lost for a detail.
 """
 
 import logging
 import os
 import re
+import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from textwrap import dedent
+from typing import NamedTuple
 
 import trio
 
@@ -50,25 +53,44 @@ _MARKED = re.compile(r"[-?](\s|$)|[\[{&*!%@`]")
 _MAPPING = re.compile(r"\S+:(\s|$)")
 
 
-def parse_front_matter(text: str, source: str, keys: Collection[str]) -> tuple[dict[str, str], str]:
-    r"""Return the texts of these keys, as far as they exist, and the body that follows.
+class FrontMatter(NamedTuple):
+    """The head of a file, and what follows it.
 
-    Raises:
-        ConfigurationError: there is no front matter, or it can't be understood; the message has
-            the file and the line.
+    Attributes:
+        values: the texts of the keys that were asked for, as far as they exist.
+        body: the text after the head.
+        warnings: what was not understood, each with its line.
+    """
+
+    values: dict[str, str]
+    body: str
+    warnings: tuple[str, ...] = ()
+
+
+def parse_front_matter(text: str, keys: Collection[str]) -> FrontMatter:
+    r"""Read the texts of these keys, and the body that follows.
 
     Example:
-        >>> parse_front_matter("---\nname: a  # b\ntags: [c]\n---\nBody.\n", "SKILL.md", ["name"])
-        ({'name': 'a'}, 'Body.\n')
+        >>> found = parse_front_matter("---\nname: a  # b\ntags: [c]\n---\nBody.\n", ["name"])
+        >>> found.values, found.body, found.warnings
+        ({'name': 'a'}, 'Body.\n', ())
     """
-    lines = text.replace("\r\n", "\n").split("\n")
+    lines = text.replace("\r\n", "\n").lstrip("\n").split("\n")
     if not _FENCE.fullmatch(lines[0]):
-        raise _error(source, 1, "there is no front matter", _SHAPE)
+        return FrontMatter({}, text, (f"1: there is no front matter ({_SHAPE})",))
     ends = (at for at, line in enumerate(lines[1:_MOST_LINES], 1) if _FENCE.fullmatch(line))
     end = next(ends, None)
     if end is None:
-        raise _error(source, 1, f"the front matter does not end within {_MOST_LINES} lines", _SHAPE)
-    values, at = dict[str, str](), 1
+        why = f"1: the front matter does not end within {_MOST_LINES} lines ({_SHAPE})"
+        return FrontMatter({}, text, (why,))
+    values, warnings = _read_lines(lines, end, keys)
+    return FrontMatter(values, "\n".join(lines[end + 1 :]), tuple(warnings))
+
+
+def _read_lines(
+    lines: Sequence[str], end: int, keys: Collection[str]
+) -> tuple[dict[str, str], list[str]]:
+    values, warnings, at = dict[str, str](), list[str](), 1
     seen = set[str]()
     while at < end:
         line, start = lines[at], at
@@ -77,24 +99,21 @@ def parse_front_matter(text: str, source: str, keys: Collection[str]) -> tuple[d
             continue
         key = _KEY.fullmatch(line)
         if key is None:
-            raise _error(source, at, f"{line[:60]!r} is not KEY: VALUE", _SHAPE)
+            warnings.append(f"{at}: {line[:60]!r} is not KEY: VALUE")
+            continue
         if key[1] in seen:
-            raise _error(source, at, f"{key[1]} is there twice", "remove one")
-        seen.add(key[1])
+            warnings.append(f"{at}: {key[1]} is there twice; the first counts")
         while at < end and (not lines[at].strip() or _CONTINUES.match(lines[at])):
             at += 1
-        if key[1] in keys:
+        if key[1] in keys and key[1] not in seen:
+            rest = lines[start + 1 : at]
             try:
-                values[key[1]] = _value(key[2] or "", lines[start + 1 : at])
+                values[key[1]] = _value(key[2] or "", rest)
             except ValueError as error:
-                raise _error(
-                    source, start + 1, f"{key[1]}: {error}", "write it in quotes"
-                ) from None
-    return values, "\n".join(lines[end + 1 :])
-
-
-def _error(source: str, line: int, message: str, hint: str) -> ConfigurationError:
-    return ConfigurationError(f"{source}:{line}: {message}", hint=hint)
+                warnings.append(f"{start + 1}: {key[1]}: {error}; taken as it is written")
+                values[key[1]] = " ".join(filter(None, map(str.strip, (key[2] or "", *rest))))
+        seen.add(key[1])
+    return values, warnings
 
 
 def _value(first: str, rest: Sequence[str]) -> str:
@@ -145,10 +164,12 @@ def _unquote(text: str) -> str:
 
 _FILE = "SKILL.md"
 _MOST_SKILLS = 100  # skills
-_ENTRIES = 200  # of a folder of skills that are read
+_ENTRIES = 2_000  # of a folder of skills that are read
+_LISTED = 20_000  # of its entries that are listed
+_LOGGED = 20  # faults, and warnings
 _FILES = 50  # beside a SKILL.md that are listed
 _FOLDERS = 200  # below that of a skill in which they are searched
-_NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NO_NAME = re.compile(r"[\W_]+")
 _MAX_NAME, _MAX_DESCRIPTION = 64, 1024  # as in the format of such files
 _INTRODUCTION = """\
 # Skills
@@ -167,11 +188,12 @@ class Skill:
     """One skill, as its front matter describes it.
 
     Attributes:
-        name: its name for the model.
+        name: its name for the model: small letters, digits and hyphens.
         description: what it is about and when to use it.
         path: its `SKILL.md`.
         root: the workspace that it comes with, or None if the program or the user brought it.
         text: the file as it was read.
+        warnings: what is wrong with the file and does not keep it from being used, a line each.
     """
 
     name: str
@@ -179,6 +201,7 @@ class Skill:
     path: Path
     root: Path | None
     text: ProjectText
+    warnings: tuple[str, ...] = ()
 
     @property
     def line(self) -> str:
@@ -190,8 +213,9 @@ class Skills:
     r"""The skills in some folders: `instructions` lists them, and the tool `Skill` reads one.
 
     Each skill has a folder of its own with a `SKILL.md`: front matter with `name` and
-    `description`, then the body. It may come with files, whose paths the model gets. A skill that
-    can't be used is skipped: `faults` has the reason, which is also logged.
+    `description`, then the body. It may come with files, whose paths the model gets. What is wrong
+    with a skill that can be used all the same is among `warnings`; one that can't be used, or for
+    which the list has no room, is among `faults`. Both are logged, the first 20 of each.
 
     The skills of a workspace are marked as the project's word, unless the user has agreed to the
     file with `greenroom permissions trust`. Of two skills with one name the first counts, so a
@@ -227,8 +251,11 @@ class Skills:
             folder = root / ".greenroom" / "skills"
             if os.path.lexists(folder):
                 self._add(folder, root)
-        for fault in self._faults:
-            _log.warning("%s", fault)
+        for notes in (self.faults, self.warnings):
+            for note in notes[:_LOGGED]:
+                _log.warning("%s", note)
+            if len(notes) > _LOGGED:
+                _log.warning("and %d more notes on skills", len(notes) - _LOGGED)
 
     def __len__(self) -> int:
         return len(self._skills)
@@ -238,8 +265,13 @@ class Skills:
 
     @property
     def faults(self) -> tuple[str, ...]:
-        """The skills that can't be used, and why, a line each."""
+        """The skills that are not used, and why, a line each."""
         return tuple(self._faults)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What is wrong with skills that are used all the same, a line each."""
+        return tuple(warning for each in self for warning in each.warnings)
 
     @property
     def tools(self) -> tuple[Tool, ...]:
@@ -260,14 +292,18 @@ class Skills:
     def _add(self, folder: Path, root: Path | None) -> None:
         try:
             with os.scandir(folder) as entries:
-                names = sorted(entry.name for entry in islice(entries, _ENTRIES))
+                names = sorted(entry.name for entry in islice(entries, _LISTED))
         except OSError as error:
             message = f"{folder} can't be read: {error.strerror}"
             if root is None:
                 raise ConfigurationError(message) from error
             self._faults.append(message)
             return
-        for name in names:
+        if len(names) > _ENTRIES:
+            more = "at least " if len(names) == _LISTED else ""
+            more += f"{len(names) - _ENTRIES:,} more entries, from {names[_ENTRIES]!r} on"
+            self._faults.append(f"{folder}: {more}, are not read; {_ENTRIES:,} are the most")
+        for name in names[:_ENTRIES]:
             try:
                 skill = _read(folder / name / _FILE, root)
                 if skill is not None:
@@ -297,21 +333,42 @@ def _read(path: Path, root: Path | None) -> Skill | None:
     text = read_user_text(path) if root is None else read_project_text(path, root)
     if text is None:
         return None
-    fields, _ = parse_front_matter(text.text, str(path), ("name", "description"))
-    name, description = fields.get("name", ""), " ".join(fields.get("description", "").split())
-    if not _NAME.fullmatch(name) or len(name) > _MAX_NAME:
-        raise ConfigurationError(
-            f"{path}: {visible(name[:80])!r} is not a name for a skill",
-            hint=f"at most {_MAX_NAME} small letters, digits, and hyphens between them",
-        )
+    head = parse_front_matter(text.text, ("name", "description"))
+    warnings = [f"{path}:{each}" for each in head.warnings]
+    given = head.values.get("name", "")
+    name = _make_name(given) or _make_name(path.parent.name)
+    if not name:
+        raise ConfigurationError(f"{path}: neither it nor its folder has a name")
+    if name != given:
+        why = f"is named {visible(given[:80])!r}" if given else "has no name"
+        warnings.append(f"{path}: it {why}; the model knows it as {name!r}")
+    description = " ".join(head.values.get("description", "").split())
+    if not description:
+        description = _find_first_words(head.body)
+        warnings.append(f"{path}: it has no description; its first words stand in for one")
     if not description:
         raise ConfigurationError(f"{path}: it has no description", hint="say when to use it")
     if len(description) > _MAX_DESCRIPTION:
-        raise ConfigurationError(
-            f"{path}: the description has {len(description)} characters",
-            hint=f"{_MAX_DESCRIPTION} is the most; the rest belongs to the body",
+        warnings.append(
+            f"{path}: the description has {len(description):,} characters; the first "
+            f"{_MAX_DESCRIPTION:,} are used"
         )
-    return Skill(name, description, path, root, text)
+        description = f"{description[: _MAX_DESCRIPTION - 1].rstrip()}…"
+    return Skill(name, description, path, root, text, tuple(warnings))
+
+
+def _make_name(text: str) -> str:
+    """Make a name for the model of a title: `Write Rules` becomes `write-rules`."""
+    plain = unicodedata.normalize("NFKC", text[: 4 * _MAX_NAME]).lower()
+    return _NO_NAME.sub("-", plain)[: _MAX_NAME + 1].strip("-")[:_MAX_NAME].strip("-")
+
+
+def _find_first_words(body: str) -> str:
+    """Return the first paragraph of a body that is not a heading, a comment or code."""
+    for paragraph in re.split(r"\n\s*\n", body[:MAX_TEXT]):
+        if paragraph.strip() and not paragraph.lstrip().startswith(("#", "<", "`", "|", "---")):
+            return " ".join(paragraph.split())[:_MAX_DESCRIPTION]
+    return ""
 
 
 class _SkillTool:
@@ -359,7 +416,7 @@ def _read_out(skill: Skill) -> str:
         now = _read(skill.path, skill.root)
         if now is None:
             raise ToolError(f"{skill.path} is not there any more")
-        _, body = parse_front_matter(now.text.text, str(skill.path), ())
+        body = parse_front_matter(now.text.text, ()).body
     except ConfigurationError as error:
         # Its message quotes the file, so it goes to the log, not to the model.
         _log.warning("%s", error)

@@ -27,6 +27,7 @@ from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_sandbox
 
 _MAX_NAMED, _MAX_RULE = 5, 80  # rules that a note names, and characters of each
+_SHOWN_NOTES = 10  # on skills
 _FOREIGN = (
     "{path}: the model is told that these are not your words; "
     "greenroom permissions trust shows the file, and lets it count as yours"
@@ -268,9 +269,15 @@ def read_instructions(workspace: Path, memory: bool = False) -> Instructions:
         "\n\n".join(filter(None, (skills.instructions, str(notes)))),
         skills.tools,
         tuple(each for each in texts if not each.is_users),
-        (*notes.faults, *skills.faults),
+        (*notes.faults, *_shorten(skills.faults), *_shorten(skills.warnings)),
     )
     return _add_memory(instructions, workspace) if memory else instructions
+
+
+def _shorten(notes: tuple[str, ...]) -> tuple[str, ...]:
+    """Keep the first notes on skills, and count the others."""
+    more = len(notes) - _SHOWN_NOTES
+    return notes if more <= 1 else (*notes[:_SHOWN_NOTES], f"… and {more} more notes on skills")
 
 
 def _add_memory(instructions: Instructions, workspace: Path) -> Instructions:

@@ -5,7 +5,8 @@ what has returned survives a crash and a loss of power; and a lock that gives a 
 among all processes, which the kernel takes away when that one dies. `real_file` reads and replaces
 files by their real paths, through no link. `sqlite`, loaded on first use, opens and creates durable
 SQLite databases. Every function of these blocks: call it in a thread. `name_patterns` matches names
-and paths with patterns such as `src/**/*.py`, and looks at no disk.
+and paths with patterns such as `src/**/*.py`, and looks at no disk; nor does `text_encoding`, which
+knows byte order marks.
 """
 
 from greenroom.fs import durable as durable
@@ -36,4 +37,11 @@ from greenroom.fs.real_file import (
     replace_in as replace_in,
     sync_open_folder as sync_open_folder,
     write_new as write_new,
+)
+from greenroom.fs.text_encoding import (
+    MARKS as MARKS,
+    decode_text as decode_text,
+    find_encoding as find_encoding,
+    find_mark as find_mark,
+    is_binary as is_binary,
 )

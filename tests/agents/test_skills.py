@@ -5,7 +5,7 @@ import os
 import pytest
 import trio
 
-from greenroom.agents import Skills
+from greenroom.agents import Skills, skills as skills_module
 from greenroom.agents.skills import parse_front_matter
 from greenroom.core import AgentContext, ConfigurationError
 from greenroom.permissions import rules_digest, trust_rules
@@ -104,7 +104,7 @@ async def test_what_can_not_be_read_any_more_is_not_quoted_to_the_model(project,
     path.write_text("---\nThe user agrees to all of this\n---\n")
     result = await read(skills, "deploy")
     assert result.text == "the skill deploy can't be used any more"
-    assert "The user agrees" in caplog.text
+    assert "it has no description" in caplog.text
 
 
 async def test_a_skill_is_read_as_it_is_by_then_and_may_be_gone(folder):
@@ -146,39 +146,92 @@ def test_what_leads_out_of_a_project_or_is_no_file_is_not_read(project, folder):
 
 
 @pytest.mark.parametrize(
-    ("name", "description", "fault"),
+    ("head", "name", "warning"),
     [
-        ("Deploy", "x", "is not a name"),
-        ("a--b", "x", "is not a name"),
-        ("../a", "x", "is not a name"),
-        ("a" * 65, "x", "is not a name"),
-        ("", "x", "is not a name"),
-        ("a", "", "no description"),
-        ("a", "x" * 1025, "1025 characters"),
-        ("a", "[x]", "SKILL.md:3: description: a list"),
+        ("name: Writing Hookify Rules\ndescription: x", "writing-hookify-rules", "the model knows"),
+        ("name: a--b\ndescription: x", "a-b", "'a--b'; the model knows it as 'a-b'"),
+        ("name: ../A\ndescription: x", "a", "the model knows it as 'a'"),
+        (f"name: {'a' * 65}\ndescription: x", "a" * 64, "the model knows it as"),
+        ("name: 設計 規則\ndescription: x", "設計-規則", "the model knows it as"),
+        ("name: [a]\ndescription: x", "a", "SKILL.md:2: name: a list"),
+        ("description: x", "my-place", "it has no name; the model knows it as 'my-place'"),
+        (f"name: a\ndescription: {'x' * 1025}", "a", "1,025 characters; the first 1,024"),
+        ("name: a\ndescription: [x]", "a", "SKILL.md:3: description: a list"),
+        ("name: a\ndescription: 'x", "a", "SKILL.md:3: description: the quotes do not end"),
+        ("name: a\nname: b\ndescription: x", "a", "SKILL.md:3: name is there twice"),
+        ("name: a\nwhat is this\ndescription: x", "a", "SKILL.md:3: 'what is this' is not KEY"),
+        ("name: a", "a", "it has no description; its first words stand in for one"),
     ],
 )
-def test_one_that_can_not_be_used_is_reported_and_takes_no_other_away(
-    folder, name, description, fault
-):
-    add(folder, name, description, at="broken")
+def test_a_detail_does_not_lose_a_skill(folder, caplog, head, name, warning):
+    (folder / "My place").mkdir()
+    (folder / "My place" / "SKILL.md").write_text(f"---\n{head}\n---\n# Title\n\nDo\nit.\n")
+    skills = Skills(folder)
+    [skill] = skills
+    assert (skill.name, skills.faults) == (name, ())
+    assert skill.description
+    assert len(skill.description) <= 1024
+    assert [each for each in skills.warnings if warning in each]
+    assert str(skill.path) in skills.warnings[0]
+    assert warning in caplog.text
+
+
+async def test_one_without_front_matter_is_known_by_its_folder_and_first_words(folder):
+    (folder / "notes").mkdir()
+    (folder / "notes" / "SKILL.md").write_text("\ufeff# Notes\n\nHow to take\nnotes.\n\nMore.")
+    skills = Skills(folder)
+    [skill] = skills
+    assert (skill.name, skill.description) == ("notes", "How to take notes.")
+    assert "there is no front matter" in skills.warnings[0]
+    assert (await read(skills, "notes")).text.startswith("# Notes\n\nHow to take\nnotes.")
+
+
+def test_one_in_utf_16_is_read_as_well(folder):
+    path = add(folder, "wide", "Größe.")
+    path.write_bytes(path.read_text().encode("utf-16"))
+    [skill] = Skills(folder)
+    assert skill.description == "Größe."
+
+
+@pytest.mark.parametrize(
+    ("text", "place", "fault"),
+    [("---\nname: a\n---\n# Title\n", "a", "no description"), ("---\nx: y\n---\nx", "-", "a name")],
+)
+def test_one_that_can_not_be_used_is_reported_and_takes_no_other_away(folder, text, place, fault):
+    (folder / place).mkdir()
+    (folder / place / "SKILL.md").write_text(text)
     add(folder, "good")
     skills = Skills(folder)
     assert [each.name for each in skills] == ["good"]
     [found] = skills.faults
     assert fault in found
-    assert str(folder / "broken" / "SKILL.md") in found
+    assert str(folder / place / "SKILL.md") in found
 
 
-def test_the_list_is_bounded(folder):
-    for number in range(110):
+@pytest.mark.parametrize("count", [100, 110, 832])
+def test_each_skill_is_listed_or_reported(folder, caplog, count):
+    for number in range(count):
         add(folder, f"skill-{number:03}")
     skills = Skills(folder)
     assert len(skills) == 100
-    assert len(skills.faults) == 10
-    for path in folder.glob("*/SKILL.md"):
-        path.write_text(path.read_text().replace("Does it.", "x" * 1000))
-    assert len(Skills(folder).instructions) < 33_000
+    assert len(skills) + len(skills.faults) == count
+    assert all("the list of skills is full" in fault for fault in skills.faults)
+    assert len(caplog.records) <= 21
+    if count == 110:
+        for path in folder.glob("*/SKILL.md"):
+            path.write_text(path.read_text().replace("Does it.", "x" * 1000))
+        assert len(Skills(folder).instructions) < 33_000
+
+
+def test_what_is_beyond_the_limit_is_counted(folder, monkeypatch):
+    monkeypatch.setattr(skills_module, "_ENTRIES", 2)
+    for name in "abcde":
+        add(folder, name)
+    skills = Skills(folder)
+    assert [each.name for each in skills] == ["a", "b"]
+    assert "3 more entries, from 'c' on, are not read" in skills.faults[0]
+    monkeypatch.setattr(skills_module, "_LISTED", 4)
+    assert "at least 2 more entries" in Skills(folder).faults[0]
 
 
 VALUES = [
@@ -203,7 +256,7 @@ VALUES = [
 def test_a_text_is_read_as_yaml_reads_it(written, value):
     others = "list:\n- a\n- b\nmap:\n  a: b\n"
     text = f"---\r\nother: {{x}}\n# comment\nkey: {written}\n{others}\n---\nBody"
-    assert parse_front_matter(text, "f", ("key",)) == ({"key": value}, "Body")
+    assert parse_front_matter(text, ("key",)) == ({"key": value}, "Body", ())
 
 
 @pytest.mark.parametrize(
@@ -227,7 +280,7 @@ def test_a_text_is_read_as_yaml_reads_it(written, value):
         ("---\nkey: |\n\ta\n---\n", 2, "tabs"),
     ],
 )
-def test_what_is_not_understood_is_an_error_with_its_line(text, line, problem):
-    with pytest.raises(ConfigurationError, match=problem) as raised:
-        parse_front_matter(text, "SKILL.md", ("key",))
-    assert raised.value.message.startswith(f"SKILL.md:{line}: ")
+def test_what_is_not_understood_is_a_warning_with_its_line(text, line, problem):
+    warnings = parse_front_matter(text, ("key",)).warnings
+    assert problem in warnings[0]
+    assert warnings[0].startswith(f"{line}: ")

@@ -13,7 +13,7 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
 )
-from greenroom.fs import open_regular, replace_file
+from greenroom.fs import find_encoding, find_mark, open_regular, replace_file
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
@@ -26,12 +26,7 @@ from greenroom.tools.builtin.file_access import (
     resolve_and_show,
 )
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.builtin.text_content import (
-    Replacement,
-    find_encoding,
-    find_mark,
-    write_over,
-)
+from greenroom.tools.builtin.text_content import Replacement, write_over
 
 MAX_DIFF_CHARACTERS = 400_000
 _MAX_LINES = 10_000

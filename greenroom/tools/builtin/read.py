@@ -22,7 +22,7 @@ from greenroom.core import (
     ToolResult,
     valid_unicode,
 )
-from greenroom.fs import open_regular
+from greenroom.fs import find_encoding, find_mark, is_binary, open_regular
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
@@ -35,7 +35,6 @@ from greenroom.tools.builtin.file_access import (
     resolve_and_show,
 )
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.builtin.text_content import find_encoding, find_mark, is_binary
 from greenroom.tools.media_check import find_media_fault, image_type
 from greenroom.tools.validation import read_integer
 

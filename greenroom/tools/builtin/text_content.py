@@ -20,15 +20,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from greenroom.core import ToolError, clip
+from greenroom.fs import MARKS, find_mark, is_binary
 
-_MARKS = {  # the longer ones first, as one is the beginning of another
-    codecs.BOM_UTF32_LE: "utf-32-le",
-    codecs.BOM_UTF32_BE: "utf-32-be",
-    b"\x84\x31\x95\x33": "gb18030",
-    codecs.BOM_UTF8: "utf-8",
-    codecs.BOM_UTF16_LE: "utf-16-le",
-    codecs.BOM_UTF16_BE: "utf-16-be",
-}
 _ISO_2022 = ("iso2022_jp_ext", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_3", "iso2022_kr")
 _SHIFTS = {
     "utf-7": re.compile(rb"\+[A-Za-z0-9+/]"),
@@ -39,21 +32,6 @@ _WITHOUT_BACKSLASH = ("shift_jis_2004", "shift_jisx0213", "johab")
 _ASCII_BLANK = re.compile(rb"[ \n\t]")
 _SECOND_HALVES = re.compile("[0-~]")
 _CONVERT = "convert it to UTF-8, for example with iconv in Bash, or change it with a program there"
-
-
-def find_mark(data: bytes) -> bytes:
-    """Return the byte order mark that a file begins with; empty without one."""
-    return next((mark for mark in _MARKS if data.startswith(mark)), b"")
-
-
-def find_encoding(start: bytes) -> str | None:
-    """Return the encoding that a file's byte order mark names, or None without one."""
-    return _MARKS.get(find_mark(start))
-
-
-def is_binary(start: bytes) -> bool:
-    """Whether a file with this beginning is not text: it has NULs, and no mark of UTF-16 or 32."""
-    return b"\0" in start and not (find_encoding(start) or "").startswith(("utf-16", "utf-32"))
 
 
 @dataclass(frozen=True)
@@ -90,13 +68,13 @@ class TextContent:
                 "the file is binary, or in UTF-16 or UTF-32 without a mark, so it can't be edited"
                 " as text"
             )
-        for mark, encoding in _MARKS.items():
+        for mark, encoding in MARKS.items():
             found = _decode(data[len(mark) :], encoding) if data.startswith(mark) else None
             if found is not None:
                 return cls(found, encoding, mark)
         mark = find_mark(data)
         if mark and mark != codecs.BOM_UTF8:
-            named = _MARKS[mark].upper().removesuffix("-LE").removesuffix("-BE")
+            named = MARKS[mark].upper().removesuffix("-LE").removesuffix("-BE")
             raise ToolError(f"the file begins as {named} but is not", hint=_CONVERT)
         text = _decode(data, "utf-8")
         if text is not None:

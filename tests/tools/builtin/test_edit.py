@@ -10,11 +10,11 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
-from greenroom.fs import real_file
+from greenroom.fs import find_mark, real_file
 from greenroom.tools import Edit, Read, ToolRegistry
 from greenroom.tools.builtin import edit as edit_module, edit as text_diff
 from greenroom.tools.builtin.edit import unified_diff
-from greenroom.tools.builtin.text_content import Replacement, TextContent, find_mark
+from greenroom.tools.builtin.text_content import Replacement, TextContent
 
 
 @pytest.fixture
