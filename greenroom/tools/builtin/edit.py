@@ -18,6 +18,7 @@ from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
     Stamp,
+    describe_broken_link,
     in_thread,
     note_name,
     os_errors,
@@ -25,8 +26,9 @@ from greenroom.tools.builtin.file_access import (
     read_pieces,
     resolve_and_show,
 )
+from greenroom.tools.builtin.notebook import is_notebook
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.builtin.text_content import Replacement, write_over
+from greenroom.tools.builtin.text_content import NOTEBOOK_HINT, Replacement, write_over
 
 MAX_DIFF_CHARACTERS = 400_000
 _MAX_LINES = 10_000
@@ -191,7 +193,10 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
     real, label = resolve_and_show(path, context, writes=True)
     with path_lock(real), os_errors("edit", label):
         if not real.exists():
-            raise ToolError(f"there is no file {label}", hint="make it with Write")
+            why = describe_broken_link(path, context)
+            raise ToolError(
+                f"there is no file {label}{why and f': {why}'}", hint="make it with Write"
+            )
         with open_regular(real) as file:
             size = os.fstat(file.fileno()).st_size
             if size > _MAX_BYTES:
@@ -201,7 +206,9 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
                 )
             data = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES)
         content, text, count = change.change(data, label)
-        data = content.encode(text)
+        former, data = data, content.encode(text)
+        if label.endswith(".ipynb") and is_notebook(former) and not is_notebook(data):
+            raise ToolError(f"{label} would no longer be a notebook", hint=NOTEBOOK_HINT)
         status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
     diff = unified_diff(content.text, text, label)

@@ -3,6 +3,7 @@
 import hashlib
 import io
 import os
+import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
@@ -26,6 +27,7 @@ FILE_PATH: dict[str, object] = {
 """The schema of the parameter `file_path`."""
 
 _PIECE = 1 << 20
+_MOVING = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 in_thread = FileThreads("file tools", 8).run
 """Runs the work of file tools; function tools have other threads, which they may never return."""
@@ -72,6 +74,19 @@ def note_name(path: str, context: AgentContext) -> tuple[str, ...]:
     return (note,) if note else ()
 
 
+def describe_broken_link(path: str, context: AgentContext) -> str:
+    """Say which part of a path is a link that leads nowhere, if one is. Call it in a thread."""
+    given = context.workspace.absolute(path)
+    for part in (*reversed(given.parents), given):
+        if part.is_symlink() and not os.path.exists(part):
+            label = show_path(part, context.workspace.cwd)
+            target = os.path.realpath(part)
+            if os.path.islink(target):
+                return f"{label} is a link that leads back to itself"
+            return f"{label} is a link to {os.readlink(part)}, which does not exist"
+    return ""
+
+
 def is_inside(real: Path, context: AgentContext) -> bool:
     """Whether a real path is in the workspace or otherwise allowed."""
     root = Path(os.path.realpath(context.workspace.root))
@@ -92,8 +107,12 @@ def real_cwd(context: AgentContext) -> Path:
 
 
 def show_path(path: Path, cwd: Path) -> str:
-    """Write a real path relative to the real working directory, if it lies below that."""
-    return str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    r"""Write a real path relative to the real working directory, if it lies below that.
+
+    Characters that would break or move the line are escaped, as in `a\nb`.
+    """
+    shown = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
+    return _MOVING.sub(lambda each: each[0].encode("unicode_escape").decode(), shown)
 
 
 class Screen:

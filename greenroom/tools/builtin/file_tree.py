@@ -1,5 +1,6 @@
 """The files below a folder: patterns of paths, `.gitignore`, walks, and filters of a search."""
 
+import codecs
 import os
 import re
 import shutil
@@ -185,7 +186,8 @@ class IgnoreRules:
                 data = file.read(_MAX_BYTES)
         except OSError:
             return self
-        lines = data.decode("utf-8", "surrogateescape").splitlines()
+        text = data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "surrogateescape")
+        lines = [line.removesuffix("\r") for line in text.split("\n")]
         return IgnoreRules.parse(lines, folder, self)
 
     def ignores(self, path: str, is_folder: bool = False) -> bool:

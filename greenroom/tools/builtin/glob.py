@@ -13,6 +13,7 @@ from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.sandbox import clean_environment, run_contained
 from greenroom.tools.builtin.file_access import (
     Screen,
+    describe_broken_link,
     in_thread,
     os_errors,
     real_cwd,
@@ -120,9 +121,10 @@ def _folder(path: str, context: AgentContext) -> Path:
     with os_errors("list", path):
         if base.is_dir():
             return base
-        raise ToolError(
-            f"{path} is not a folder" if base.exists() else f"there is no folder {path}"
-        )
+        if base.exists():
+            raise ToolError(f"{path} is not a folder")
+        why = describe_broken_link(path, context)
+        raise ToolError(f"there is no folder {path}{why and f': {why}'}")
 
 
 def _relative(pattern: str, base: Path) -> str:

@@ -26,6 +26,7 @@ from greenroom.sandbox import Exit, clean_environment, run_contained
 from greenroom.tools.builtin import searcher
 from greenroom.tools.builtin.file_access import (
     Screen,
+    describe_broken_link,
     in_thread,
     os_errors,
     real_cwd,
@@ -278,7 +279,8 @@ def _target(path: str, context: AgentContext) -> _Target:
         if real.is_dir():
             return _Target(real, "./", True, root, cwd)
         if not real.is_file():
-            raise ToolError(f"there is no file or folder {path}")
+            why = describe_broken_link(path, context)
+            raise ToolError(f"there is no file or folder {path}{why and f': {why}'}")
     return _Target(real.parent, f"./{real.name}", False, root, cwd)
 
 

@@ -23,11 +23,13 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.fs import find_encoding, find_mark, is_binary, open_regular
+from greenroom.tools.builtin import notebook
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
     Screen,
     Stamp,
+    describe_broken_link,
     in_thread,
     note_name,
     os_errors,
@@ -146,7 +148,7 @@ _MAX_PDF_BYTES = 22_000_000
 
 
 class Read:
-    """Shows a text file with line numbers, an image or a PDF.
+    """Shows a text file with line numbers, a notebook as its cells, an image or a PDF.
 
     It reads no more than it shows, so a file may be of any size. An agent may change the files that
     it has read, with `Edit` and `Write`.
@@ -155,7 +157,7 @@ class Read:
     name = "Read"
     description = (
         "Read a file. Text comes with line numbers, 2,000 lines unless told otherwise; "
-        "images (PNG, JPEG, GIF, WebP) and PDF come as they are. "
+        "images (PNG, JPEG, GIF, WebP) and PDF come as they are, notebooks as cells. "
         "Use offset and limit for a part of a long file. "
         "A file must be read before it can be changed."
     )
@@ -212,6 +214,8 @@ def _read(
         if real.is_dir():
             raise ToolError(f"{path} is a folder", hint="list it with Glob, or with ls in Bash")
         if not real.exists():
+            if why := describe_broken_link(path, context):
+                raise ToolError(f"there is no file {path}: {why}")
             raise ToolError(f"there is no file {path}", hint=_suggest_names(path, real, context))
         with open_regular(real) as file:
             stamp, content = Stamp.read(file)
@@ -238,6 +242,11 @@ def _show(
             f"{label} is a binary file of {stamp.size} bytes",
             hint="use a program such as file, xxd or strings in Bash",
         )
+    if label.endswith(".ipynb") and stamp.size <= notebook.MAX_BYTES:
+        cells = notebook.render_notebook(read_pieces(file, notebook.MAX_BYTES))
+        file.seek(0)
+        if cells is not None:
+            return _show_cells(cells, first, count, facts)
     encoding = find_encoding(start) or "utf-8"
     errors = "surrogateescape" if encoding == "utf-8" else "replace"
     file.seek(len(find_mark(start)))
@@ -247,6 +256,13 @@ def _show(
     # The caller closes the file, so the wrapper must not.
     text.detach()
     return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.line_count)
+
+
+def _show_cells(cells: str, first: int, count: int, facts: dict[str, object]) -> ToolResult:
+    lines = NumberedLines(first, count)
+    lines.read(io.StringIO(cells, newline="\n"), trio.from_thread.check_cancelled)
+    text = f"{lines.text(len(cells.encode('utf-8', 'replace')))}\n[{notebook.NOTE}]"
+    return ToolResult.ok(valid_unicode(text), **facts, lines=lines.line_count)
 
 
 def _encode(file: BinaryIO, size: int, limit: int, label: str) -> str:

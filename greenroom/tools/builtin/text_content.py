@@ -138,6 +138,10 @@ def other_readings(data: bytes) -> Iterator[tuple[str, str]]:
             yield encoding, text
 
 
+NOTEBOOK_HINT = (
+    "a notebook is JSON: each line of a cell is a string that ends in \\n, with quotes and "
+    "backslashes escaped; Grep shows that text"
+)
 _LISTED_LINES = 10
 _COMPARED_LINES = 5_000
 _PAIRED_LINES = 300
@@ -207,7 +211,9 @@ class Replacement:
         self, starts: list[int], old: str, plain: str, content: TextContent, label: str
     ) -> None:
         if not starts:
-            raise ToolError(f"old_string is not in {label}", hint=_suggest(old, content.text))
+            is_notebook = label.endswith(".ipynb")
+            hint = NOTEBOOK_HINT if is_notebook else _suggest(old, content.text)
+            raise ToolError(f"old_string is not in {label}", hint=hint)
         if len(starts) > 1 and not self.everywhere:
             lines = [plain.count("\n", 0, start) + 1 for start in starts[:_LISTED_LINES]]
             more = ", …" if len(starts) > _LISTED_LINES else ""

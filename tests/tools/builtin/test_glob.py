@@ -90,7 +90,7 @@ def test_nothing_found_says_so_and_helps(glob, root: Path) -> None:
 
 def test_names_that_are_no_utf8_do_no_harm(glob, root: Path) -> None:
     os.close(os.open(os.fsencode(root) + b"/caf\xe9 \n.py", os.O_CREAT))
-    assert "\n".join(glob("*.py")) == "caf\ufffd \n.py"
+    assert "\n".join(glob("*.py")) == "caf\ufffd \\n.py"
 
 
 def test_too_many_files_are_refused(glob, root: Path, monkeypatch) -> None:
@@ -267,3 +267,10 @@ def test_rules_of_a_file_that_is_no_file_are_none(root: Path) -> None:
 def test_a_file_that_is_gone_meanwhile_counts_as_old(root: Path) -> None:
     plant(root, "a.py")
     assert glob_module._newest(root, ["gone.py", "a.py"], 2) == [root / "a.py", root / "gone.py"]
+
+
+def test_a_gitignore_with_a_mark_or_dos_lines_is_obeyed(call, root: Path) -> None:
+    (root / ".gitignore").write_bytes(b"\xef\xbb\xbf*.log\r\nb.txt\r\n")
+    for name in ("a.log", "a.txt", "b.txt"):
+        (root / name).touch()
+    assert call(Glob(use_ripgrep=False), pattern="[ab].*").text == "a.txt"

@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
-from greenroom.tools import Glob, Grep, Read, Write
+from greenroom.tools import Edit, Glob, Grep, Read, Write
 from greenroom.tools.builtin.file_access import os_errors, resolve, resolve_and_show, show_path
 from greenroom.tools.execution import SpillFolder
 
@@ -114,3 +114,38 @@ def test_two_event_loops_read_side_by_side(root: Path) -> None:
     with ThreadPoolExecutor(2) as threads:
         for loop in [threads.submit(trio.run, read_much) for _ in range(2)]:
             loop.result()
+
+
+@pytest.mark.parametrize(
+    ("path", "why"),
+    [
+        ("me", "me is a link that leads back to itself"),
+        ("one", "one is a link that leads back to itself"),
+        ("gone", "gone is a link to nowhere, which does not exist"),
+        ("gone/below", "gone is a link to nowhere, which does not exist"),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_called_one(call, root: Path, path: str, why: str) -> None:
+    for name, target in {"me": "me", "one": "two", "two": "one", "gone": "nowhere"}.items():
+        (root / name).symlink_to(target)
+    calls = [
+        (Read(), {"file_path": path}),
+        (Edit(), {"file_path": path, "old_string": "a", "new_string": "b"}),
+        (Grep(), {"pattern": "x", "path": path}),
+        (Glob(), {"pattern": "*", "path": path}),
+    ]
+    for tool, data in calls:
+        with pytest.raises(ToolError, match=why):
+            call(tool, **data)
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\rb", "a\x1b[2Kb", "a\u2028b", "a\x9bb", "a\tb"])
+def test_no_name_breaks_or_moves_the_line(call, root: Path, name: str) -> None:
+    (root / name).write_text("needle\n")
+    shown = name.encode("unicode_escape").decode()
+    for use_ripgrep in (True, False):
+        assert call(Glob(use_ripgrep=use_ripgrep), pattern="a*").text == shown
+        assert call(Grep(use_ripgrep=use_ripgrep), pattern="needle").text == shown
+    call(Read(), file_path=name)
+    edited = call(Edit(), file_path=name, old_string="needle", new_string="x").text
+    assert edited.startswith(f"edited {shown}: 1 replaced\n--- {shown}\n+++ {shown}\n")
