@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import trio
@@ -109,6 +110,7 @@ class Judge:
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
+        self._waiting: list[Verdict] = []  # calls that may run before the next is asked about
 
     async def restore_answers(self) -> None:
         """Apply the answers that the session remembers; report those that no longer can be."""
@@ -126,7 +128,11 @@ class Judge:
         )
         lacks = any(each.find(found.context) is None for each in found.tool.credentials)
         is_denied = found.judgement.decision is RuleDecision.DENY
-        return self._decide(found) if is_denied or not (must_ask or lacks) else None
+        if not is_denied and (must_ask or lacks):
+            return None
+        verdict = self._decide(found)
+        self._waiting += [verdict] if verdict.refusal is None else []
+        return verdict
 
     async def ask(self, call: ToolUseBlock) -> Verdict:
         """Decide about one call; ask a person if the rules say so, and for missing credentials."""
@@ -135,7 +141,10 @@ class Judge:
         if verdict.refusal is not None or verdict.tool is None:
             return verdict
         refusal = await self._ask_credentials(call, verdict.tool, verdict.digest)
-        return verdict if refusal is None else replace(verdict, refusal=refusal)
+        if refusal is not None:
+            return replace(verdict, refusal=refusal)
+        self._waiting.append(verdict)
+        return verdict
 
     async def find_reach(self, call: ToolUseBlock, verdict: Verdict | None) -> Reach:
         """Find what a call may touch; nothing if it can't run."""
@@ -216,9 +225,39 @@ class Judge:
             self._record(_add_answer(record, answer))
             return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
         if decision is RuleDecision.ASK:
+            failure = await self._find_failure(call, tool, found.context)
+            if failure is not None:  # nor about one that can't succeed
+                return Verdict(call, call.input, tool, refusal=failure)
             explanation = await _explain(found.judgement, call.input)
             return await self._ask_permission(call, tool, explanation, found.sandbox)
         return self._decide(found)
+
+    async def _find_failure(
+        self, call: ToolUseBlock, tool: RegisteredTool, context: AgentContext
+    ) -> ToolResult | None:
+        """Return the error of a call that can't succeed, unless it would tell too much.
+
+        It may tell of files in the workspace that no rule keeps from `Read`, and of others that a
+        rule allows to read. A call before this one that has not run yet may change what is there.
+        """
+        paths = _find_paths(tool, call.input, context)
+        if any(_may_change(each, paths, context) for each in self._waiting):
+            return None
+        is_allowed = bool(paths)
+        for effect in tool.effects(call.input, context):
+            if not isinstance(effect, (ReadPath, WritePath)):
+                continue
+            given: dict[str, object] = {"file_path": effect.path}
+            reading = await _apply_rules(self._permissions, "Read", given, context, None)
+            is_allowed = is_allowed and reading.decision is RuleDecision.ALLOW
+            if reading.decision is RuleDecision.DENY or (reading.rule and not is_allowed):
+                return None
+        if not is_allowed and not _are_inside(paths, context):
+            return None
+        allowed = paths if is_allowed else ()
+        context = context.with_tool_use_id(call.id)  # its own, so that nothing else is allowed
+        context.allowed_paths = (*context.allowed_paths, *allowed)
+        return await tool.precheck(call.input, context)
 
     async def _ask_permission(
         self,
@@ -365,7 +404,7 @@ _git = GitAnswers()  # of all agents, since many share a repository
 
 async def _apply_rules(
     permissions: PermissionManager,
-    tool: RegisteredTool,
+    tool: RegisteredTool | str,
     input: dict[str, object],  # noqa: A002
     context: AgentContext,
     sandbox: SandboxReport | None,
@@ -435,6 +474,20 @@ def _find_paths(
             except (OSError, ValueError, RuntimeError):
                 continue  # not a path, such as one with a NUL: the tool says so
     return tuple(found)
+
+
+def _may_change(verdict: Verdict, paths: tuple[str, ...], context: AgentContext) -> bool:
+    """Whether a call that waits to run may change what another finds: it touches its files."""
+    tool = verdict.tool
+    if tool is None or not tool.read_only:
+        return True
+    return not {*paths}.isdisjoint(_find_paths(tool, verdict.input, context))
+
+
+def _are_inside(paths: Iterable[str], context: AgentContext) -> bool:
+    """Whether real paths are in the workspace, or in folders that the agent may use."""
+    folders = (os.path.realpath(context.workspace.root), *context.allowed_paths)
+    return all(any(Path(path).is_relative_to(each) for each in folders) for path in paths)
 
 
 def _refuse(

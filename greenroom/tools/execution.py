@@ -54,6 +54,7 @@ from greenroom.threads import run_heavy
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     EffectsFunction,
+    PrecheckFunction,
     Tool,
     ToolFlags,
     check_tool,
@@ -192,6 +193,28 @@ class RegisteredTool:
         except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
             log_error(_log, f"tool {self.name} could not state its effects", error, logging.DEBUG)
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
+
+    async def precheck(
+        self,
+        input: dict[str, object],  # noqa: A002
+        context: AgentContext,
+    ) -> ToolResult | None:
+        """Return the error of a call that can't succeed, before it runs; None if it may.
+
+        Whoever is about to ask a person may look first. It takes at most the tool's time, and only
+        a `ToolError` counts against the call.
+        """
+        method = cast("PrecheckFunction | None", getattr(self.tool, "precheck", None))
+        if method is None:
+            return None
+        try:
+            with trio.move_on_after(self.timeout):
+                await method(input, context)
+        except ToolError as error:
+            return conceal(ToolResult.error(describe_failure(error), could_run=False), context)
+        except Exception:  # noqa: BLE001  (as above: the call itself will tell)
+            _log.debug("tool %s could not look at a call", self.name, exc_info=True)
+        return None
 
     async def examine_sandbox(self, workspace: Workspace) -> SandboxReport | None:
         """Report what the sandbox of a call in a workspace enforces here; None without a sandbox.

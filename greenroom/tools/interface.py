@@ -4,7 +4,7 @@ Any object with the right members is a tool; nothing has to be inherited.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias, cast, runtime_checkable
 
@@ -23,6 +23,9 @@ from greenroom.sandbox import Sandbox
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take, unless its tool says otherwise."""
 
+PrecheckFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Awaitable[None]]
+"""Raises `ToolError` if a call can't succeed, before it runs."""
+
 EffectsFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Sequence[Effect]]
 """States what a call would do, before it runs."""
 
@@ -31,6 +34,7 @@ OPTIONAL_MEMBERS = (
     "timeout",
     "concurrent",
     "effects",
+    "precheck",
     "sandbox",
     "sandbox_files",
     "runs_context_command",
@@ -57,6 +61,8 @@ class Tool(Protocol):
       that it states; by default if it is read-only. See `greenroom.tools.Reach`.
     - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
       permission rules judge. A tool without it is judged by its name and category.
+    - `async precheck(input, context)`: raises `ToolError` if the call can't succeed, as far as that
+      is known before it runs. Then no person is asked about it. It changes nothing.
     - `sandbox: Sandbox | None = None`: the sandbox of each call, for the person who is asked.
     - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.

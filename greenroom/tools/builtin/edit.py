@@ -5,6 +5,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from greenroom.core import (
     AgentContext,
@@ -28,7 +29,7 @@ from greenroom.tools.builtin.file_access import (
 )
 from greenroom.tools.builtin.notebook import is_notebook
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.builtin.text_content import NOTEBOOK_HINT, Replacement, write_over
+from greenroom.tools.builtin.text_content import NOTEBOOK_HINT, Replacement, TextContent, write_over
 
 MAX_DIFF_CHARACTERS = 400_000
 _MAX_LINES = 10_000
@@ -159,6 +160,15 @@ class Edit:
         """State the file that is written."""
         return effects_on_disk("Edit", "file_path", input, context)
 
+    async def precheck(self, input: dict[str, object], context: AgentContext) -> None:  # noqa: A002
+        """Look in a thread whether the edit can be made; nothing is written.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        path, change, stamps = str(input["file_path"]), _read_change(input), FileStamps.of(context)
+        await in_thread(lambda: _check_edit(path, change, stamps, context))
+
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Edit in a thread; the metadata has the diff. Edits of one file take turns.
 
@@ -167,11 +177,7 @@ class Edit:
                 since, is not text, is in an encoding that is not certain, is out of reach, or the
                 disk refuses.
         """
-        path = str(input["file_path"])
-        change = Replacement(
-            str(input["old_string"]), str(input["new_string"]), bool(input.get("replace_all"))
-        )
-        stamps = FileStamps.of(context)
+        path, change, stamps = str(input["file_path"]), _read_change(input), FileStamps.of(context)
         done = await in_thread(lambda: _edit(path, change, stamps, context))
         return ToolResult.ok(
             f"edited {done.label}: {done.count} replaced{_bracket(done.notes)}\n{done.diff}",
@@ -179,6 +185,12 @@ class Edit:
             replacements=done.count,
             diff=done.diff,
         )
+
+
+def _read_change(data: dict[str, object]) -> Replacement:
+    return Replacement(
+        str(data["old_string"]), str(data["new_string"]), bool(data.get("replace_all"))
+    )
 
 
 @dataclass(frozen=True)
@@ -192,27 +204,59 @@ class _Edited:
 def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentContext) -> _Edited:
     real, label = resolve_and_show(path, context, writes=True)
     with path_lock(real), os_errors("edit", label):
-        if not real.exists():
-            why = describe_broken_link(path, context)
-            raise ToolError(
-                f"there is no file {label}{why and f': {why}'}", hint="make it with Write"
-            )
-        with open_regular(real) as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > _MAX_BYTES:
-                raise ToolError(
-                    f"{label} has {size} bytes, {_MAX_BYTES} is the limit",
-                    hint="use a program such as sed in Bash",
-                )
-            data = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES)
-        content, text, count = change.change(data, label)
-        former, data = data, content.encode(text)
-        if label.endswith(".ipynb") and is_notebook(former) and not is_notebook(data):
-            raise ToolError(f"{label} would no longer be a notebook", hint=NOTEBOOK_HINT)
+        content, text, count = _plan_edit(real, label, path, change, stamps, context)
+        data = content.encode(text)
         status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
     diff = unified_diff(content.text, text, label)
     return _Edited(label, count, diff, note_name(path, context))
+
+
+def _plan_edit(
+    real: Path,
+    label: str,
+    path: str,
+    change: Replacement,
+    stamps: FileStamps,
+    context: AgentContext,
+) -> tuple[TextContent, str, int]:
+    """Return a file's content, its changed text and the number of replacements; write nothing."""
+    if not real.exists():
+        why = describe_broken_link(path, context)
+        raise ToolError(f"there is no file {label}{why and f': {why}'}", hint="make it with Write")
+    with open_regular(real) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ToolError(
+                f"{label} has {size} bytes, {_MAX_BYTES} is the limit",
+                hint="use a program such as sed in Bash",
+            )
+        data = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES)
+    content, text, count = change.change(data, label)
+    if label.endswith(".ipynb") and is_notebook(data) and not is_notebook(content.encode(text)):
+        raise ToolError(f"{label} would no longer be a notebook", hint=NOTEBOOK_HINT)
+    return content, text, count
+
+
+def _check_edit(path: str, change: Replacement, stamps: FileStamps, context: AgentContext) -> None:
+    real, label = resolve_and_show(path, context, writes=True)
+    with os_errors("edit", label):
+        content, text, _ = _plan_edit(real, label, path, change, stamps, context)
+        content.encode(text)
+        _check_writable(real, label)
+
+
+def _check_writable(real: Path, label: str) -> None:
+    """Check that a file, and the folder that it is or would be in, may be written."""
+    if real.is_dir():
+        raise ToolError(f"{label} is a folder")
+    folder = next(each for each in real.parents if os.path.lexists(each))
+    if not folder.is_dir():
+        raise ToolError(f"can't write {label}: {folder} is not a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ToolError(f"can't write {label}: the folder {folder} is read-only")
+    if real.exists() and not os.access(real, os.W_OK):
+        raise ToolError(f"can't write {label}: it is read-only")
 
 
 class Write:
@@ -251,6 +295,16 @@ class Write:
     def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
         """State the file that is written."""
         return effects_on_disk("Write", "file_path", input, context)
+
+    async def precheck(self, input: dict[str, object], context: AgentContext) -> None:  # noqa: A002
+        """Look in a thread whether the file can be written; nothing is.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        path, stamps = str(input["file_path"]), FileStamps.of(context)
+        _check_unicode(str(input["content"]))
+        await in_thread(lambda: _check_write(path, stamps, context))
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Write in a thread; the metadata has the diff.
@@ -303,6 +357,15 @@ def _write(path: str, content: str, stamps: FileStamps, context: AgentContext) -
 
 def _bracket(notes: Sequence[str]) -> str:
     return "".join(f"\n[{note}]" for note in notes)
+
+
+def _check_write(path: str, stamps: FileStamps, context: AgentContext) -> None:
+    real, label = resolve_and_show(path, context, writes=True)
+    with os_errors("write", label):
+        _check_writable(real, label)
+        if real.exists():
+            with open_regular(real) as file:
+                stamps.read_seen(real, file, label)
 
 
 def _decode_start(data: bytes) -> str:
