@@ -266,21 +266,21 @@ def _replace_spans(old: str, new: str, spans: list[tuple[int, int]], content: Te
     text = content.text
     pairs = [found.start() - count for count, found in enumerate(re.finditer("\r\n", text))]
     edges = [(a + bisect_left(pairs, a), b + bisect_left(pairs, b)) for a, b in spans]
-    sources = _pair_ends(old.split("\n"), new.split("\n"))
+    lines, newline = new.split("\n"), content.newline
+    sources = _pair_ends(old.split("\n"), lines)
     pieces, position = [], 0
     for start, end in edges:
-        pieces += [text[position:start], _write_ends(new, sources, text[start:end], content)]
+        pieces += [text[position:start], _write_ends(lines, sources, text[start:end], newline)]
         position = end
     return "".join([*pieces, text[position:]])
 
 
-def _write_ends(new: str, sources: list[int | None], replaced: str, content: TextContent) -> str:
+def _write_ends(lines: list[str], sources: list[int | None], replaced: str, newline: str) -> str:
     """Write the new lines, each with the end of the old line that it comes from, if any."""
-    ends = re.findall("\r\n|\n" if content.newline != "\r" else "\r", replaced)
+    ends = re.findall("\r\n|\n" if newline != "\r" else "\r", replaced)
     pieces = []
-    for line, source in zip(new.split("\n"), sources, strict=True):
-        known = source is not None and source < len(ends)
-        pieces += [line, ends[source] if known and source is not None else content.newline]
+    for line, source in zip(lines, sources, strict=True):
+        pieces += [line, newline if source is None or source >= len(ends) else ends[source]]
     return "".join(pieces[:-1])
 
 

@@ -295,6 +295,38 @@ def test_a_repetitive_file_takes_no_time_to_search() -> None:
     assert (after, count) == ("0\r\n" * 297_001 + "x\r\n\n", 1)
 
 
+def test_many_places_take_no_time_to_replace() -> None:
+    content = TextContent("0\r\n" * 300_000)
+    after, count = Replacement("0\n", "1\n", everywhere=True).apply(content, "f")
+    assert (after, count) == ("1\r\n" * 300_000, 300_000)
+
+
+LINES = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "c", ""]), st.sampled_from(["\n", "\r\n"])), max_size=8
+)
+
+
+@given(LINES, LINES, st.lists(st.sampled_from(["x", "y"]), max_size=6))
+def test_lines_that_stay_keep_their_ends(
+    lines: list[tuple[str, str]], rest: list[tuple[str, str]], new: list[str]
+) -> None:
+    text = "".join(map("".join, lines))
+    content = TextContent(text + "END" + "".join(map("".join, rest)))
+    old = "".join(f"{line}\n" for line, _ in lines) + "END"
+    # Lines before and after the new ones stay.
+    half = len(lines) // 2
+    kept = [line for line, _ in lines]
+    changed = "\n".join([*kept[:half], *new, *kept[half:], "END"])
+    if changed == old:
+        return
+    after, _ = Replacement(old, changed).apply(content, "f")
+    head = "".join(map("".join, lines[:half]))
+    tail = "".join(map("".join, lines[half:])) + "END" + "".join(map("".join, rest))
+    assert after.startswith(head)
+    assert after.endswith(tail)
+    assert after.replace("\r\n", "\n") == content.text.replace("\r\n", "\n").replace(old, changed)
+
+
 @given(st.binary(max_size=60).filter(lambda data: b"\0" not in data))
 def test_decoding_and_encoding_gives_each_byte_back(data: bytes) -> None:
     try:
