@@ -149,8 +149,12 @@ class GrepQuery:
 
     @property
     def names_returns(self) -> bool:
-        r"""Whether the expression is about carriage returns, so that `\r\n` is no line end."""
-        return "\r" in self.pattern or _NAMED_RETURN.search(self.pattern) is not None
+        r"""Whether the expression is about carriage returns, so that `\r\n` is no line end.
+
+        One that only excludes them, as `[^\r\n]` does, is not.
+        """
+        wanted = _TOKEN.sub(lambda token: "" if token[0][:2] == "[^" else token[0], self.pattern)
+        return "\r" in wanted or _NAMED_RETURN.search(wanted) is not None
 
     @property
     def spanning_pattern(self) -> str:

@@ -366,6 +366,7 @@ PATTERNS = [
     r"\r$",
     r"a\r",
     r"\x0d",
+    r"a[^\r\n]*$",
 ]
 SPANS = [
     r"a\nb",
