@@ -54,7 +54,7 @@ def scenes():
                 "Install it",
             )
         ],
-        "edit": [call("Edit", file_path="greet.py", **edit)],
+        "edit": [call("Read", file_path="greet.py"), call("Edit", file_path="greet.py", **edit)],
         "subagent": [
             call("Task", description="tidy up", prompt="Remove what was built."),
             bash("rm -r build ~/.cache/greet", "Remove what was built"),
