@@ -12,7 +12,7 @@ from itertools import islice
 
 from greenroom.core import AgentContext, Effect, usual_effects
 
-_MAX_ENTRIES = 20_000
+_MAX_ENTRIES = 5_000  # of a folder; judging a call takes place on the event loop
 _MAX_NAME = 1_024
 _PLAIN = {
     "Zs": " ",  # blanks
@@ -38,7 +38,7 @@ def plain_name(name: str) -> str:
 def find_named(path: str) -> str:
     """Return an absolute path as the disk spells it; as it is, unless just one file is meant.
 
-    A name that exists as it is means itself. Folders of more than 20,000 entries are not searched.
+    A name that exists as it is means itself. Folders of more than 5,000 entries are not searched.
     Reads the disk.
     """
     try:
@@ -57,7 +57,8 @@ def _find_below(path: str) -> str:
     wanted = plain_name(names[at - 1])
     with os.scandir(folder) as entries:
         listed = [each.name for each in islice(entries, _MAX_ENTRIES + 1)]
-    found = [name for name in listed if not name.isascii() or not wanted.isascii()]
+    is_ascii = wanted.isascii()
+    found = [name for name in listed if not name.isascii() or not is_ascii]
     found = [name for name in found if plain_name(name) == wanted]
     if len(found) != 1 or len(listed) > _MAX_ENTRIES:
         return path
