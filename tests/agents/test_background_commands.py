@@ -123,6 +123,19 @@ async def test_it_stays_after_its_turn_is_read_and_killed(tmp_path):
     check_accepted(history)
 
 
+async def test_its_output_has_no_codes_for_a_terminal(tmp_path):
+    draw = r"printf '10%%\r100%%\n\033[31mred\033[0m\n'"
+    script = [stay(f"{draw}; touch ready; exec sleep {marker()}"), "Runs."]
+    async with Desk(tmp_path, *script, about("BashOutput"), "So far.") as desk:
+        await desk.handle.ask("go")
+        await desk.next(ToolEnd)
+        await until((tmp_path / "ready").exists)
+        await trio.testing.wait_all_tasks_blocked(0.05)
+        await desk.handle.ask("read")
+        text = (await desk.next(ToolEnd)).result.text
+    assert text.startswith("100%\nred\n[running]\n")
+
+
 async def test_its_end_is_an_input_of_the_sender_bash(tmp_path):
     script = [stay("sleep 0.2; echo done; exit 3"), "It runs.", "It has ended."]
     async with Desk(tmp_path, *script) as desk:

@@ -1,12 +1,13 @@
 """The built-in tools: what a coding agent needs to work in a folder.
 
-Each has a module, or shares one with its closest relative: `bash` (`Bash`, `run_python`),
-`background` (`BashOutput`, `BashKill`, and the commands that stay), `read`,
-`edit` (`Edit`, `Write`), `glob`, `grep` (with `searcher`, for machines without ripgrep), `todo`,
-`web` (`WebFetch`, `web_search`; `web_page` loads with the first page), `calculator`. File tools
-share `file_access` (where they may go, what they have seen) and `file_tree` (which files there are,
-by `.gitignore` and by pattern). `run_python`, `web_search` and `calculator` are not part of
-`builtin_tools()`.
+Each has a module, or shares one with its closest relative: `bash` (`Bash`, `run_python`; with
+`terminal_text`, which makes text of what is meant for a terminal), `background` (`BashOutput`,
+`BashKill`, and the commands that stay), `read` (with `notebook`), `edit` (`Edit`, `Write`), `glob`,
+`grep` (with `grep_rows`, and `searcher` for machines without ripgrep), `todo`, `web` (`WebFetch`,
+`web_search`; `web_page` loads with the first page), `calculator`. File tools share `file_access`
+(where they may go, what they have seen), `file_tree` (which files there are, by `.gitignore` and by
+pattern), `plain_names` (names as a model types them) and `text_content` (how a file's bytes are
+read and changed). `run_python`, `web_search` and `calculator` are not part of `builtin_tools()`.
 """
 
 from typing import TYPE_CHECKING

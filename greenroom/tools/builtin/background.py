@@ -24,6 +24,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.sandbox import Exit, Sandbox, clean_environment, confine, run_contained, signal_name
+from greenroom.tools.builtin.terminal_text import show_output
 from greenroom.tools.validation import read_integer
 
 MOST = 8
@@ -155,7 +156,7 @@ class StayingCommand:
         head = f"[{self.label} has ended: {self.failure or self.status}]"
         if not last.strip():
             return f"{head}\n(no output)"
-        return f"{head}\nThe end of its output:\n{valid_unicode(last.strip())}"
+        return f"{head}\nThe end of its output:\n{valid_unicode(show_output(last).strip())}"
 
     async def kill(self) -> bool:
         """Kill it, with all that it has started; False if it had ended before."""
@@ -308,6 +309,7 @@ class BashOutput:
         shown = text[:_MOST_AT_ONCE]
         end = command.output.end - len(text) + len(shown)
         command.position = end
+        shown = show_output(shown)
         if wanted := str(input.get("filter") or ""):
             shown = "\n".join(line for line in shown.splitlines() if wanted in line)
         notes = [

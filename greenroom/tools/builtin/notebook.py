@@ -6,7 +6,7 @@ The format is nbformat 4 (https://nbformat.readthedocs.io), and 3 as far as it h
 from collections.abc import Iterator, Mapping
 
 from greenroom.core import clip, serde
-from greenroom.tools.builtin.terminal_text import TerminalText
+from greenroom.tools.builtin.terminal_text import show_output
 
 MAX_BYTES = 50_000_000
 """Larger notebooks are read as any other text."""
@@ -113,6 +113,4 @@ def _render_output(output: Mapping[str, object]) -> Iterator[str]:
 
 def _shorten(text: str) -> list[str]:
     """Return the lines of an output as a terminal would show them, cut in the middle."""
-    screen = TerminalText()
-    plain = screen.feed(text) + screen.pending
-    return clip(plain.rstrip("\n"), _OUTPUT_CHARACTERS).split("\n")
+    return clip(show_output(text).rstrip("\n"), _OUTPUT_CHARACTERS).split("\n")

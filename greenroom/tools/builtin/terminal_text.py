@@ -260,6 +260,17 @@ class TerminalText:
         self._column = min(max(column, 0), _MAX_PLACE)
 
 
+def show_output(text: str) -> str:
+    r"""Return a whole output as a terminal would show it in the end, without codes.
+
+    Example:
+        >>> show_output("10%\r100%\n\x1b[1mdone\x1b[0m")
+        '100%\ndone'
+    """
+    screen = TerminalText()
+    return screen.feed(text) + screen.pending
+
+
 def _at(numbers: list[int], index: int = 0, default: int = 1) -> int:
     """Return a number of a code; without it, and for 0, the default."""
     return (numbers[index] if index < len(numbers) else 0) or default
