@@ -66,7 +66,7 @@ class StallDetector:
             self._same += 1
         else:
             self._last, self._same, self._seen_same = this, 1, 0
-        if result.could_run:
+        if result.could_run and "raised" not in result.metadata:
             self._failed = self._seen_failed = 0
         else:
             self._failed += 1

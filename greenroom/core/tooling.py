@@ -81,7 +81,8 @@ class ToolResult(Wire, frozen=True):
     Attributes:
         content: text, images and documents, in order.
         status: how the call ended; everything but success is an error to the model.
-        metadata: JSON facts for programs, such as an exit code; the model does not see them.
+        metadata: JSON facts for programs, such as an exit code; the model does not see them. If the
+            tool raised an exception, its class is under "raised".
         error_message: what went wrong, for programs and logs, besides the text for the model; empty
             on success. A registry fills it in, and cuts it to 2,000 characters.
         could_run: False if the call came to nothing: an unknown tool, an invalid input, a crash, a

@@ -46,6 +46,7 @@ from greenroom.core import (
     message_of,
     new_id,
     serde,
+    type_name,
     valid_unicode,
     visible,
 )
@@ -288,7 +289,8 @@ def _make_error_result(name: str, error: BaseException, context: AgentContext) -
         )
     if passing:
         raise BaseExceptionGroup(f"{name} was stopped", passing) from None
-    return ToolResult.error(describe_failure(error), could_run=False)
+    could_run = is_a(error, ToolError)
+    return ToolResult.error(describe_failure(error), could_run=could_run, raised=type_name(error))
 
 
 def _conceal_all(text: str, context: AgentContext) -> str:

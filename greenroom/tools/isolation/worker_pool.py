@@ -370,7 +370,7 @@ async def run_isolated(
         try:
             result = await _run_in_pool(call, context, confinement)
         except ToolError as error:
-            result = ToolResult.error(str(error), could_run=False)
+            result = ToolResult.error(str(error), raised=ToolError.__name__)
         return add_sandbox_report(result, confinement.report, sandbox)
 
 

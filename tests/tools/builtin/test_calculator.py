@@ -108,5 +108,4 @@ async def test_it_agrees_with_fractions(text):
 
 @given(st.text("0123456789.eE,_+-*/%()^ of×−", max_size=60) | st.text(max_size=60))
 async def test_nothing_crashes_it(text):
-    # The class of an exception begins the text of any but a `ToolError`.
-    assert not re.match(r"\w+(Error|Exception)\b", (await calculate(text)).text)
+    assert (await calculate(text)).could_run
