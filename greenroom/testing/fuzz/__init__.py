@@ -1,14 +1,19 @@
 """Cancel an agent at every checkpoint, and see what is left.
 
 - `sweep`: `cancel_at_every_checkpoint`, which runs a scenario again and again, and its report.
-- `scenario`: a `Scenario`, and one run of it with its checkpoints.
-- `evidence`: the `Trial` that a run leaves, and its leftovers outside.
-- `invariants`: what must be true of every trial.
+- `scenario`: a `Scenario`, and one run of it.
+- `checkpoints`: where the tasks of a run stand, and cancels that one of them swallows.
+- `evidence`: the `Trial` that a run leaves.
+- `surroundings`: what a run leaves outside; `process_settings`: the settings that are watched.
+- `controls`: whether the undisturbed runs go the same way.
+- `invariants`, `tool_invariants`: what must be true of every trial; `file_contents`: of a file.
 """
 
 from greenroom.testing.fuzz.evidence import (
     AcknowledgedInput as AcknowledgedInput,
     EndedCall as EndedCall,
+    EndedTurn as EndedTurn,
+    File as File,
     InterruptMoment as InterruptMoment,
     Leftovers as Leftovers,
     Mode as Mode,

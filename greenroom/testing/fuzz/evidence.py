@@ -1,47 +1,29 @@
-"""The evidence of one run: what its agent said and did, and what it left outside.
+"""The evidence of one run: what its agent said and did, and what it left outside."""
 
-An agent's tasks end with it, whatever its tools do. Things that a tool has made or changed stay:
-files, descriptors, threads, processes, settings of the process. So `Surroundings` looks
-before the run and after it. To keep this exact on a busy machine, each run has its own TMPDIR.
-"""
-
-import atexit
-import gc
-import os
-import shutil
-import sys
-import sysconfig
-import tempfile
-import threading
-import time
-import warnings
-import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
 from typing import Literal, TypeAlias
-
-import trio
 
 from greenroom import core
 from greenroom.core import Message, OutputChunk
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 
-Files = Mapping[str, str]
-"""What each path below `workspace` and `TMPDIR` holds, as a digest."""
 
-_MAX_FILES = 10_000
-_MAX_DIGESTED = 1 << 20  # bytes; of a longer file the beginning and the size are compared
-_THREAD_TIMEOUT = 0.2  # seconds of real time for a thread that is about to end
-_TRIO = os.path.dirname(trio.__file__) + os.sep
-_LIBRARIES = (
-    "<",  # code without a file
-    _TRIO,
-    f"{Path(__file__).parents[2]}{os.sep}",  # our own
-    *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")),
-)
+@dataclass(frozen=True)
+class File:
+    """A file or folder at one moment; two are equal if they hold the same.
+
+    Attributes:
+        digest: its size and a check sum, or where a link leads; empty for a folder.
+        content: what it holds, if that is at most 64 KB; of all files together at most 8 MB.
+    """
+
+    digest: str
+    content: bytes | None = field(default=None, compare=False, repr=False)
+
+
+Files: TypeAlias = Mapping[str, File]
+"""What each path below `workspace` and `TMPDIR` holds."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +37,8 @@ class Leftovers:
             of trio's.
         descriptors: what new file descriptors are open on; on Linux alone.
         unclosed_resources: what the garbage collector had to close.
-        settings: variables of the environment and the working directory, where they have changed.
-            They were put back.
+        settings: settings of the process that have changed, such as variables of the environment,
+            the umask or the level of a logger. They were put back.
     """
 
     files: Files = field(default_factory=dict)
@@ -65,191 +47,6 @@ class Leftovers:
     descriptors: tuple[str, ...] = ()
     unclosed_resources: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
-
-
-class Surroundings:
-    """Watches the runs of one sweep from outside of trio, and puts back what they change."""
-
-    def __init__(self) -> None:
-        """Watch nothing yet."""
-        self._keeps_frozen = _is_frozen()
-        self._roots: dict[str, Path] = {}
-        self._warnings: list[warnings.WarningMessage] = []
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Give the run in the block its own TMPDIR and a workspace.
-
-        Settings that it changes are put back.
-        """
-        folder = tempfile.mkdtemp(dir=_temporary_root())
-        before, cwd = dict(os.environ), os.getcwd()
-        default, tempfile.tempdir = tempfile.tempdir, folder
-        os.environ["TMPDIR"] = folder
-        self._roots = {"TMPDIR": Path(folder), "workspace": Path(folder + "-workspace")}
-        gc.freeze()  # older objects are not of this run, and need not be searched again
-        try:
-            with warnings.catch_warnings(record=True) as self._warnings:
-                warnings.simplefilter("always", ResourceWarning)
-                yield
-        finally:
-            if not self._keeps_frozen:
-                gc.unfreeze()
-            tempfile.tempdir = default
-            self._put_back(before, cwd)
-            shutil.rmtree(folder + "-workspace", ignore_errors=True)
-            with suppress(OSError):  # it stays while something is in it that may be used later
-                os.rmdir(folder)
-        for each in self._warnings:
-            if not issubclass(each.category, ResourceWarning):
-                warnings.showwarning(each.message, each.category, each.filename, each.lineno)
-
-    def begin(self, workspace: str | Path | None) -> Path:
-        """Look before the run: anything later is new. Return its workspace, by default its own."""
-        if workspace is not None:
-            self._roots["workspace"] = Path(os.path.abspath(workspace))
-        self._roots["workspace"].mkdir(parents=True, exist_ok=True)
-        self._environment = dict(os.environ)
-        self._cwd = os.getcwd()
-        self._processes = _processes().keys()
-        self._known_threads = {thread.ident for thread in threading.enumerate()}
-        self._descriptors = _descriptors()
-        return self._roots["workspace"]
-
-    def files(self) -> Files:
-        """Return the files that are there now, and digests of their contents.
-
-        Raises:
-            ConfigurationError: there are more than 10,000.
-        """
-        digests: dict[str, str] = {}
-        for label, root in self._roots.items():
-            for folder, folders, files in os.walk(root):
-                for name in (*folders, *files):
-                    path = Path(folder, name)
-                    if path not in self._roots.values():
-                        digests[f"{label}/{path.relative_to(root)}"] = _digest(path)
-                folders[:] = [n for n in folders if Path(folder, n) not in self._roots.values()]
-                if len(digests) > _MAX_FILES:
-                    raise core.ConfigurationError(
-                        f"{root} has more than {_MAX_FILES} files",
-                        hint="give the scenario a small workspace",
-                    )
-        return digests
-
-    def leftovers(self) -> Leftovers:
-        """Return everything that is there now but was not before the run."""
-        gc.collect()  # so that nothing is closed later, in some other run
-        processes = _processes()
-        return Leftovers(
-            files=self.files(),
-            processes=tuple(
-                processes[pid] or f"process {pid}" for pid in processes.keys() - self._processes
-            ),
-            # While the agent lives, threads work for it.
-            threads=() if trio.lowlevel.in_trio_run() else _threads(self._known_threads),
-            descriptors=tuple(sorted(name for _, name in _descriptors() - self._descriptors)),
-            unclosed_resources=tuple(
-                str(each.message).partition("\n")[0]
-                for each in self._warnings
-                if issubclass(each.category, ResourceWarning)
-            ),
-            settings=tuple(self._changed_settings()),
-        )
-
-    def _changed_settings(self) -> Iterator[str]:
-        for name in sorted(self._environment.keys() | os.environ.keys()):
-            if self._environment.get(name) != os.environ.get(name):
-                yield f"the environment's {name}"
-        if _cwd() != self._cwd:
-            yield f"the working directory, {_cwd()}"
-
-    def _put_back(self, environment: Mapping[str, str], cwd: str) -> None:
-        os.chdir(cwd)
-        for name in os.environ.keys() - environment.keys():
-            del os.environ[name]
-        os.environ.update(environment)
-
-
-def is_user_code(filename: str) -> bool:
-    """Whether this is the user's code, and not Python's, a library's or ours."""
-    return not filename.startswith(_LIBRARIES)
-
-
-@cache
-def _temporary_root() -> str:
-    """Make the folder of all TMPDIRs; it lasts as long as the process, like caches in there."""
-    folder = tempfile.mkdtemp(prefix="greenroom-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
-
-
-@cache
-def _is_frozen() -> bool:
-    """Whether the program has frozen what it keeps; asked once, as Python counts every object."""
-    return gc.get_freeze_count() > 0
-
-
-def _digest(path: Path) -> str:
-    with suppress(OSError):  # gone meanwhile, or not for us
-        if path.is_symlink():
-            return f"link to {os.readlink(path)}"
-        if path.is_file():
-            with path.open("rb") as file:
-                return f"{path.stat().st_size} bytes, {zlib.crc32(file.read(_MAX_DIGESTED)):08x}"
-    return ""
-
-
-def _cwd() -> str:
-    try:
-        return os.getcwd()
-    except FileNotFoundError:
-        return "which is gone"
-
-
-def _descriptors() -> set[tuple[str, str]]:
-    descriptors = set()
-    for fd in Path("/proc/self/fd").glob("*"):
-        with suppress(OSError):  # the one that lists the folder
-            descriptors.add((fd.name, os.readlink(fd)))
-    return descriptors
-
-
-def _threads(before: set[int | None]) -> tuple[str, ...]:
-    """Name the new threads that are busy; a thread that is ending gets a moment."""
-    give_up = time.monotonic() + _THREAD_TIMEOUT
-    while True:
-        busy = [t for t in threading.enumerate() if t.ident not in before and _is_busy(t.ident)]
-        if not busy or time.monotonic() > give_up:
-            return tuple(sorted(thread.name for thread in busy))
-        busy[0].join(0.01)
-
-
-def _is_busy(thread: int | None) -> bool:
-    """Leave out threads that trio keeps for the next call."""
-    frame = sys._current_frames().get(thread or 0)
-    return frame is None or not (
-        frame.f_code.co_name == "_work" and frame.f_code.co_filename.startswith(_TRIO)
-    )
-
-
-def _processes() -> dict[int, str]:
-    """Return the command lines of all processes below this one by their ids.
-
-    A process that a dead one has left behind is below this one only if something here has taken it
-    in, as the launcher of `Bash` does.
-    """
-    commands: dict[int, str] = {}
-    waiting = [os.getpid()]
-    while waiting:
-        for thread in Path(f"/proc/{waiting.pop()}/task").glob("*/children"):
-            with suppress(OSError):  # what ends meanwhile has started nothing
-                for pid in map(int, thread.read_bytes().split()):
-                    commands[pid] = ""
-                    waiting.append(pid)
-                    command = Path(f"/proc/{pid}/cmdline").read_bytes()
-                    commands[pid] = command.replace(b"\0", b" ").decode("utf-8", "replace")
-    return commands
 
 
 Mode: TypeAlias = Literal["interrupt", "after_step", "shutdown", "kill", "cancel"]
@@ -290,11 +87,52 @@ class EndedCall:
         call: the tool and its input, such as `bake(loaves=2)`.
         result: what it gave; None where it was cut off.
         seconds: how long it took, on a clock that jumps; 0 on a real one.
+        checkpoints: how many the agent's tasks have passed meanwhile, on such a clock.
     """
 
     call: str
     result: core.ToolResult | None
     seconds: float
+    checkpoints: int
+
+    @property
+    def name(self) -> str:
+        """The call."""
+        return self.call
+
+    @property
+    def status(self) -> str:
+        """Its status, or "cut off"."""
+        return self.result.status if self.result else "cut off"
+
+    @property
+    def text(self) -> str:
+        """The text of its result."""
+        return self.result.text if self.result else ""
+
+
+@dataclass(frozen=True)
+class EndedTurn:
+    """A turn of the agent that is over.
+
+    Attributes:
+        input: the text of the input that opened it.
+        status: how it ended, such as "completed".
+        text: what the agent has said in it, as the history has it.
+        seconds: how long it took, on a clock that jumps; 0 on a real one.
+        checkpoints: how many the agent's tasks have passed meanwhile, on such a clock.
+    """
+
+    input: str
+    status: str
+    text: str
+    seconds: float
+    checkpoints: int
+
+    @property
+    def name(self) -> str:
+        """The turn, by its input."""
+        return f"the turn of {core.clip(self.input, 200)!r}"
 
 
 @dataclass(frozen=True)
@@ -328,12 +166,18 @@ class Trial:
             kill.
         calls: how each call of a tool ended, before the probe.
         calls_again: how each call ended that the probe led to.
+        turns: how each turn of the agent ended, before the probe; none in a scenario of a tool.
+        turns_again: how each turn of the probe ended.
+        swallowed_cancels: where a task went on although it was cancelled.
+        way: the places in the user's code at which the tasks waited and went on, one after the
+            other; where nothing was done, and in a scenario of a tool only while that runs.
         successor: the session of the next agent; empty where there was none.
         files_before: what files there were before the run.
         files_after_calls: what files there were after each call of a tool; where nothing was done.
         leftovers: what was left once the disturbance was over, before the probe.
         leftovers_at_end: what was left at the end, outside of trio.
         control: the same scenario undisturbed; None where this is that run.
+        controls: all undisturbed runs, which show what differs between them.
     """
 
     mode: Mode | None
@@ -358,12 +202,17 @@ class Trial:
     probe: TurnResult | None
     calls: tuple[EndedCall, ...]
     calls_again: tuple[EndedCall, ...]
+    turns: tuple[EndedTurn, ...]
+    turns_again: tuple[EndedTurn, ...]
+    swallowed_cancels: tuple[str, ...]
+    way: tuple[str, ...]
     successor: str
     files_before: Files
     files_after_calls: tuple[Files, ...]
     leftovers: Leftovers
     leftovers_at_end: Leftovers = field(default_factory=Leftovers)
     control: "Trial | None" = None
+    controls: "tuple[Trial, ...]" = field(default=(), repr=False)
 
     @property
     def chunks(self) -> tuple[OutputChunk, ...]:

@@ -3,16 +3,13 @@
 `Scenario` is an agent with its inputs and the answers to its requests. `play` runs it once.
 """
 
-import gc
-import os
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVarTuple, Unpack
 
 import trio
-from trio.lowlevel import Task
-from trio.testing import MockClock
 
 from greenroom import core
 from greenroom.agents import coder
@@ -30,18 +27,19 @@ from greenroom.runtime import (
     TurnResult,
 )
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
+from greenroom.testing.fuzz.checkpoints import Checkpoints, is_virtual
 from greenroom.testing.fuzz.evidence import (
     AcknowledgedInput,
     EndedCall,
+    EndedTurn,
     Files,
     InterruptMoment,
     Leftovers,
     Mode,
-    Surroundings,
     Trial,
-    is_user_code,
     streams_of,
 )
+from greenroom.testing.fuzz.surroundings import Surroundings
 from greenroom.testing.models import ScriptedProvider, Step, call
 from greenroom.testing.recorded_run import Content, ScriptedApprover
 from greenroom.tools import Tool, ToolRegistry
@@ -156,10 +154,7 @@ def _contents(inputs: str | Iterable[Content]) -> list[str | list[core.ContentBl
     return [each if isinstance(each, str) else list(each) for each in inputs]
 
 
-_MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
 _MAX_CALL = 200  # characters of a call's input
-_FRAMES = 4
-_TRIO = os.path.dirname(trio.__file__)
 
 
 async def play(
@@ -190,20 +185,45 @@ class _Handle(AgentHandle):
         return receipt
 
 
-class _CallRecorder:
-    """An instrument of the runtime that records how tool calls end."""
+@dataclass(frozen=True)
+class _Moment:
+    """A moment by the two measures of work: the clock, and the checkpoints passed so far."""
 
-    def __init__(self, list_files: Callable[[], Files] | None) -> None:
+    seconds: float
+    checkpoints: int
+
+    def until(self, now: "_Moment") -> tuple[float, int]:
+        """Return what has passed since; nothing on a real clock, where it is never the same."""
+        if not is_virtual():
+            return 0.0, 0
+        return now.seconds - self.seconds, now.checkpoints - self.checkpoints
+
+
+class _Recorder:
+    """An instrument of the runtime that records how tool calls and the agent's turns end."""
+
+    def __init__(
+        self, count_checkpoints: Callable[[], int], list_files: Callable[[], Files] | None
+    ) -> None:
         """Look at the files after each call, where the run is one to compare with."""
+        self._count_checkpoints = count_checkpoints
         self._list_files = list_files
-        self.running: dict[str, float] = {}
-        """The calls that run, and when they began."""
-        self.ended: list[EndedCall] = []
+        self._began: dict[str, _Moment] = {}
+        self.calls: list[EndedCall] = []
         self.files: list[Files] = []
+        self.agents: dict[str, AgentHandle] = {}
+        """The agents whose turns count, by their sessions."""
+        self.turns: list[EndedTurn] = []
+        self._turn = ("", 0, _Moment(0.0, 0))  # its input, the messages before it, its beginning
+
+    @property
+    def is_calling(self) -> bool:
+        """Whether a call runs."""
+        return bool(self._began)
 
     def before_tool_call(self, agent: core.AgentContext, call: core.ToolUseBlock) -> None:
-        """Look at the clock."""
-        self.running[call.id] = trio.current_time()
+        """Note when it begins."""
+        self._began[call.id] = self._now()
 
     def after_tool_call(
         self,
@@ -215,16 +235,31 @@ class _CallRecorder:
         """Note how it has ended."""
         pairs = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
         text = f"{call.name}({core.clip(pairs, _MAX_CALL)})"
-        seconds = trio.current_time() - self.running.pop(call.id)
-        if not _is_virtual():
-            seconds = 0.0  # it is never the same twice
-        self.ended.append(EndedCall(text, result, seconds))
+        spent = self._began.pop(call.id).until(self._now())
+        self.calls.append(EndedCall(text, result, *spent))
         if self._list_files:
             self.files.append(self._list_files())
 
+    def before_turn(
+        self, agent: core.AgentContext, message: core.UserInput | core.SubAgentResult
+    ) -> None:
+        """Note its input, and when it begins."""
+        if agent.session_id in self.agents:
+            self._turn = (message.text, len(self._said(agent.session_id)), self._now())
 
-def _is_virtual() -> bool:
-    return isinstance(trio.lowlevel.current_clock(), MockClock)
+    def after_turn(self, agent: core.AgentContext, end: core.Done) -> None:
+        """Note how it has ended, and what was said."""
+        if agent.session_id in self.agents:
+            text, before, began = self._turn
+            said = "\n".join(self._said(agent.session_id)[before:])
+            self.turns.append(EndedTurn(text, end.status, said, *began.until(self._now())))
+
+    def _now(self) -> _Moment:
+        return _Moment(trio.current_time(), self._count_checkpoints())
+
+    def _said(self, session_id: str) -> list[str]:
+        history = self.agents[session_id]._actor.session.history
+        return [message.text for message in history if message.role == "assistant"]
 
 
 class _ScenarioRun:
@@ -242,12 +277,16 @@ class _ScenarioRun:
         self._at = at
         self._surroundings = surroundings
         self._files_before = surroundings.files()
-        self._recorder = _CallRecorder(None if mode else surroundings.files)
+        self._recorder = recorder = _Recorder(
+            lambda: self._checkpoints.count, None if mode else surroundings.files
+        )
         self._leftovers = Leftovers()
         # Of two scopes, one ends the runtime and leaves those alone who talk to its agents.
         self._run_scope = trio.CancelScope()
         self._outside = trio.CancelScope()
-        self._checkpoints = _Checkpoints(at, self._disturb, self._run_scope, self._recorder)
+        self._checkpoints = Checkpoints(
+            at, self._disturb, self._run_scope, lambda: recorder.is_calling
+        )
         self._disturbance = trio.Event()
         self._is_handled = trio.Event()
         self._conversation_end = trio.Event()
@@ -260,6 +299,7 @@ class _ScenarioRun:
         self._successor = ""
         self._worth_trying: tuple[int, ...] = ()
         self._first_calls = 0
+        self._first_turns = 0
 
     async def play(self, timeout: float) -> None:
         """Run it to its end, or to the time limit."""
@@ -304,12 +344,18 @@ class _ScenarioRun:
     async def _host(self, task_status: trio.TaskStatus[None]) -> None:
         with self._call("leaving the runtime"), self._outside:
             async with self._scenario.open_runtime() as self._runtime:
-                self._runtime.instruments.add(self._recorder)
                 with self._checkpoints.adopt():
-                    self._handle = _Handle(self._scenario.spawn(self._runtime))
+                    self._handle = _Handle(self._spawn(self._runtime))
                 self._chunks = self._handle.subscribe("all")
                 task_status.started()
                 await self._conversation_end.wait()
+
+    def _spawn(self, runtime: AgentRuntime) -> AgentHandle:
+        runtime.instruments.add(self._recorder)
+        handle = self._scenario.spawn(runtime)
+        if not self._scenario.only_during_calls:
+            self._recorder.agents[handle.session_id] = handle
+        return handle
 
     async def _wait(self) -> None:
         with self._call("wait"):
@@ -337,7 +383,8 @@ class _ScenarioRun:
 
     def _record_first_calls(self) -> None:
         """Record the calls and leftovers so far; what follows is the probe."""
-        self._first_calls = len(self._recorder.ended)
+        self._first_calls = len(self._recorder.calls)
+        self._first_turns = len(self._recorder.turns)
         if self._scenario.only_during_calls:
             self._worth_trying = tuple(self._checkpoints.during_calls)
         self._leftovers = self._surroundings.leftovers()
@@ -356,8 +403,7 @@ class _ScenarioRun:
             self._record_first_calls()
         with self._call("the next agent"):
             async with self._scenario.open_runtime() as runtime, trio.open_nursery() as nursery:
-                runtime.instruments.add(self._recorder)
-                handle = self._scenario.spawn(runtime)
+                handle = self._spawn(runtime)
                 self._successor = handle.session_id
                 await nursery.start(self._scenario.approver.attend, handle)
                 await self._ask(handle)
@@ -426,13 +472,21 @@ class _ScenarioRun:
             acknowledged_inputs=tuple(self._handle.acknowledged_inputs),
             interrupt=self._interrupt,
             probe=self._probe,
-            calls=tuple(self._recorder.ended[: self._first_calls]),
-            calls_again=tuple(self._recorder.ended[self._first_calls :]),
+            calls=tuple(self._recorder.calls[: self._first_calls]),
+            calls_again=tuple(self._recorder.calls[self._first_calls :]),
+            turns=tuple(self._recorder.turns[: self._first_turns]),
+            turns_again=tuple(self._recorder.turns[self._first_turns :]),
+            swallowed_cancels=tuple(self._checkpoints.swallowed.found),
+            way=tuple(self._way()),
             successor=self._successor,
             files_before=self._files_before,
             files_after_calls=tuple(self._recorder.files),
             leftovers=self._leftovers,
         )
+
+    def _way(self) -> Iterator[str]:
+        everything = not self._scenario.only_during_calls
+        return (place for is_calling, place in self._checkpoints.way if everything or is_calling)
 
     async def _read(self) -> list[core.OutputChunk]:
         chunks: list[core.OutputChunk] = []
@@ -462,108 +516,3 @@ class _ScenarioRun:
             except core.SessionError as error:
                 damaged[session_id] = str(error)
         return stored, damaged
-
-
-class _Checkpoints(trio.abc.Instrument):
-    """Follows every task that an agent has started, in whatever nursery it lives.
-
-    A checkpoint has two sides, and a cancel differs between them: where a task begins to wait, the
-    cancel wakes it; where a woken task is about to go on, it has what it waited for, and the cancel
-    comes at its next checkpoint. Trio calls an instrument on both sides, between the steps of
-    tasks, where another task could run as well.
-    """
-
-    def __init__(
-        self, at: int, then: Callable[[], None], run_scope: trio.CancelScope, calls: _CallRecorder
-    ) -> None:
-        """Call `then` at the side of this number; cancel `run_scope` when they do not end."""
-        self._at = at
-        self._on_reached = then
-        self.run_scope = run_scope
-        """The scope of the whole run."""
-        self._calls = calls
-        self._is_adopting = False
-        self._alive: dict[Task, None] = {}
-        self.count = 0
-        """The sides passed so far."""
-        self.during_calls: list[int] = []
-        """Those of them that were passed while a call of a tool ran."""
-        self.where = ""
-        """Where the task of interest stood; empty until the number is reached."""
-        self.error: BaseException | None = None
-        """An error in an instrument's method, which can't raise."""
-
-    @property
-    def alive(self) -> tuple[str, ...]:
-        """The names of the tasks that have not ended, each with its place."""
-        return tuple(f"{task.name} ({_place(task)})" for task in self._alive)
-
-    @contextmanager
-    def adopt(self) -> Iterator[None]:
-        """Take the task that is spawned in this block for the agent's."""
-        self._is_adopting = True
-        try:
-            yield
-        finally:
-            self._is_adopting = False
-
-    def task_spawned(self, task: Task) -> None:
-        """Follow it if the agent, or a task of the agent, has spawned it."""
-        if self._is_adopting or trio.lowlevel.current_task() in self._alive:
-            self._alive[task] = None
-
-    def task_exited(self, task: Task) -> None:
-        """Stop following it."""
-        self._alive.pop(task, None)
-
-    def before_task_step(self, task: Task) -> None:
-        """The task has been woken, and is about to go on."""
-        if task in self._alive:
-            self._pass(task, "about to go on")
-
-    def after_task_step(self, task: Task) -> None:
-        """The task begins to wait."""
-        if task in self._alive:
-            self._pass(task, "waiting")
-
-    def before_io_wait(self, timeout: float) -> None:
-        """Where all was cancelled and still waits, and nothing can happen: open the shields."""
-        if self.run_scope.cancel_called and _is_virtual():
-            statistics = trio.lowlevel.current_statistics()
-            if not statistics.tasks_runnable and statistics.seconds_to_next_deadline == float(
-                "inf"
-            ):
-                for each in gc.get_objects():
-                    if isinstance(each, trio.CancelScope):
-                        each.shield = False
-
-    def _pass(self, task: Task, side: str) -> None:
-        self.count += 1
-        if self._calls.running:
-            self.during_calls.append(self.count)
-        try:
-            if self.count == self._at:
-                self.where = f"{task.name}, {side} in {_place(task)}"
-                others = (
-                    each for each in self._alive if each is not task and _lines(each, is_user_code)
-                )
-                self.where += "".join(f"; {each.name} in {_place(each)}" for each in others)
-                self._on_reached()
-            elif self.count == _MAX_CHECKPOINTS:
-                self.run_scope.cancel()
-        except BaseException as error:  # noqa: BLE001 (trio would log it; the trial raises it)
-            self.error = error
-
-
-def _place(task: Task) -> str:
-    """Name the innermost lines that a task is at: of the user's code, else of any but trio's."""
-    lines = _lines(task, is_user_code) or _lines(task, lambda file: not file.startswith(_TRIO))
-    return " < ".join(reversed(lines[-_FRAMES:])) or "trio"
-
-
-def _lines(task: Task, choose: Callable[[str], bool]) -> list[str]:
-    return [
-        f"{os.path.relpath(file)}:{line} {frame.f_code.co_name}"
-        for frame, line in task.iter_await_frames()
-        if choose(file := frame.f_code.co_filename)
-    ]

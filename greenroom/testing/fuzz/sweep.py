@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
+from itertools import count, pairwise
 
 import trio
 
 from greenroom.core import ConfigurationError, clip, seed_ids
-from greenroom.testing.fuzz.evidence import Mode, Surroundings, Trial
+from greenroom.testing.fuzz.controls import find_difference
+from greenroom.testing.fuzz.evidence import Mode, Trial
 from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
 from greenroom.testing.fuzz.scenario import Scenario, play
+from greenroom.testing.fuzz.surroundings import Surroundings
 from greenroom.testing.virtual_time import run_in_virtual_time
 
 MODES: Sequence[Mode] = ("interrupt", "after_step", "shutdown", "kill", "cancel")
@@ -110,15 +112,17 @@ def cancel_at_every_checkpoint(
 ) -> FuzzReport:
     """Rerun a tool or an agent with a cancel at checkpoint 1, 2, 3 …, and check what is left.
 
-    First it runs undisturbed, and must hold every invariant. Then, for each mode, it runs from
+    First it runs undisturbed, several times, and must hold every invariant and go the same way each
+    time. Then, for each mode, it runs from
     scratch with the cancel at the next checkpoint of any task of the agent, until a run has ended
     before its cancel. Both sides of a checkpoint count: a task begins to wait there, and is about
     to go on. After the cancel the same input comes again, and what is left is compared with the
     undisturbed run. Runs are repeatable, in memory and on a clock that jumps: what a violation says
     about how to see it again holds for this program as it is.
 
-    In a run environment, working directory, `tempfile.tempdir` and replaced functions of modules
-    are the run's own: they are put back. Where a run has made the next one fail, the sweep ends.
+    In a run the settings of the process, such as the environment, the working directory and
+    functions of Python's modules that were replaced, are the run's own: they are put back. Where a
+    run has made the next one fail, the sweep ends.
 
     Args:
         scenario: makes a new scenario, with a model, tools and rules that no run has used; for a
@@ -160,10 +164,9 @@ def cancel_at_every_checkpoint(
     _check(scenario, modes)
     limit = timeout if timeout is not None else _A_MINUTE if real_time else _A_DAY
     sweep = _Sweep(scenario, invariants, seed, real_time, limit)
-    control = sweep.run(None, 0)
-    violations = sweep.check(control)
+    violations = sweep.run_controls()
+    control = sweep.controls[-1]
     if not violations:
-        sweep.control = control
         violations = sweep.disturb(modes, lambda mode: at or _plan(control, modes, mode, at_most))
     report = FuzzReport(control.checkpoints, sweep.cancels, tuple(violations))
     if violations:
@@ -181,18 +184,53 @@ class _Sweep:
     real_time: bool
     limit: float
     surroundings: Surroundings = field(default_factory=Surroundings)
-    control: Trial | None = None
+    controls: list[Trial] = field(default_factory=list)
+    """The undisturbed runs; the last one is compared checkpoint by checkpoint."""
     cancels: Counter[Mode] = field(default_factory=Counter)
 
-    def run(self, mode: Mode | None, checkpoint: int) -> Trial:
-        with repeatable(self.seed, f"{mode} {checkpoint}"), self.surroundings.watch():
+    def run_controls(self) -> list[Violation]:
+        """Run it undisturbed several times, and see what differs."""
+        same = [self.run(None, 0)]
+        violations = self.check(same[0])
+        if same[0].stuck:
+            self.controls = same
+            return violations
+        same += [self.run(None, number) for number in range(1, 2 if self.real_time else 3)]
+        if len(same) > 2 and find_difference(same[0], same[1]):  # the first may fill a cache
+            same = [*same[1:], self.run(None, 3)]
+        self.controls = same
+        for one, other in pairwise(same):
+            if difference := find_difference(one, other):
+                return [Violation(None, 0, "", "runs_are_repeatable", difference, self.seed)]
+        violations = violations or [each for trial in same[1:] for each in self.check(trial)]
+        if not violations and not self.real_time:
+            violations = self._run_reordered()
+        return violations
+
+    def _run_reordered(self) -> list[Violation]:
+        """Run it with its tasks in another order, by which texts and times may differ."""
+        seed = self.seed + 1
+        other = self.run(None, 0, seed)
+        self.controls.insert(0, other)
+        return [replace(each, seed=seed) for each in self.check(other)]
+
+    def run(self, mode: Mode | None, checkpoint: int, seed: int | None = None) -> Trial:
+        """Run it once; where nothing disturbs it `checkpoint` is the number of the repetition."""
+        at = checkpoint if mode else 0
+        seed = self.seed if seed is None else seed
+        with repeatable(seed, f"{mode} {checkpoint}"), self.surroundings.watch():
             scenario = self.scenario()
             scenario.workspace = self.surroundings.begin(scenario.workspace)
             around = self.surroundings
-            whole = partial(play, scenario, mode, checkpoint, self.limit, around)
+            whole = partial(play, scenario, mode, at, self.limit, around)
             trial = trio.run(whole) if self.real_time else run_in_virtual_time(whole)
             left = around.leftovers()
-        return replace(trial, leftovers_at_end=left, control=self.control)
+        return replace(trial, leftovers_at_end=left)
+
+    def compare(self, trial: Trial) -> list[Violation]:
+        """Check a run beside the undisturbed ones."""
+        controls = tuple(self.controls)
+        return self.check(replace(trial, control=controls[-1], controls=controls))
 
     def disturb(
         self, modes: Sequence[Mode], plan: Callable[[Mode], Iterable[int]]
@@ -204,8 +242,8 @@ class _Sweep:
                 if not trial.where:
                     break
                 self.cancels[mode] += 1
-                new = self.check(trial)
-                if new and not violations and self.check(self.run(None, 0)):
+                new = self.compare(trial)
+                if new and not violations and self.compare(self.run(None, 0)):
                     return [*new, self._blame_run(trial)]
                 violations += new
                 if len(violations) >= _MAX_VIOLATIONS:

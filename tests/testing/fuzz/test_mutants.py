@@ -28,6 +28,7 @@ from greenroom.session.transcript import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
 from tests.testing.fuzz.careless_tools import CARELESS
+from tests.testing.fuzz.planted_bugs import PLANTED
 
 MUTANTS = {}
 
@@ -284,5 +285,6 @@ def test_the_fuzz_finds(mutate, invariants, first, monkeypatch):
 def test_every_invariant_has_a_mutant():
     found = (*MUTANTS.values(), *CARELESS.values())
     covered = set().union(*(invariants for _, invariants, *_ in found))
+    covered |= {invariant for _, _, invariant, _ in PLANTED.values()}
     names = {invariant.__name__ for invariant in (*INVARIANTS, *scenarios.OF_THE_BAKERY)}
     assert names - covered == set()

@@ -12,7 +12,7 @@ import trio
 
 from greenroom.core import AgentContext, ConfigurationError
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
-from greenroom.testing.fuzz import FuzzError, evidence as leftovers
+from greenroom.testing.fuzz import FuzzError, surroundings as leftovers
 from greenroom.tools import tool
 from tests.testing.fuzz import careless_tools
 from tests.testing.fuzz.careless_tools import CARELESS
