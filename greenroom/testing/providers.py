@@ -41,6 +41,7 @@ ProviderCheck: TypeAlias = Callable[[ProviderUnderTest], Awaitable[None]]
 """One check: it returns, or fails with an error that says what the provider did wrong."""
 
 _MOST_CUTS = 40
+_NO_ID = ToolUseBlock("", "any").id  # of a call to which the API gives none
 
 
 def _require(is_right: bool, expected: str, found: object, advice: str) -> None:
@@ -99,7 +100,8 @@ def _check_reply(llm: LLMProvider, answer: RecordedAnswer, reply: Message) -> No
     ids = [call.id for call in reply.tool_uses]
     is_unique = all(ids) and len({*ids}) == len(ids)
     _require(is_unique, "an id of its own for each call", ids, "make one where the API has none")
-    given = [call.id or found for call, found in zip(wanted.tool_uses, ids, strict=True)]
+    pairs = zip(wanted.tool_uses, ids, strict=True)
+    given = [found if call.id == _NO_ID else call.id for call, found in pairs]
     _require_equal(ids, given, "the ids of calls", "they are the API's, where it gives any")
     if isinstance(getattr(llm, "price", None), core.Price) and reply.usage:
         cost = reply.usage.cost
@@ -432,7 +434,7 @@ async def a_reply_can_be_sent_back(case: ProviderUnderTest) -> None:
                     is_sent = value in sent or any(str(value) in str(each) for each in sent)
                     advice = "send each block back with its signature, and unknown ones verbatim"
                     _require(is_sent, f"{value!r} in the next request", sent[0], advice)
-                for call_id in filter(None, (call.id for call in answer.reply.tool_uses)):
+                for call_id in {call.id for call in answer.reply.tool_uses} - {_NO_ID}:
                     expected = f"{call_id!r} in a call and in a result of the next request"
                     advice = "send the ids that the API gave"
                     _require(sent.count(call_id) > 1, expected, sent[0], advice)

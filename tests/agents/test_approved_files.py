@@ -147,6 +147,7 @@ async def test_what_a_person_wrote_is_bound_to_its_files_as_well(folder):
         request = await stage.next(PermissionRequest)
         edited = {"command": "bash run.sh"}
         await stage.handle.respond_permission(request.request_id, "allow", input=edited)
+        await trio.testing.wait_all_threads_completed()  # one of them reads the files
         await trio.testing.wait_all_tasks_blocked()
         answered.set()
         await stage.next(ToolEnd)

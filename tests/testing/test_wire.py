@@ -273,5 +273,5 @@ def test_fields_that_are_null_or_empty_stay_so(api, fields):
 
 
 def test_an_api_that_is_not_known_is_refused():
-    with pytest.raises(ValueError, match="gemini"):
-        request_from_wire({}, "gemini")
+    with pytest.raises(ValueError, match="telegraph"):
+        request_from_wire({}, "telegraph")
