@@ -130,6 +130,14 @@ async def test_what_greenroom_makes_in_the_workspace_itself_is_no_change(folder,
     assert result.text == "ran"
 
 
+async def settle():
+    """Wait until every task waits, and none for a thread, such as one that reads files."""
+    await trio.testing.wait_all_tasks_blocked()
+    while trio.testing.active_thread_count():
+        await trio.testing.wait_all_threads_completed()
+        await trio.testing.wait_all_tasks_blocked()
+
+
 async def test_what_a_person_wrote_is_bound_to_its_files_as_well(folder):
     answered = trio.Event()
 
@@ -147,8 +155,7 @@ async def test_what_a_person_wrote_is_bound_to_its_files_as_well(folder):
         request = await stage.next(PermissionRequest)
         edited = {"command": "bash run.sh"}
         await stage.handle.respond_permission(request.request_id, "allow", input=edited)
-        await trio.testing.wait_all_threads_completed()  # one of them reads the files
-        await trio.testing.wait_all_tasks_blocked()
+        await settle()
         answered.set()
         await stage.next(ToolEnd)
         end = await stage.next(ToolEnd)

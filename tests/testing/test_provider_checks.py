@@ -362,7 +362,7 @@ MUTANTS = {
         "an end of every request": with_stream(receive=goes_on_when_cancelled)
     },
     "a_request_may_be_cancelled_at_any_moment": {"after a cancel at step": HasOnePlace},
-    "requests_at_the_same_time_do_not_mix": {"the text": KeepsOneState},
+    "requests_at_the_same_time_do_not_mix": {"the (text|thinking)": KeepsOneState},
     "failures_are_typed_and_keep_the_key": {
         "no key in the error": with_members(error=quotes_the_body),
         "found ModelOverloadedError": with_members(error=tells_a_server_error_of_everything),
