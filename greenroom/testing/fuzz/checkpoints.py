@@ -13,6 +13,7 @@ from greenroom.testing.fuzz.surroundings import is_user_code
 
 _MAX_CHECKPOINTS = 200_000  # of one run; an agent that goes on for longer runs in a circle
 _MAX_SWALLOWED = 1_000  # cancels of one task; one that swallows more does not end by itself
+_NURSERY_END = "_nested_child_finished"  # trio's function in which a nursery's block waits
 _FRAMES = 4
 _TRIO = os.path.dirname(trio.__file__)
 
@@ -166,8 +167,9 @@ class SwallowedCancels:
         if not isinstance(_error(task), trio.Cancelled):
             return
         scope = next((each for each in _scopes(task) if each.cancel_called), None)
-        if scope is not None and lines_of(task, is_user_code):
-            self._cancelled.setdefault(task, (scope, place_of(task)))
+        place = next((place_of(each) for each in _nearby(task) if lines_of(each, is_user_code)), "")
+        if scope is not None and place:
+            self._cancelled.setdefault(task, (scope, place))
         if self._counts.get(task, 0) > _MAX_SWALLOWED:
             _end(task)
 
@@ -187,9 +189,23 @@ class SwallowedCancels:
             del self._cancelled[task]
 
     def forget(self, task: Task) -> None:
-        """Drop a task that has ended."""
-        self._cancelled.pop(task, None)
+        """Drop a task that has ended; its cancel goes to the task that waits for its nursery."""
+        found = self._cancelled.pop(task, None)
         self._counts.pop(task, None)
+        parent = task.parent_nursery.parent_task if task.parent_nursery else None
+        if found and parent and found[0] in _scopes(parent) and _waits_for_children(parent):
+            self._cancelled.setdefault(parent, found)
+
+
+def _nearby(task: Task) -> Iterator[Task]:
+    """Return the task and the one that has started it, as for a bare `trio.sleep`."""
+    yield task
+    if task.parent_nursery:
+        yield task.parent_nursery.parent_task
+
+
+def _waits_for_children(task: Task) -> bool:
+    return any(frame.f_code.co_name == _NURSERY_END for frame, _ in task.iter_await_frames())
 
 
 def _error(task: Task) -> BaseException | None:

@@ -6,6 +6,7 @@ contents are never the same twice, digits and made-up names apart, only what sho
 whole at all is compared: a last line that ends, JSON that can be read.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,8 +15,13 @@ from itertools import pairwise
 from greenroom.core import serde
 from greenroom.testing.fuzz.evidence import File
 
-_MADE_UP = re.compile(r"0x[0-9a-f]+|[0-9a-f]*\d[0-9a-f]{7,}|\d+", re.IGNORECASE)
+_MADE_UP = re.compile(
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|0x[0-9a-f]+|(?=[a-f]*\d)[0-9a-f]{8,}|\d+",
+    re.IGNORECASE,
+)
 _DATABASE = b"SQLite format 3\0"  # it keeps itself whole, and its bytes tell nothing
+
+_MIN_BEGINNING = 3  # characters in which lines begin alike
 
 Versions = Sequence[File | None]
 """A file before the run, after each call and at the end; None where it is not there."""
@@ -128,13 +134,19 @@ class _Appended:
         if added and not added.endswith(b"\n"):
             return "ends in the middle of a line"
         known = {line for record in self._records for line in record}
-        for line in _lines(added):
-            if line not in known and any(
-                line.endswith(whole) and other.startswith(line[: -len(whole)])
-                for whole in known
+        beginning = os.path.commonprefix([*known])  # noqa: RUF071 (by characters, as it should)
+        most = max((line.count(beginning) for line in known), default=0)
+        has_json = all(_is_json(line) for each in self.pieces for line in each.splitlines())
+        for line in added.splitlines():
+            shape = shape_of(line.decode("latin-1")) + "\n"
+            is_glued = len(beginning) >= _MIN_BEGINNING and shape.count(beginning) > most
+            is_glued |= any(
+                shape.endswith(whole) and other.startswith(shape[: -len(whole)])
+                for whole in known - {shape}
                 for other in known
-            ):
-                return f"has half a line, and the next one behind it: {line.rstrip()!r}"
+            )
+            if shape not in known and (is_glued or (has_json and not _is_json(line))):
+                return f"has half a line, and the next one behind it: {shape.rstrip()!r}"
         return ""
 
     def _find_half_records(self, added: bytes) -> str:

@@ -13,7 +13,7 @@ import trio
 
 from greenroom import core
 from greenroom.agents import coder
-from greenroom.core import Message
+from greenroom.core import Message, StopReason
 from greenroom.llm import ModelRequest
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import (
@@ -258,8 +258,12 @@ class _Recorder:
         return _Moment(trio.current_time(), self._count_checkpoints())
 
     def _said(self, session_id: str) -> list[str]:
-        history = self.agents[session_id]._actor.session.history
-        return [message.text for message in history if message.role == "assistant"]
+        """Return what was said in full: a reply that was cut off says so."""
+        return [
+            message.text
+            for message in self.agents[session_id]._actor.session.history
+            if message.role == "assistant" and message.stop_reason is not StopReason.INTERRUPTED
+        ]
 
 
 class _ScenarioRun:
@@ -407,6 +411,8 @@ class _ScenarioRun:
                 self._successor = handle.session_id
                 await nursery.start(self._scenario.approver.attend, handle)
                 await self._ask(handle)
+                if self._mode is None:  # see whether a repetition differs here, too
+                    await self._ask(handle)
                 nursery.cancel_scope.cancel()
 
     def _disturb(self) -> None:

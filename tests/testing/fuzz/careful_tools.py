@@ -1,6 +1,6 @@
-"""Tools that a cancel does not break, of as many kinds: in no mode may one of them be accused.
+"""Tools and agents that a cancel does not break, of many kinds: none may be accused in any mode.
 
-Each is a function that makes the tool anew, with the state that it keeps.
+Each is a function that makes the tool or the agent anew, with the state that it keeps.
 """
 
 import contextlib
@@ -14,23 +14,32 @@ import uuid
 
 import trio
 
-from greenroom.core import AgentContext, ToolError
+from greenroom.agents import coder
+from greenroom.core import AgentContext, Message, ToolError
+from greenroom.permissions import PermissionManager
 from greenroom.runtime import spawn_subagent
 from greenroom.session import AgentSession
-from greenroom.tools import tool
+from greenroom.testing import Reply, Scenario, ScriptedProvider
+from greenroom.tools import ToolRegistry, tool
 
 CAREFUL = {}
-"""The makers of the tools, each with whether it needs real time."""
+"""The makers of the scenarios, each with whether it needs real time."""
 
 
 def careful(*, real_time=False):
     """Register the maker of a tool."""
 
     def register(make):
-        CAREFUL[make.__name__] = (make, real_time)
+        CAREFUL[make.__name__] = (lambda: Scenario.of_tool(make(), {}), real_time)
         return make
 
     return register
+
+
+def careful_agent(make):
+    """Register the maker of an agent."""
+    CAREFUL[make.__name__] = (lambda: Scenario(make(), inputs="Press!"), False)
+    return make
 
 
 @careful()
@@ -387,3 +396,85 @@ def settings_that_are_put_back():
         return "pressed"
 
     return press
+
+
+@careful()
+def a_nursery_that_ends_with_the_first():
+    @tool
+    async def race() -> str:
+        """Ask three servers, and take the first answer."""
+        answers = []
+
+        async def ask(seconds):
+            await trio.sleep(seconds)
+            answers.append(seconds)
+            nursery.cancel_scope.cancel()
+
+        async with trio.open_nursery() as nursery:
+            for seconds in (1, 2, 3):
+                nursery.start_soon(ask, seconds)
+        return f"{answers}"
+
+    return race
+
+
+def say(agent, text):
+    agent.session.add_message(Message.assistant(text))
+
+
+@careful_agent
+def an_agent_that_cleans_up():
+    async def agent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                try:
+                    await trio.sleep(1)
+                    say(agent, "pressed")
+                finally:
+                    with agent.cleanup(1):
+                        await trio.sleep(0.5)
+                        say(agent, "the press is off")
+
+    return agent
+
+
+@careful_agent
+def an_agent_that_does_a_thing_once():
+    done = set()
+
+    async def agent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                if message.text not in done:
+                    await trio.sleep(1)
+                    done.add(message.text)
+                say(agent, "it is pressed")
+
+    return agent
+
+
+@careful_agent
+def an_agent_with_tasks_and_time_outs():
+    async def agent(agent):
+        async with trio.open_nursery() as beside:
+            beside.start_soon(trio.sleep_forever)
+            async for message in agent.inputs():
+                async with agent.turn(message):
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(trio.sleep, 2)
+                    with trio.move_on_after(1):
+                        await trio.sleep(9)
+                    say(agent, "pressed")
+                await trio.sleep(1)
+            beside.cancel_scope.cancel()
+
+    return agent
+
+
+@careful_agent
+def an_agent_whose_model_is_slow():
+    async def agent(agent):
+        model = ScriptedProvider(*[Reply("It is pressed now.", seconds=3)] * 9)
+        await coder(agent, model, ToolRegistry(), PermissionManager())
+
+    return agent

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+import uuid
 import warnings
 from contextlib import suppress
 from pathlib import Path
@@ -373,7 +374,7 @@ def a_loop_that_goes_on_after_a_cancel():
     return press
 
 
-@planted("no_cancel_is_swallowed", "`trio.Cancelled` was caught in")
+@planted("a_call_is_whole_or_interrupted", "press(): error, 'it failed'")
 def an_error_for_whatever_comes():
     async def press() -> str:
         """Say that it failed, also where it was stopped."""
@@ -519,3 +520,43 @@ def an_agent_that_leaves_a_variable_set():
                 say(agent, "pressed")
 
     return agent
+
+
+@planted_agent("no_cancel_is_swallowed", "`trio.Cancelled` was caught in")
+def an_agent_that_swallows_what_its_tasks_raise():
+    async def agent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with suppress(BaseException):
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(trio.sleep, 1)
+                say(agent, "pressed")
+                await trio.sleep(1)
+
+    return agent
+
+
+@planted_agent("what_is_called_done_is_done", "mark as done what is done")
+def an_agent_that_marks_its_input_in_its_metadata():
+    async def agent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                if agent.context.get_metadata(message.text) is None:
+                    agent.context.set_metadata(message.text, "done")
+                    await trio.sleep(1)
+                say(agent, "pressed")
+
+    return agent
+
+
+@planted("files_are_whole", "has half a line, and the next one behind it")
+def half_a_line_of_json_with_other_values_each_time():
+    async def press(context: AgentContext) -> str:
+        """Append an object in two writes."""
+        with (context.workspace.root / "press.jsonl").open("a") as log:
+            log.write(f'{{"at": {time.time()}, ')
+            await trio.sleep(1)
+            log.write(f'"id": "{uuid.uuid4()}"}}\n')
+        return "pressed"
+
+    return press

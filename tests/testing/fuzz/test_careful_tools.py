@@ -1,10 +1,10 @@
-"""No correct tool is accused, in no mode."""
+"""No correct tool or agent is accused, in any mode."""
 
 import os
 
 import pytest
 
-from greenroom.testing import Scenario, cancel_at_every_checkpoint
+from greenroom.testing import cancel_at_every_checkpoint
 from greenroom.testing.fuzz import MODES
 from tests.testing.fuzz.careful_tools import CAREFUL
 
@@ -12,9 +12,9 @@ EVERYWHERE = os.environ.get("GREENROOM_FUZZ") == "all"
 
 
 @pytest.mark.parametrize(("make", "real_time"), CAREFUL.values(), ids=CAREFUL)
-def test_a_careful_tool_is_not_accused(make, real_time):
+def test_what_is_careful_is_not_accused(make, real_time):
     report = cancel_at_every_checkpoint(
-        lambda: Scenario.of_tool(make(), {}),
+        make,
         at_most=None if EVERYWHERE else 20,
         real_time=real_time,
     )
