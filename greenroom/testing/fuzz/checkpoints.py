@@ -159,6 +159,7 @@ class SwallowedCancels:
         """Find nothing yet."""
         self._cancelled: dict[Task, tuple[trio.CancelScope, str]] = {}
         self._counts: dict[Task, int] = {}
+        self._deliveries: dict[Task, int] = {}
         self.found: list[str] = []
         """Where it was, in words."""
 
@@ -167,10 +168,12 @@ class SwallowedCancels:
         if not isinstance(_error(task), trio.Cancelled):
             return
         scope = next((each for each in _scopes(task) if each.cancel_called), None)
-        place = next((place_of(each) for each in _nearby(task) if lines_of(each, is_user_code)), "")
+        place = next((place_of(each) for each in _nearby(task) if _waits_in_user_code(each)), "")
         if scope is not None and place:
             self._cancelled.setdefault(task, (scope, place))
-        if self._counts.get(task, 0) > _MAX_SWALLOWED:
+        self._deliveries[task] = self._deliveries.get(task, 0) + 1
+        if self._deliveries[task] > _MAX_SWALLOWED:
+            self.found.append(f"in {place_of(task)}, which went on to wait there again")
             _end(task)
 
     def after_step(self, task: Task) -> None:
@@ -192,9 +195,16 @@ class SwallowedCancels:
         """Drop a task that has ended; its cancel goes to the task that waits for its nursery."""
         found = self._cancelled.pop(task, None)
         self._counts.pop(task, None)
+        self._deliveries.pop(task, None)
         parent = task.parent_nursery.parent_task if task.parent_nursery else None
         if found and parent and found[0] in _scopes(parent) and _waits_for_children(parent):
             self._cancelled.setdefault(parent, found)
+
+
+def _waits_in_user_code(task: Task) -> bool:
+    """Whether the user's code waits itself, with no library in between that may know better."""
+    lines = lines_of(task, lambda file: not file.startswith(_TRIO))
+    return bool(lines) and lines[-1:] == lines_of(task, is_user_code)[-1:]
 
 
 def _nearby(task: Task) -> Iterator[Task]:

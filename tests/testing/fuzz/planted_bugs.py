@@ -498,17 +498,6 @@ def an_agent_that_marks_its_input_before_it_works():
     return agent
 
 
-@planted_agent("runs_are_repeatable", "the turn of 'Press!' took")
-def an_agent_by_chance():
-    async def agent(agent):
-        async for message in agent.inputs():
-            async with agent.turn(message):
-                await trio.sleep(random.SystemRandom().uniform(1, 5))
-                say(agent, "pressed")
-
-    return agent
-
-
 @planted_agent("settings_are_restored", "the environment's PRESS")
 def an_agent_that_leaves_a_variable_set():
     async def agent(agent):
