@@ -45,5 +45,6 @@ from greenroom.resilience.retry import (
     Retry as Retry,
     is_retryable as is_retryable,
     retry_after as retry_after,
+    seed_jitter as seed_jitter,
 )
 from greenroom.resilience.waiting import take_ticket as take_ticket

@@ -21,6 +21,19 @@ from greenroom.resilience.meter import current_meter
 _current: ContextVar["Attempt | None"] = ContextVar("greenroom_attempt", default=None)
 
 
+_chance: _random.Random = _random.SystemRandom()
+
+
+def _draw() -> float:
+    return _chance.random()
+
+
+def seed_jitter(seed: int | None) -> None:
+    """Make the default jitter of this process repeatable, for tests; None makes it random again."""
+    global _chance  # noqa: PLW0603
+    _chance = _random.SystemRandom() if seed is None else _random.Random(seed)  # noqa: S311
+
+
 class Attempt:
     """One attempt of a call; a stream enters and leaves it several times while it is read."""
 
@@ -95,7 +108,7 @@ class Backoff:
     factor: float = 2.0
     limit: float = 30.0
     jitter: float = 0.5
-    random: Callable[[], float] = _random.random
+    random: Callable[[], float] = _draw
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""

@@ -13,6 +13,7 @@ from itertools import count, pairwise
 import trio
 
 from greenroom.core import ConfigurationError, clip, seed_ids
+from greenroom.resilience import seed_jitter
 from greenroom.testing.fuzz.controls import find_difference
 from greenroom.testing.fuzz.evidence import Mode, Trial
 from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
@@ -298,6 +299,8 @@ def _plan(control: Trial, modes: Sequence[Mode], mode: Mode, at_most: int | None
 def repeatable(seed: int, run: str = "") -> Iterator[None]:
     """Let `trio.run` schedule by this seed in the block, and make ids that only this run has.
 
+    The jitter of `Backoff` is the same in each run.
+
     trio shuffles its tasks on purpose, and has one switch that makes the order repeatable, which
     its plugin for Hypothesis throws. The switch is not public: in a trio without it runs stay
     shuffled, and the number of a checkpoint means the same one most of the time.
@@ -305,6 +308,7 @@ def repeatable(seed: int, run: str = "") -> Iterator[None]:
     scheduler = vars(importlib.import_module("trio._core._run"))
     shuffler: object = scheduler.get("_r")
     seed_ids(zlib.crc32(f"{seed} {run}".encode()))
+    seed_jitter(seed)
     try:
         if isinstance(shuffler, random.Random) and _SWITCH in scheduler:
             with _seed_scheduler(shuffler, seed, scheduler):
@@ -313,6 +317,7 @@ def repeatable(seed: int, run: str = "") -> Iterator[None]:
             yield
     finally:
         seed_ids(None)
+        seed_jitter(None)
 
 
 @contextmanager
