@@ -11,6 +11,7 @@ Messages, with their dicts (`extra`, `input`, `raw`), are treated as immutable: 
 they are the same object. Equality would not do, since it ignores ids, and `1 == True`.
 """
 
+from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -65,6 +66,8 @@ class EncodedConversation:
         is_marked: whether a message has marks for the provider's cache.
         thinking: what became of thinking that is bound to what came before it.
         changes: what else is not sent as it is, a sentence each.
+        ends: for each encoded message but the last one, how many messages of the conversation it
+            ends with, and for those in `prefix`, after how many bytes.
     """
 
     prefix: bytes | bytearray
@@ -72,6 +75,26 @@ class EncodedConversation:
     is_marked: bool
     thinking: BoundThinking
     changes: tuple[str, ...] = ()
+    ends: Sequence[tuple[int, int]] = ()
+
+    def pieces_after(self, count: int) -> list[bytes | bytearray]:
+        """Return what follows the first `count` messages, as `pieces` does.
+
+        This is for an API that has the beginning of a conversation already.
+
+        Raises:
+            ValueError: what is sent of the next message is part of the same message as they are.
+        """
+        if not count:
+            return self.pieces()
+        place = bisect_left(self.ends, (count, 0))
+        if place == len(self.ends) or self.ends[place][0] != count:
+            raise ValueError(f"no encoded message ends after {count} messages")
+        in_prefix = len(self.ends) + 1 - len(self.latest)
+        if place >= in_prefix:
+            return [message.wire for message in self.latest[place + 1 - in_prefix :]]
+        rest = self.prefix[self.ends[place][1] :].removeprefix(b",")
+        return [rest, *(message.wire for message in self.latest)]
 
     def pieces(self) -> list[bytes | bytearray]:
         """Return the conversation as pieces to be joined by commas; some may be empty."""
@@ -165,6 +188,7 @@ class ConversationEncoder:
         self._is_marked = False
         self._messages: tuple[Message, ...] = ()
         self._changes: dict[str, None] = {}
+        self._ends: list[tuple[int, int]] = []
         self._restart_at(0)
 
     @property
@@ -207,13 +231,15 @@ class ConversationEncoder:
             sent = self._thinking.add(message) if self._dialect.bound_to else message
             complete = self._merger.add(sent)
             if complete:
-                self._append(complete)
+                self._append(complete, place)
                 self._complete_count, self._complete_thinking = place, before
         self._messages = messages
         latest = (*self._latest, self._encode_last(self._merger.current))
         is_marked = self._is_marked or latest[-1].is_marked
         changes = tuple(self._changes)
-        return EncodedConversation(self._prefix, latest, is_marked, self._thinking, changes)
+        return EncodedConversation(
+            self._prefix, latest, is_marked, self._thinking, changes, self._ends
+        )
 
     def _restart_at(self, place: int) -> None:
         """Forget the last merged message, if any; the next one begins at this place."""
@@ -224,7 +250,8 @@ class ConversationEncoder:
         self._complete_count = place  # how many messages are in complete merged messages
         self._last: _LastMessage | None = None
 
-    def _append(self, message: MergedMessage) -> None:
+    def _append(self, message: MergedMessage, count: int) -> None:
+        """Keep a complete message, with which so many messages of the conversation end."""
         last, self._last = self._last, None
         if last is not None and last.is_of(message):
             self._calls.merge(last.calls)
@@ -233,9 +260,12 @@ class ConversationEncoder:
             encoded = self._encode(self._calls.rename(message))
         self._is_marked |= encoded.is_marked
         self._latest.append(encoded)
+        self._ends.append((count, 0))
         if len(self._latest) > _LATEST:
             wire = self._latest.popleft().wire
             self._prefix += b"," + wire if self._prefix and wire else wire
+            place = len(self._ends) - _LATEST - 1
+            self._ends[place] = (self._ends[place][0], len(self._prefix))
 
     def _encode_last(self, message: MergedMessage) -> EncodedMessage:
         """Encode the last message, unless it has not changed since the last request."""

@@ -330,3 +330,10 @@ def test_a_reply_is_not_continued_by_a_model_that_refuses_that():
     assert encode(part, model="gemini-3.5-flash")["contents"][-1]["role"] == "model"
     with pytest.raises(ModelBadRequestError, match="does not continue a reply"):
         encode(part, model="gemini-3.8-flash")
+
+
+def test_a_tool_s_schema_of_results_is_sent():
+    schema = {"type": "object", "properties": {"degrees": {"type": "number"}}}
+    tool = ToolDefinition("weather", "Tells it.", {"type": "object"}, output_schema=schema)
+    [declared] = encode(HELLO, tools=[tool])["tools"]
+    assert declared["functionDeclarations"][0]["responseJsonSchema"] == schema

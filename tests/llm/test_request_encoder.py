@@ -19,7 +19,7 @@ from greenroom.llm import ModelRequest, request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.gemini.encode import GeminiDialect
 from greenroom.llm.openai.encode import ChatDialect
-from greenroom.llm.request_encoder import RequestEncoder, encode_request
+from greenroom.llm.request_encoder import ConversationEncoder, RequestEncoder, encode_request
 from greenroom.llm.responses.encode import ResponsesDialect
 from tests.llm.test_merged_messages import MESSAGES
 
@@ -134,6 +134,28 @@ async def count_written(encoder, dialect, messages):
     count = len(dialect.written)
     assert content == encode_request(MessagesDialect("m", 9), ModelRequest(messages=messages))
     return count
+
+
+def read(pieces):
+    return serde.loads(b"[" + b",".join(filter(None, pieces)) + b"]")
+
+
+@given(st.sampled_from(DIALECTS), st.lists(STEPS, min_size=1, max_size=8), st.integers(0, 50))
+def test_what_follows_a_message_can_be_sent_alone(dialect, steps, cut):
+    messages = sum(steps, ())
+    encoder = ConversationEncoder(dialect)
+    encoder.encode(messages[: cut % len(messages)])
+    conversation = encoder.encode(messages, min(cut % len(messages), len(messages)))
+    whole = read(conversation.pieces())
+    counts = [count for count, _ in conversation.ends]
+    assert read(conversation.pieces_after(0)) == whole
+    for count in range(1, len(messages)):
+        if count in counts:
+            head = read(ConversationEncoder(dialect).encode(messages[:count]).pieces())
+            assert head + read(conversation.pieces_after(count)) == whole
+        else:
+            with pytest.raises(ValueError, match=f"after {count} messages"):
+                conversation.pieces_after(count)
 
 
 async def test_each_message_is_written_once():

@@ -249,6 +249,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
         "name": core.portable_name(tool.name),
         "description": tool.description,
         "parametersJsonSchema": fold_root(tool.parameters),
+        **({"responseJsonSchema": tool.output_schema} if tool.output_schema else {}),
     }
     return extend(made, tool.extra)
 
