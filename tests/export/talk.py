@@ -99,7 +99,7 @@ files = st.builds(ImageBlock, texts, texts, texts) | st.builds(
 )
 results = st.builds(
     ToolResultBlock,
-    texts,
+    texts.filter(bool),
     st.lists(st.builds(TextBlock, texts) | files, max_size=2).map(tuple),
     st.booleans(),
 )
