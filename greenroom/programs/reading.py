@@ -98,6 +98,11 @@ def _is_allowed(part: Part, invocation: Invocation) -> bool:
     is_attached = part.value is not None and part.value_at == part.at
     if not part.is_listed or (is_attached and "words" in invocation.program.kinds):
         return False
+    if invocation.argv[0] == "git" and part.value_at > part.at:
+        word = invocation.argv[part.at]
+        # git looks for its options once more, one by one: so this may be no value to it.
+        if part.value is None or part.value[:1] == "-" or (len(word) > 2 and word[1] != "-"):
+            return False
     # For some programs `-f=file` is `-f file`.
     return "@" not in part.marks or (part.value or "")[:1] not in ("", "=")
 
@@ -111,6 +116,12 @@ def _is_unordered(invocation: Invocation) -> bool:
     return is_late and sys.platform != "linux" and not looks_itself
 
 
+def _is_selected(options: Sequence[Part]) -> bool:
+    """Return whether an option surely picks the other mode, and is not the value of one before."""
+    open_at = {part.at for part in options if "?" in part.marks and part.value is None}
+    return any("$" in part.marks and part.at - 1 not in open_at for part in options)
+
+
 def _find_operands(invocation: Invocation, options: Sequence[Part]) -> Reading | None:
     """Find the files among values and operands; None if the row does not allow the operands."""
     argv, program = invocation.argv, invocation.program
@@ -118,7 +129,7 @@ def _find_operands(invocation: Invocation, options: Sequence[Part]) -> Reading |
     operands = [part for part in invocation.operands if not part.marks]
     most = min((_MOST[each] for each in _MOST if program.is_kind(each)), default=len(argv))
     is_missing = program.is_kind("some") and not operands
-    is_barred = program.is_kind("select") and operands and not selected
+    is_barred = program.is_kind("select") and operands and not _is_selected(options)
     if len(operands) > most or is_missing or is_barred:
         return None
     if program.is_kind("pattern") and not selected:

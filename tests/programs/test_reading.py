@@ -113,6 +113,8 @@ ls --version |
 git --version |
 git -C src status -s a | a / in src
 git branch --list a |
+git tag --format=x --list a |
+git log -S word a | **
 """
 
 ASKED = r"""
@@ -215,6 +217,11 @@ python --version x
 python
 git -C a -C b status
 git branch a
+git tag --format --list a
+git branch --sort -v --column --list a
+git show -tS --output=out a
+git log -S --ext-diff
+git diff -pG secrets/key
 git stash
 frobnicate a
 which

@@ -95,7 +95,7 @@ class Rules:
     def _may_tell(self, canary):
         if canary in (workspaces.SECRET, *workspaces.TWISTED):
             return DENY_SECRETS not in self.rules
-        return self.leaves and canary == workspaces.OUTSIDE
+        return self.leaves and canary in (workspaces.OUTSIDE, CANARY)
 
     def _may_change(self, name):
         if _is_denied(os.path.relpath(name, workspaces.PROJECT)):
