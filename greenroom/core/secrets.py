@@ -25,11 +25,13 @@ import msgspec
 SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 """What takes the place of a secret."""
 
-_ALONE = r"(?<![\w-])"  # so that no form begins within another, and time grows with the text
+# So that no form begins within another, and time grows with the text. What `repr`, JSON or an
+# address writes in front, such as `\n` or `%3D`, is no part of a word.
+_ALONE = r"(?:(?<![\w-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 KEY_FORM = (
-    rf"{_ALONE}(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi)"
-    r"[-_](?=[\w-]*\d)[\w-]{16,}"
-    r"|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
+    rf"{_ALONE}(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi"
+    r"|xapp|whsec|shp[a-z]{2}|do[opr]_v1|tvly|GOCSPX)[-_](?=[\w-]*\d)[\w-]{16,}"
+    r"|SG\.[\w-]{16,}\.[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
 )
 """The forms of the keys of vendors, as a regular expression."""
 
@@ -45,9 +47,8 @@ _FORMS = re.compile(
     rf"|(?P<jwt>{_ALONE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}(?:\.[\w-]*)?)"
     r"|(?P<pem>-----BEGIN (?P<kind>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
     r".*?(?:-----END (?P=kind)-----|\Z))"
-    r"|(?P<scheme>\b[a-z][a-z0-9+.-]{0,20}:(?://|\\/\\/))"
-    r"(?:[^\s/@:\"'<>\\]*:[^\s/@\"'<>\\]+|(?<=https://)[^\s/@\"'<>\\]{8,}"
-    r"|(?<=http://)[^\s/@\"'<>\\]{8,})(?=@)"
+    r"|(?P<scheme>\b(?i:[a-z][a-z0-9+.-]{0,20}):(?://|\\/\\/))"
+    r"(?:[^\s/@:\"'<>\\]*:[^\s/?#\"'<>\\]+|(?i:(?<=https://)|(?<=http://))[^\s/@\"'<>\\]{8,})(?=@)"
     rf"|(?P<header>(?i:\b(?:authorization|cookie){_EQUALS}))"
     r"(?=[^\"'\r\n]{0,200}?(?:\d|[a-z][A-Z]|\S{20}))[^\"'\r\n]{8,}"
     rf"|(?P<before>(?i:\b(?:bearer|basic|token)\s{{1,4}})){_LIKE_A_KEY}[\w.~+/=%-]{{8,}}"
@@ -76,9 +77,9 @@ def conceal_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
         >>> conceal_secrets("it said: swordfish-77", {"ACME_API_KEY": "swordfish-77"})
         'it said: [secret]'
     """
-    for value in _list_values(os.environ if env is None else env):
-        if value in text:
-            text = text.replace(value, SECRET)
+    values = {each for each in _list_values(os.environ if env is None else env) if each in text}
+    for value in sorted(values, key=len, reverse=True):  # one may be a part of another
+        text = text.replace(value, SECRET)
     return _FORMS.sub(_conceal, text)
 
 

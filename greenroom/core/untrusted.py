@@ -220,7 +220,7 @@ def log_error(
             logger.log(level, "%s", what, exc_info=error)
         else:
             frames = "".join(traceback.format_tb(_TRACEBACK.__get__(error), limit=-_FRAMES))
-            logger.log(level, "%s: %s\n%s", what, conceal(describe_error(error)), frames)
+            logger.log(level, "%s: %s\n%s", what, conceal(describe_error(error)), conceal(frames))
     except Exception as broken:  # noqa: BLE001 (whatever a handler raises)
         write_to_stderr(
             f"{what}: {conceal(describe_error(error))}\nThe log failed: {describe_error(broken)}"

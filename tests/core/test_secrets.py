@@ -19,6 +19,11 @@ SECRETS = [
     "github_pat_11ABCDEFG0123456789_abcdef",
     "xoxb-123456789012-abcdefGHIJKL",
     "AKIAIOSFODNN7EXAMPLE",
+    "xapp-1-A012ABC-345-0123456789abcdef",
+    "whsec_abcdefgh12345678901234",
+    "shpat_0123456789abcdef0123456789abcdef",
+    "SG.abcdefghijklmnop12345.qwertyuiop1234567890",
+    "GOCSPX-abcdefgh12345678901234",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.SflKxwRJSMeKKF2QT4fw",
     PEM.format(""),
     PEM.format("RSA "),
@@ -28,7 +33,9 @@ SECRETS = [
 
 
 @pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("around", ["{}", "401: the key {} is wrong", "{{'x': '{}'}}", "a={}\nb"])
+@pytest.mark.parametrize(
+    "around", ["{}", "401: the key {} is wrong", "'\\n{}'", "{{'x': '{}'}}", "a={}\nb"]
+)
 def test_a_secret_is_found_by_its_form(secret, around):
     concealed = conceal_secrets(around.format(secret), {})
     assert secret not in concealed
@@ -44,6 +51,8 @@ def test_a_secret_is_found_by_its_form(secret, around):
         ("{'Authorization': 'ApiKey abcdefgh1'}", "{'Authorization': '[secret]'}"),
         ('{"x-api-key": "k1234567890", "n": 1}', '{"x-api-key": "[secret]", "n": 1}'),
         ("postgres://ann:p%40ss@db/x", "postgres://[secret]@db/x"),
+        ("postgres://ann:p4ss@w0rd@db/x?a=b@c", "postgres://[secret]@db/x?a=b@c"),
+        ("HTTPS://ann:pass1234@h", "HTTPS://[secret]@h"),
         ("redis://:pass1234@h:6379", "redis://[secret]@h:6379"),
         ("clone https://oauth2token99@git.example/a", "clone https://[secret]@git.example/a"),
         ("GET /v1?api_key=abc12345&x=1", "GET /v1?api_key=[secret]&x=1"),
@@ -106,6 +115,20 @@ def test_the_time_grows_with_the_text(piece):
 def test_each_text_of_a_value_is_changed():
     given_value = {"a": ["x", {"b": ("x", 1, None)}]}
     assert map_texts(given_value, lambda text: text * 2) == {"aa": ["xx", {"bb": ("xx", 1, None)}]}
+
+
+def test_a_value_that_begins_another_one_leaves_no_rest_of_it():
+    env = {"A_API_KEY": "abc12345", "B_API_KEY": "abc12345XYZ99"}
+    assert conceal_secrets("abc12345XYZ99 abc12345", env) == "[secret] [secret]"
+
+
+def test_a_log_shows_no_secret_of_a_line_of_code(caplog):
+    try:
+        raise ValueError("sk-ant-api03-Zm9vYmFyMTIz")
+    except ValueError as error:
+        log_error(logging.getLogger("greenroom.tests"), "it failed", error)
+    assert "it failed: ValueError: [secret]" in caplog.text
+    assert "sk-ant-api03" not in caplog.text
 
 
 def test_exceptions_are_described_without_secrets():
