@@ -86,7 +86,7 @@ def _render_cell(cell: Mapping[str, object], title: str) -> Iterator[str]:
 
 
 def _render_output(output: Mapping[str, object]) -> Iterator[str]:
-    if output.get("output_type") in {"error", "pyerr"}:
+    if _text(output.get("output_type")) in {"error", "pyerr"}:
         error = f"{_text(output.get('ename'))}: {_text(output.get('evalue'))}"
         traceback = output.get("traceback")
         lines = (

@@ -89,6 +89,12 @@ def test_many_outputs_are_counted() -> None:
     assert "[5 more outputs]" in text
 
 
+def test_an_output_of_no_known_kind_is_left_out() -> None:
+    cell = {"cell_type": "code", "source": "x", "outputs": [{"output_type": {}}]}
+    text = render_notebook(json.dumps({"cells": [cell], "nbformat": 4}).encode())
+    assert text == "--- cell 1 of 1: code ---\nx\n--- output ---\n"
+
+
 def test_the_third_format_has_worksheets() -> None:
     cell = {"cell_type": "code", "input": ["x = 1"], "prompt_number": 1, "outputs": []}
     data = {"nbformat": 3, "worksheets": [{"cells": [cell]}]}
