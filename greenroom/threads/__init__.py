@@ -5,4 +5,4 @@ own limit, which such calls can't use up: `FileThreads` is that limit, in each r
 """
 
 from greenroom.threads.file_threads import FileThreads as FileThreads
-from greenroom.threads.heavy_work import run_heavy as run_heavy
+from greenroom.threads.heavy_work import is_large as is_large, run_heavy as run_heavy

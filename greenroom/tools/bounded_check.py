@@ -262,20 +262,20 @@ def _check_unique_items(
         return
     check, seen = _current.get(), set()
     for item in instance:
-        check.spend()
-        key = _identity(item)
+        key = _identity(item, check)
         if key in seen:
             yield _error(f"{clip(repr(item), 120)} occurs more than once")
             return
         seen.add(key)
 
 
-def _identity(value: object) -> object:
+def _identity(value: object, check: _Check) -> object:
     """Return a key that equal JSON values share: 1 and 1.0, but not 1 and true."""
+    check.spend()
     if isinstance(value, dict):
-        return frozenset((key, _identity(each)) for key, each in value.items())
+        return frozenset((key, _identity(each, check)) for key, each in value.items())
     if isinstance(value, list):
-        return tuple(map(_identity, value))
+        return tuple(_identity(each, check) for each in value)
     return (value, isinstance(value, bool))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
+from greenroom.threads import is_large
 from greenroom.tools.bounded_check import BoundedValidator, TooMuchWorkError
 from greenroom.tools.faults import explain
 from greenroom.tools.quoted_json import unquote
@@ -75,7 +76,7 @@ class InputValidator:
 
     async def check(self, input: T) -> tuple[T, str | None]:  # noqa: A002
         """Do as `examine`, in a thread if it may take long, so other tasks go on."""
-        if not self._validator.has_patterns:
+        if not self._validator.has_patterns and not is_large(input):
             with suppress(TooMuchWorkError):
                 return self._examine(input, _INLINE_STEPS)
         return await trio.to_thread.run_sync(self.examine, input, abandon_on_cancel=True)
