@@ -261,9 +261,9 @@ class RegisteredTool:
         if self.output_validator:
             result = await self.output_validator.check(result)
         # Before the cut: the rest goes to a file, and half of a secret is one, too.
-        safe = await run_heavy(partial(_make_safe, result, context), result)
-        short = await cut_text(safe, self.name, context)
         try:
+            safe = await run_heavy(partial(_make_safe, result, context), result)
+            short = await cut_text(safe, self.name, context)
             return serde.decode(serde.encode(short), ToolResult).with_error_message()
         except serde.InvalidJSONError as error:
             raise ToolError(f"{self.name} returned a result that can't be used: {error}") from error
@@ -274,7 +274,21 @@ def _make_safe(result: ToolResult, context: AgentContext) -> ToolResult:
     result = leave_out_faulty_media(conceal(result, context))
     if not result.metadata:
         return result
-    return replace(result, metadata=map_texts(result.metadata, conceal_secrets))
+    # As it is stored: there, sets and dataclasses are lists and objects.
+    stored = serde.decode(serde.encode(result.metadata), dict[str, object])
+    metadata = map_texts(stored, conceal_secrets)
+    return replace(result, metadata={key: _conceal_named(key, metadata[key]) for key in metadata})
+
+
+def _conceal_named(name: str, value: object) -> object:
+    """Conceal what is a secret by its name, such as `api_key`, in a value of JSON."""
+    if isinstance(value, dict):
+        return {key: _conceal_named(key, each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_conceal_named(name, each) for each in value]
+    if isinstance(value, str):
+        return conceal_secrets(f"{name}: {value}", {}).removeprefix(f"{name}: ")
+    return value
 
 
 def _make_error_result(name: str, error: BaseException, context: AgentContext) -> ToolResult:

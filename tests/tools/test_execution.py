@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from dataclasses import dataclass
 
 import pytest
 import trio
@@ -17,6 +18,11 @@ from greenroom.core import (
     ToolStatus,
 )
 from greenroom.tools import ToolRegistry, run_batch, tool
+
+
+@dataclass
+class Login:
+    user: str
 
 
 @pytest.fixture
@@ -466,3 +472,24 @@ async def test_the_facts_of_a_result_hold_no_key_and_its_text_is_the_tool_s_own(
     result = await ToolRegistry([look]).execute("look", {}, context)
     assert result.metadata == {"headers": [{"authorization": "Bearer [secret]"}], "n": 1}
     assert result.text == f"found {KEY}"
+
+
+@pytest.mark.parametrize(
+    ("metadata", "stored"),
+    [
+        ({"a": {"ghp_abcdefghij0123456789abcdef"}}, {"a": ["[secret]"]}),
+        ({"a": frozenset({"x"}), "b": (1, 2)}, {"a": ["x"], "b": [1, 2]}),
+        ({"a": Login("ghp_abcdefghij0123456789abcdef")}, {"a": {"user": "[secret]"}}),
+        ({"api_key": "hunter2pass99"}, {"api_key": "[secret]"}),
+        ({"a": [{"password": ["hunter2pass99"]}]}, {"a": [{"password": ["[secret]"]}]}),
+        ({"key": "a: 1", "token": "abc", "n": 2**70}, {"key": "a: 1", "token": "abc", "n": 2**70}),
+    ],
+)
+async def test_no_shape_of_metadata_hides_a_secret(context, metadata, stored):
+    @tool
+    async def look() -> ToolResult:
+        """Look."""
+        return ToolResult((), metadata=metadata)
+
+    result = await ToolRegistry([look]).execute("look", {}, context)
+    assert result.metadata == stored
