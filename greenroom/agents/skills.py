@@ -44,7 +44,10 @@ from greenroom.tools import Tool
 _MOST_LINES = 200  # lines
 _SHAPE = "a file begins with ---, then KEY: VALUE lines, then --- again"
 _FENCE = re.compile(r"---\s*")
-_KEY = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\s*:(?:\s+(.*))?")
+_KEY = re.compile(
+    r"""(?P<quote>["']?)(?P<key>[A-Za-z][A-Za-z0-9_-]*)(?P=quote)\s*:(?:\s+(?P<value>.*))?"""
+)
+_NULL = frozenset({"null", "~"})
 _CONTINUES = re.compile(r"\s|-(\s|$)|#")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
 _BLOCK = re.compile(r"([|>])[+-]?\s*(?:\s#.*)?")
@@ -75,7 +78,7 @@ def parse_front_matter(text: str, keys: Collection[str]) -> FrontMatter:
         >>> found.values, found.body, found.warnings
         ({'name': 'a'}, 'Body.\n', ())
     """
-    lines = text.replace("\r\n", "\n").lstrip("\n").split("\n")
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n").split("\n")
     if not _FENCE.fullmatch(lines[0]):
         return FrontMatter({}, text, (f"1: there is no front matter ({_SHAPE})",))
     ends = (at for at, line in enumerate(lines[1:_MOST_LINES], 1) if _FENCE.fullmatch(line))
@@ -97,22 +100,23 @@ def _read_lines(
         at += 1
         if not line.strip() or line.startswith("#"):
             continue
-        key = _KEY.fullmatch(line)
-        if key is None:
+        found = _KEY.fullmatch(line)
+        if found is None:
             warnings.append(f"{at}: {line[:60]!r} is not KEY: VALUE")
             continue
-        if key[1] in seen:
-            warnings.append(f"{at}: {key[1]} is there twice; the first counts")
+        key, first = found["key"], found["value"] or ""
+        if key in seen:
+            warnings.append(f"{at}: {key} is there twice; the first counts")
         while at < end and (not lines[at].strip() or _CONTINUES.match(lines[at])):
             at += 1
-        if key[1] in keys and key[1] not in seen:
+        if key in keys and key not in seen:
             rest = lines[start + 1 : at]
             try:
-                values[key[1]] = _value(key[2] or "", rest)
+                values[key] = _value(first, rest)
             except ValueError as error:
-                warnings.append(f"{start + 1}: {key[1]}: {error}; taken as it is written")
-                values[key[1]] = " ".join(filter(None, map(str.strip, (key[2] or "", *rest))))
-        seen.add(key[1])
+                warnings.append(f"{start + 1}: {key}: {error}; taken as it is written")
+                values[key] = " ".join(filter(None, map(str.strip, (first, *rest))))
+        seen.add(key)
     return values, warnings
 
 
@@ -129,6 +133,8 @@ def _value(first: str, rest: Sequence[str]) -> str:
         return _unquote(" ".join([first, *(line.strip() for line in rest)]).strip())
     lines = [_COMMENT.sub("", line).strip() for line in (first, *rest)]
     text = " ".join(filter(None, lines))
+    if text in _NULL:
+        return ""
     # A colon in a value is kept: YAML refuses it, but descriptions often have one.
     if _MARKED.match(text) or (not lines[0] and _MAPPING.match(text)):
         raise ValueError("a list, a mapping or a tag, where a text is expected")

@@ -248,6 +248,9 @@ VALUES = [
     (">-\n  a\n  b", "a b"),
     ("|  # comment\n  a\n    b", "a\n  b"),
     ("", ""),
+    ("null", ""),
+    ("~  # comment", ""),
+    ("'null'", "null"),
     ("\n# comment", ""),
 ]
 
@@ -257,6 +260,13 @@ def test_a_text_is_read_as_yaml_reads_it(written, value):
     others = "list:\n- a\n- b\nmap:\n  a: b\n"
     text = f"---\r\nother: {{x}}\n# comment\nkey: {written}\n{others}\n---\nBody"
     assert parse_front_matter(text, ("key",)) == ({"key": value}, "Body", ())
+
+
+@pytest.mark.parametrize(
+    "text", ['---\n"key": a\n---\nBody', "---\n'key' : a\n---\nBody", "---\rkey: a\r---\rBody"]
+)
+def test_quoted_keys_and_old_line_ends_are_read(text):
+    assert parse_front_matter(text, ("key",)) == ({"key": "a"}, "Body", ())
 
 
 @pytest.mark.parametrize(
