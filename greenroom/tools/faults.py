@@ -32,6 +32,16 @@ def branches_of(error: "ValidationError") -> list[_Errors]:
     return list(found.values())
 
 
+def find_only_branch(error: "ValidationError") -> _Errors:
+    """Return the errors of the one branch of a union that the value is for; else nothing."""
+    found = [
+        each
+        for each in branches_of(error)
+        if _expected_by(each) is None and not any(map(_is_wrong_tag, each))
+    ]
+    return found[0] if len(found) == 1 else []
+
+
 def _find_reasons(error: "ValidationError") -> list[tuple[str, str]]:
     branches = branches_of(error)
     if branches:
@@ -58,7 +68,7 @@ def _explain_union(error: "ValidationError", branches: list[_Errors]) -> list[tu
     likely = tagged or likely
     least = min(map(_weigh, likely))
     best = [
-        [reason for each in branch for reason in _find_reasons(each)]
+        list(dict.fromkeys(reason for each in branch for reason in _find_reasons(each)))
         for branch in likely
         if _weigh(branch) == least
     ]

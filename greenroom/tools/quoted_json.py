@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from greenroom.core import serde
-from greenroom.tools.faults import branches_of, name_type
+from greenroom.tools.faults import branches_of, find_only_branch, name_type
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -22,13 +22,16 @@ def unquote(value: object, errors: Sequence["ValidationError"]) -> object:
     """Parse the strings among the errors of a value for which the schema wants another type.
 
     A list or an object is parsed wherever no string is allowed. A number or a boolean is parsed
-    only if the schema allows nothing else, since "3" where a number or null may be is unclear.
+    only if the schema allows nothing else, since "3" where a number or null may be is unclear. In a
+    union, that is judged by the branch that the value is for, if it can be told.
 
     Returns:
         A changed copy, or the value itself if there is nothing to parse.
     """
     for error in errors:
         text = error.instance
+        if not isinstance(text, str) and (branch := find_only_branch(error)):
+            value = unquote(value, branch)
         if isinstance(text, str) and len(text) <= _LONGEST and (wanted := _wanted(error)):
             parsed = _parse(text)
             kind = name_type(parsed)

@@ -99,3 +99,28 @@ def test_any_list_is_read_back(value):
     text = serde.dumps(value).decode()
     assert read(schema, text) == (value, None)
     assert read(schema, [serde.dumps(each).decode() for each in value]) == (value, None)
+
+
+NODE = {"type": "object", "properties": {"kind": {"const": "x"}, "v": {"type": "array"}}}
+LEAF = {"type": "object", "properties": {"kind": {"const": "y"}, "v": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("union", "given", "parsed"),
+    [
+        ([NODE, {"type": "null"}], {"v": "[1]"}, {"v": [1]}),
+        ([NODE, LEAF], {"kind": "x", "v": "[1]"}, {"kind": "x", "v": [1]}),
+        ([{"type": "array", "items": NODE}, LEAF], [{"v": "[1]"}], [{"v": [1]}]),
+        ([NODE, {"anyOf": [LEAF, {"type": "null"}]}], {"kind": "y", "v": "[1]"}, None),
+        ([NODE, LEAF], {"v": "[1]"}, None),
+    ],
+)
+def test_what_is_in_a_union_is_parsed_by_the_branch_that_it_is_for(union, given, parsed):
+    validator = InputValidator("T", {"properties": {"a": {"anyOf": union}}})
+    assert validator.examine({"a": given}) == ({"a": parsed or given}, None)
+
+
+def test_a_branch_names_what_is_missing_once():
+    union = [{"required": ["b", "c"]}, {"required": ["b", "d"]}]
+    fault = InputValidator("T", {"properties": {"a": {"anyOf": union}}}).fault({"a": {}})
+    assert fault.count("'b', 'c' are missing") == 1
