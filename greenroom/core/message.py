@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import force_setattr, replace
@@ -240,6 +240,7 @@ ContentBlock: TypeAlias = (
     | UnknownBlock
 )
 """Any block of a message."""
+_BLOCKS = get_args(ContentBlock)
 
 UNKNOWN_FIELDS = "unknown_fields"
 """The key of `Message.extra` for fields of a newer Greenroom; they go to no provider."""
@@ -427,5 +428,5 @@ def hold_blocks(value: Wire, content: "str | Iterable[ContentBlock]") -> None:
         content = as_blocks(content)
         force_setattr(value, "content", content)
     for block in content:
-        if not isinstance(block, Wire):
+        if not isinstance(block, _BLOCKS):
             raise TypeError(f"{block!r} is not a block: write TextBlock(…) for a text")

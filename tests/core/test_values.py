@@ -15,6 +15,7 @@ from greenroom.core import (
     SubAgentOutput,
     TextBlock,
     TextDelta,
+    ToolResult,
     ToolUseBlock,
     UnknownBlock,
     Usage,
@@ -151,3 +152,9 @@ def test_a_long_conversation_gives_the_garbage_collector_little_to_go_through():
     grown = count() - before
     assert len(conversation) == 1_000
     assert grown < 2_000, "a message is two values and a tuple"
+
+
+@pytest.mark.parametrize("whole", [ToolResult.ok("x"), Message.user("x")])
+def test_what_only_holds_blocks_is_not_one(whole):
+    with pytest.raises(TypeError, match="is not a block"):
+        Message.user([whole])
