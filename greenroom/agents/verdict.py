@@ -159,8 +159,10 @@ class Judge:
     async def recheck(self, verdict: Verdict, context: AgentContext) -> ToolResult | None:
         """Judge a call again before it runs; return a refusal if it is not what was approved."""
         call, tool = verdict.call, verdict.tool
-        if tool is None:
-            return None
+        if tool is None and self._tools.get(call.name) is None:
+            return None  # the registry says so
+        if tool is None:  # a tool of this name has appeared meanwhile: nothing has judged the call
+            return _deny(f"{call.name} was not run: there was no such tool yet. Call it again.")
         now = await _apply_rules(self._permissions, tool, verdict.input, context, verdict.sandbox)
         may_run, digest = now.decision is RuleDecision.ALLOW, now.digest
         if verdict.is_by_person:  # a person also approved the files that its commands run

@@ -741,3 +741,27 @@ async def test_the_phase_of_the_work_goes_on_over_replies_and_tool_calls():
         "idle",
         "done",
     ]
+
+
+async def test_a_call_of_a_name_that_appears_after_it_was_judged_does_not_run():
+    ran = []
+
+    @tool
+    async def late() -> str:
+        """Run, though nobody has allowed it."""
+        ran.append(1)
+        return "ran"
+
+    @tool(concurrent=False)
+    async def install() -> str:
+        """Register a tool."""
+        stage.tools.register(late)
+        return "installed"
+
+    rules = [PermissionRule.allow_tool("install"), PermissionRule.deny_tool("late")]
+    script = [call("install"), call("late")]
+    async with Stage([install], script, "end", rules=rules) as stage:
+        await stage.handle.ask("go")
+    first, second = stage.llm.requests[1].messages[-1].tool_results
+    assert (first.text, ran) == ("installed", [])
+    assert second.is_error
