@@ -201,7 +201,7 @@ class StayingCommands:
                 hint="end one with BashKill first",
             )
         ended = [each.id for each in self._commands.values() if each.ended.is_set()]
-        for id_ in ended[: len(ended) + 1 - MOST]:
+        for id_ in ended[: max(len(ended) + 1 - MOST, 0)]:
             del self._commands[id_]
 
     def add(self, command: StayingCommand) -> None:

@@ -3,7 +3,13 @@
 import trio
 
 from greenroom.tools import Bash, BashKill, BashOutput, ToolRegistry
-from greenroom.tools.builtin.background import KEPT, LastOutput
+from greenroom.tools.builtin.background import (
+    KEPT,
+    MOST,
+    LastOutput,
+    StayingCommand,
+    StayingCommands,
+)
 
 
 async def test_without_an_agent_nothing_can_stay(context):
@@ -37,3 +43,15 @@ def test_the_last_part_of_an_output_is_kept_with_its_places():
     assert (len(text), gone) == (KEPT, 40 * 65_536 - KEPT)
     text, gone = output.read(output.end - 3)
     assert (text, gone) == ("NNN", 0)
+
+
+def test_the_last_commands_that_have_ended_are_kept():
+    commands = StayingCommands()
+    added = []
+    for _ in range(2 * MOST):
+        commands.make_room()
+        command = StayingCommand("true")
+        command.ended.set()
+        commands.add(command)
+        added.append(command)
+        assert [*commands._commands.values()] == added[-MOST:]
