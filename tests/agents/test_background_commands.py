@@ -289,3 +289,15 @@ async def test_at_random_moments_no_process_is_left_and_each_end_is_told_once(se
     for id_ in begun_in(history):
         assert told[id_] + (id_ in killed) == 1, (seed, id_, outcome)
     check_accepted(history)
+
+
+async def test_it_is_said_that_it_runs_in_another_folder(tmp_path):
+    script = [call("Bash", command="mkdir sub; cd sub"), "There."]
+    script += [stay(f"sleep {marker()}"), "Runs."]
+    async with Desk(tmp_path, *script) as desk:
+        await desk.handle.ask("go")
+        await desk.next(ToolEnd)
+        (tmp_path / "sub").rmdir()
+        await desk.handle.ask("stay")
+        text = (await desk.next(ToolEnd)).result.text
+    assert text.endswith(f"sub is gone; the command ran in {tmp_path}]")

@@ -232,8 +232,9 @@ async def start_staying(
     cwd: Path,
     environment: Mapping[str, str],
     sandbox: Sandbox | None,
+    notes: Sequence[str] = (),
 ) -> ToolResult:
-    """Start a command that stays, and say how to go on with it.
+    """Start a command that stays, and say how to go on with it, with notes after that.
 
     Raises:
         ToolError: it can't be started, or too many are running.
@@ -249,11 +250,12 @@ async def start_staying(
     await command.begun.wait()
     if command.failure:
         raise ToolError(command.failure)
-    return ToolResult.ok(
+    text = (
         f"It runs in the background as {command.id}. BashOutput reads its output, BashKill ends it."
-        " You will be told when it ends; it does not outlive you.",
-        bash_id=command.id,
+        " You will be told when it ends; it does not outlive you."
     )
+    shown = "\n".join([text, *(f"[{note}]" for note in notes)])
+    return ToolResult.ok(valid_unicode(shown), bash_id=command.id)
 
 
 class BashOutput:

@@ -354,6 +354,7 @@ class Bash:
                 cwd=cwd,
                 environment=self._environment,
                 sandbox=self.sandbox,
+                notes=notes,
             )
         ended = await run_command(
             [*_BASH, f"{_TELL}{command}"],
