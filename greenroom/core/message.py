@@ -200,7 +200,7 @@ class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
     """The answer to one tool use, in the user's next message.
 
     Raises:
-        ValueError: there is no id of a tool use.
+        ValueError: the id of the tool use is empty.
         TypeError: the content is neither a text nor blocks.
 
     Example:

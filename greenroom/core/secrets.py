@@ -26,7 +26,7 @@ SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 """What takes the place of a secret."""
 
 # So that no form begins within another, and time grows with the text. What `repr`, JSON or an
-# address writes in front, such as `\n` or `%3D`, is no part of a word.
+# address writes in front, such as `\n` or `%3D`, is not part of a word.
 _ALONE = r"(?:(?<![\w-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 KEY_FORM = (
     rf"{_ALONE}(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi"

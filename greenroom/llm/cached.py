@@ -64,7 +64,7 @@ def cached(
     Inside of one it works as well, but a hit takes its place in the limits.
 
     Args:
-        llm: the model that is asked where there is no reply.
+        llm: the model to ask if no reply is kept.
         max_replies: the most replies.
         max_bytes: the most bytes of all replies together, as JSON.
         max_age: seconds after which a reply is not given again.
@@ -176,7 +176,7 @@ def request_key(llm: LLMProvider, request: ModelRequest) -> bytes:
 
 
 def _mark_unset(value: object) -> object:
-    """Return options as JSON: an object becomes its pairs, and `UNSET`, which is none, a pair."""
+    """Return options as JSON: an object becomes a list of pairs, and `UNSET` a mark."""
     if isinstance(value, Mapping):
         return {"pairs": [(name, _mark_unset(each)) for name, each in value.items()]}
     if isinstance(value, list | tuple):

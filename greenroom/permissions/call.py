@@ -31,6 +31,8 @@ from greenroom.core import (
     ShellCommand,
     WritePath,
     is_own_file,
+    log_error,
+    message_of,
     protected_names,
     usual_effects,
     visible,
@@ -270,9 +272,9 @@ def _state_effects(
         return usual_effects(name, arguments, context)
     try:
         return tuple(state(arguments, context))
-    except Exception as error:
-        _logger.warning("%s failed to state its effects: %s", name, error, exc_info=error)
-        return (Opaque(f"{name} failed to state its effects: {error}"),)
+    except Exception as error:  # noqa: BLE001 (whatever it is, nothing is known of the call)
+        log_error(_logger, f"{name} failed to state its effects", error, logging.WARNING)
+        return (Opaque(f"{name} failed to state its effects: {message_of(error)}"),)
 
 
 def _list_facts(

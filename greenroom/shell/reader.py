@@ -484,7 +484,7 @@ class _Reader:
 
 
 def _write_literal(found: re.Match[str]) -> str:
-    """Put a character that is no part of a pattern into brackets, if it would be special."""
+    """Put a character that is not part of a pattern into brackets, if it would be special."""
     char = found[0].translate(_UNMARK)
     return char if found[1] or char not in "*?[" else f"[{char}]"
 

@@ -430,7 +430,7 @@ async def a_reply_can_be_sent_back(case: ProviderUnderTest) -> None:
             if case.has_wire:
                 await llm.generate(_request(case, number, *history))
                 sent = [*_values(serde.loads(server.requests[-1]))]
-                for value in _wanted_back(reply):
+                for value in _list_wanted_back(reply):
                     is_sent = value in sent or any(str(value) in str(each) for each in sent)
                     advice = "send each block back with its signature, and unknown ones verbatim"
                     _require(is_sent, f"{value!r} in the next request", sent[0], advice)
@@ -441,7 +441,7 @@ async def a_reply_can_be_sent_back(case: ProviderUnderTest) -> None:
                     _require(sent.count(call_id) > 1, expected, sent[0], advice)
 
 
-def _wanted_back(reply: Message) -> Iterator[object]:
+def _list_wanted_back(reply: Message) -> Iterator[object]:
     """Yield what the API has to find in the next request."""
     for block in reply.content:
         match block:

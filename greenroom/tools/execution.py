@@ -213,8 +213,10 @@ class RegisteredTool:
                 await method(input, context)
         except ToolError as error:
             return conceal(ToolResult.error(describe_failure(error), could_run=False), context)
-        except Exception:  # noqa: BLE001  (as above: the call itself will tell)
-            _log.debug("tool %s could not look at a call", self.name, exc_info=True)
+        except Exception as error:  # noqa: BLE001  (as above: the call itself will tell)
+            hide = partial(_conceal_all, context=context)
+            what = f"tool {self.name} could not look at a call"
+            log_error(_log, what, error, logging.DEBUG, conceal=hide)
         return None
 
     async def examine_sandbox(self, workspace: Workspace) -> SandboxReport | None:

@@ -56,7 +56,7 @@ def _place(error: "ValidationError") -> str:
 
 
 def _explain_union(error: "ValidationError", branches: list[_Errors]) -> list[tuple[str, str]]:
-    expected = _expected(error)
+    expected = _list_expected_types(error)
     if expected is not None:
         return [(_place(error), f"expected {_either(expected)}, got {_describe(error.instance)}")]
     if missing := _explain_missing_tag(error):
@@ -83,10 +83,10 @@ def _explain_union(error: "ValidationError", branches: list[_Errors]) -> list[tu
 
 def _expected_by(branch: _Errors) -> list[str] | None:
     """Return what a branch wants in place of the value; None if it takes its type."""
-    return next((want for each in branch if (want := _expected(each)) is not None), None)
+    return next((want for each in branch if (want := _list_expected_types(each)) is not None), None)
 
 
-def _expected(error: "ValidationError") -> list[str] | None:
+def _list_expected_types(error: "ValidationError") -> list[str] | None:
     """Return the types or values that an error about the value itself names, else None."""
     if error.relative_path and error.parent is not None:
         return None

@@ -32,7 +32,11 @@ def unquote(value: object, errors: Sequence["ValidationError"]) -> object:
         text = error.instance
         if not isinstance(text, str) and (branch := find_only_branch(error)):
             value = unquote(value, branch)
-        if isinstance(text, str) and len(text) <= _LONGEST and (wanted := _wanted(error)):
+        if (
+            isinstance(text, str)
+            and len(text) <= _LONGEST
+            and (wanted := _list_wanted_types(error))
+        ):
             parsed = _parse(text)
             kind = name_type(parsed)
             is_whole = isinstance(parsed, int) or (isinstance(parsed, float) and parsed % 1 == 0)
@@ -42,7 +46,7 @@ def unquote(value: object, errors: Sequence["ValidationError"]) -> object:
     return value
 
 
-def _wanted(error: "ValidationError") -> frozenset[str]:
+def _list_wanted_types(error: "ValidationError") -> frozenset[str]:
     """Return the types that a schema wants in place of a string; none if it is unclear."""
     kinds = _kinds(error)
     return kinds if len(kinds) == 1 else kinds & _CONTAINERS

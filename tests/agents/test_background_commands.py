@@ -191,6 +191,21 @@ async def test_eight_run_at_a_time_and_each_is_judged_as_any_command(tmp_path):
     assert not marked(mark)
 
 
+async def test_a_machine_that_refuses_a_process_ends_the_command_and_not_the_agent(
+    tmp_path, monkeypatch
+):
+    async def refuse(*_, **__):
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr("greenroom.tools.builtin.background.run_contained", refuse)
+    async with Desk(tmp_path, stay("sleep 1"), "It can't run.", "Here.") as desk:
+        await desk.handle.ask("go")
+        end = await desk.next(ToolEnd)
+        assert end.result.is_error
+        assert "Resource temporarily unavailable" in end.result.text
+        assert (await desk.handle.ask("Are you there?")).text == "Here."
+
+
 async def test_in_a_sandbox_nothing_of_it_is_left_either(tmp_path):
     mark = marker()
     script = [stay(f"setsid sleep {mark} & sleep {mark}"), "Runs."]

@@ -73,7 +73,7 @@ class GeminiDialect:
             return [b for b in known if not isinstance(b, core.ThinkingBlock) or _has_state(b)]
         if self._may_have_given(message):
             return known
-        kept = [_unsigned(b) for b in known if not isinstance(b, core.ThinkingBlock)]
+        kept = [_remove_signature(b) for b in known if not isinstance(b, core.ThinkingBlock)]
         return [b for b in kept if not isinstance(b, core.TextBlock) or b.text.strip()]
 
     def _may_have_given(self, message: core.Message) -> bool:
@@ -226,7 +226,7 @@ def _has_state(block: core.ThinkingBlock) -> bool:
     return bool(block.signature or block.extra)
 
 
-def _unsigned(block: core.ContentBlock) -> core.ContentBlock:
+def _remove_signature(block: core.ContentBlock) -> core.ContentBlock:
     """Return a block without its signature."""
     match block:
         case core.UnknownBlock(raw):

@@ -29,7 +29,7 @@ def find_difference(one: Trial, other: Trial) -> str:
 
 
 def _find_end(one: Trial, other: Trial) -> str:
-    pairs = zip_longest(_ended(one), _ended(other))
+    pairs = zip_longest(_list_ended(one), _list_ended(other))
     for first, second in pairs:
         if first is None or second is None:
             longer = first or second
@@ -55,7 +55,7 @@ def _find_place(one: Trial, other: Trial) -> str:
     return ""
 
 
-def _ended(trial: Trial) -> list[EndedCall | EndedTurn]:
+def _list_ended(trial: Trial) -> list[EndedCall | EndedTurn]:
     ended: list[EndedCall | EndedTurn] = [*trial.calls, *trial.calls_again]
     ended += [*trial.turns, *trial.turns_again]
     return sorted(ended, key=lambda each: each.name)  # calls side by side end in any order

@@ -245,19 +245,19 @@ class _Recorder:
     ) -> None:
         """Note its input, and when it begins."""
         if agent.session_id in self.agents:
-            self._turn = (message.text, len(self._said(agent.session_id)), self._now())
+            self._turn = (message.text, len(self._list_said(agent.session_id)), self._now())
 
     def after_turn(self, agent: core.AgentContext, end: core.Done) -> None:
         """Note how it has ended, and what was said."""
         if agent.session_id in self.agents:
             text, before, began = self._turn
-            said = "\n".join(self._said(agent.session_id)[before:])
+            said = "\n".join(self._list_said(agent.session_id)[before:])
             self.turns.append(EndedTurn(text, end.status, said, *began.until(self._now())))
 
     def _now(self) -> _Moment:
         return _Moment(trio.current_time(), self._count_checkpoints())
 
-    def _said(self, session_id: str) -> list[str]:
+    def _list_said(self, session_id: str) -> list[str]:
         """Return what was said in full: a reply that was cut off says so."""
         return [
             message.text

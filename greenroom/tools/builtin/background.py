@@ -6,6 +6,7 @@ model of its end: the input with the text that `run` returns, or the result of `
 """
 
 import codecs
+import logging
 import os
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -19,13 +20,16 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     clip,
-    message_of,
+    log_error,
     new_id,
     valid_unicode,
 )
 from greenroom.sandbox import Exit, Sandbox, clean_environment, confine, run_contained, signal_name
 from greenroom.tools.builtin.terminal_text import show_output
+from greenroom.tools.execution import describe_failure
 from greenroom.tools.validation import read_integer
+
+_log = logging.getLogger("greenroom.tools")
 
 MOST = 8
 """Commands of one agent that run at a time, and that are kept after their end."""
@@ -138,8 +142,10 @@ class StayingCommand:
                         timeout=float("inf"),
                         on_start=self.begun.set,
                     )
-        except ToolError as error:
-            self.failure = message_of(error)
+        except Exception as error:  # noqa: BLE001 (it must not crash the agent)
+            self.failure = describe_failure(error)
+            if not isinstance(error, ToolError):
+                log_error(_log, f"{self.label} failed", error)
             if not self.begun.is_set():
                 return None  # the call says so
         finally:
