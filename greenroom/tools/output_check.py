@@ -1,13 +1,15 @@
 """Checks what a tool returned against the schema that it states for its results."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 import trio
 from msgspec.structs import replace
 
 from greenroom.core import ToolResult, serde
+from greenroom.threads import is_large
 from greenroom.tools.bounded_check import BoundedValidator, TooMuchWorkError
-from greenroom.tools.validation import MAX_STEPS, list_lines
+from greenroom.tools.validation import INLINE_STEPS, MAX_STEPS, list_lines
 
 STRUCTURED = "structured"
 """The key of a result's metadata that holds its content as a value."""
@@ -42,9 +44,10 @@ class OutputValidator:
         self.schema = self._validator.schema
 
     async def check(self, result: ToolResult) -> ToolResult:
-        """Do as `read`, in a thread, so other tasks go on."""
-        if result.is_error:
-            return result
+        """Do as `read`, in a thread if it may take long, so other tasks go on."""
+        if not self._validator.has_patterns and not is_large(result):
+            with suppress(TooMuchWorkError):
+                return self._read(result, INLINE_STEPS)
         return await trio.to_thread.run_sync(self.read, result, abandon_on_cancel=True)
 
     def read(self, result: ToolResult) -> ToolResult:
@@ -52,8 +55,14 @@ class OutputValidator:
 
         The value is the metadata's own `structured`, if the tool has set it, else the text, read as
         JSON. A failed result is returned as it is, and so is a text of more than a million
-        characters.
+        characters, or one that takes too much work to check.
         """
+        try:
+            return self._read(result, MAX_STEPS)
+        except TooMuchWorkError:
+            return result
+
+    def _read(self, result: ToolResult, steps: int) -> ToolResult:
         if result.is_error:
             return result
         if STRUCTURED not in result.metadata and len(result.text) > _LONGEST:
@@ -61,14 +70,12 @@ class OutputValidator:
         value = result.metadata.get(STRUCTURED)
         try:
             value = serde.loads(result.text) if value is None else value
-            errors = self._validator.errors(value, steps=MAX_STEPS, limit=_MAX_ERRORS)
+            errors = self._validator.errors(value, steps=steps, limit=_MAX_ERRORS)
             lines = list_lines(errors)
         except serde.InvalidJSONError as error:
             lines = [f"- it is not JSON: {error.message}"]
         except RecursionError:
             lines = ["- it is nested too deeply"]
-        except TooMuchWorkError:
-            return result
         if not lines:
             return replace(result, metadata={**result.metadata, STRUCTURED: value})
         first = f"{self._name} has run, but its result does not fit what the tool promises."

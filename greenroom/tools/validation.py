@@ -19,7 +19,9 @@ T = TypeVar("T")
 MAX_STEPS = 100_000
 """Keywords that one check of an input tries, each for each value: about half a second."""
 
-_INLINE_STEPS = 1_000
+INLINE_STEPS = 1_000
+"""The same, of a check in the event loop."""
+
 _MISFIT = "was not run: its input does not fit."
 _MAX_FAULTS = 5
 _MAX_ERRORS = 100
@@ -78,7 +80,7 @@ class InputValidator:
         """Do as `examine`, in a thread if it may take long, so other tasks go on."""
         if not self._validator.has_patterns and not is_large(input):
             with suppress(TooMuchWorkError):
-                return self._examine(input, _INLINE_STEPS)
+                return self._examine(input, INLINE_STEPS)
         return await trio.to_thread.run_sync(self.examine, input, abandon_on_cancel=True)
 
     def _examine(self, input: T, steps: int) -> tuple[T, str | None]:  # noqa: A002

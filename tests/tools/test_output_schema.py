@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 import pytest
+import trio
 from pydantic import BaseModel
 
 from greenroom.core import AgentContext, ToolError, ToolResult
@@ -136,3 +137,14 @@ def test_an_unusable_schema_is_refused_when_it_is_registered():
 
     with pytest.raises(ToolError, match="the output schema is not of type object"):
         ToolRegistry([find])
+
+
+async def test_a_usual_result_takes_no_thread(monkeypatch):
+    """A thread for each call would cost time, and let a clock that jumps pass every time-out."""
+
+    async def refuse(*_, **__):
+        raise AssertionError("it took a thread")
+
+    monkeypatch.setattr(trio.to_thread, "run_sync", refuse)
+    result = await run(train_tool(GOOD))
+    assert result.metadata["structured"]["minutes"] == 90
