@@ -15,8 +15,7 @@ import time
 import trio
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
-from greenroom.planning import Plan, Subtask
-from greenroom.teams import orchestrator
+from greenroom.flow import Plan, Subtask, orchestrator
 from greenroom.testing import ScriptedProvider
 
 WORKERS = 100

@@ -13,7 +13,7 @@ import sys
 import time
 from graphlib import TopologicalSorter
 
-from greenroom.planning import Plan, Subtask
+from greenroom.flow import Plan, Subtask
 
 COUNT = 10_000
 ROUNDS = 7

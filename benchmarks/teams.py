@@ -14,7 +14,7 @@ import time
 import trio
 
 from greenroom import AgentInternals, AgentRuntime, AgentSession, InMemoryStore, Message
-from greenroom.teams import Member, parallel, pipeline
+from greenroom.flow import Member, parallel, pipeline
 
 MEMBERS = {"pipeline": 20, "parallel": 50}
 ROUNDS = 9

@@ -22,8 +22,8 @@ from typing import Annotated, TypedDict
 import trio
 
 from greenroom import AgentInternals, AgentRuntime, AgentSession, FileStore, InMemoryStore
+from greenroom.flow import END, START, Workflow
 from greenroom.session import SessionStore
-from greenroom.teams import END, START, Workflow
 
 COUNT = 1_000
 AGENTS = 200

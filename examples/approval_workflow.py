@@ -11,8 +11,8 @@ import msgspec
 import trio
 
 from greenroom import Agent, Answer, FileStore, RuleDecision
+from greenroom.flow import END, START, Workflow, request_approval
 from greenroom.llm import ModelRequest
-from greenroom.teams import END, START, Workflow, request_approval
 from greenroom.testing import ScriptedProvider
 
 

@@ -12,8 +12,8 @@ from greenroom import (
     Message,
     stream_reply,
 )
+from greenroom.flow import AgentMessage, TaskRequest, TaskResponse, Topic
 from greenroom.llm import ModelRequest, generate_structured
-from greenroom.teams import AgentMessage, TaskRequest, TaskResponse, Topic
 from greenroom.testing import ScriptedProvider, call
 
 desk = Topic[AgentMessage]("desk")

@@ -7,8 +7,8 @@ from typing import Annotated, TypedDict
 import trio
 
 from greenroom import Agent
+from greenroom.flow import END, START, Workflow
 from greenroom.llm import ModelRequest
-from greenroom.teams import END, START, Workflow
 from greenroom.testing import ScriptedProvider
 
 

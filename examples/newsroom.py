@@ -3,7 +3,7 @@
 import trio
 
 from greenroom import Agent, SubAgentSpawned, TextComplete
-from greenroom.teams import loop, parallel, pipeline
+from greenroom.flow import loop, parallel, pipeline
 from greenroom.testing import ScriptedProvider, call
 
 

@@ -8,7 +8,7 @@ The model is scripted, so this needs no API key.
 from typing import Literal
 
 from greenroom import Custom, tool
-from greenroom.planning import react
+from greenroom.flow import react
 from greenroom.testing import ScriptedProvider, run_agent
 
 

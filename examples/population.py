@@ -8,8 +8,8 @@ The model is scripted, so this needs no API key.
 import trio
 
 from greenroom import ToolRegistry
+from greenroom.flow import ModelPlanner, run_task
 from greenroom.llm import ModelRequest
-from greenroom.planning import ModelPlanner, run_task
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool, calculator
 

@@ -8,7 +8,7 @@ The model is scripted, so this needs no API key.
 import trio
 
 import greenroom as gr
-from greenroom.planning import react
+from greenroom.flow import react
 from greenroom.testing import ScriptedProvider
 
 

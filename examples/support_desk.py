@@ -3,7 +3,7 @@
 import trio
 
 from greenroom import Agent, AgentSession, Custom, InMemoryStore, RunContext, TextComplete
-from greenroom.teams import handoff_team
+from greenroom.flow import handoff_team
 from greenroom.testing import ScriptedProvider, call
 
 ORDERS = {"ann": "a lamp"}

@@ -3,7 +3,7 @@
 import trio
 
 from greenroom import AgentRuntime, AgentSession, Custom, InMemoryStore
-from greenroom.planning import plan_and_execute
+from greenroom.flow import plan_and_execute
 from greenroom.testing import ScriptedProvider, call
 
 

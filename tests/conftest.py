@@ -26,7 +26,7 @@ OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sq
 SERVERS = {"server", "serve", "provider_cases", "parrot"}
 """Our modules and fixture that listen at a socket, or whose users do."""
 
-MEETINGS = {"agents", "cli", "docs", "house", "integration", "memory", "planning", "teams"}
+MEETINGS = {"agents", "cli", "docs", "flow", "house", "integration", "memory"}
 """Tests of what is made of several packages."""
 
 SWEEPS = {

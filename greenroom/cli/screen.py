@@ -24,8 +24,8 @@ from greenroom.cli.render_chunk import (
 )
 from greenroom.cli.terminal import Frame, PromptQuestion, Terminal
 from greenroom.core import OutputChunk, PermissionRequest, visible
+from greenroom.flow import PLAN_STEP
 from greenroom.llm import model_profile
-from greenroom.planning import PLAN_STEP
 
 _PROGRESS = 4_000  # characters of a running tool's output that are shown
 _LIVE_THINKING = 600

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 import trio
 
-from greenroom.planning import PLAN_STEP, Plan, PlanRun, Subtask
+from greenroom.flow import PLAN_STEP, Plan, PlanRun, Subtask
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE
 

@@ -5,7 +5,7 @@ import msgspec
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.cli.screen import AgentView
 from greenroom.core import Custom, Done, Lagged, SubAgentOutput, TextDelta, TurnStatus
-from greenroom.planning import PLAN_STEP, Plan, PlanRun, Subtask
+from greenroom.flow import PLAN_STEP, Plan, PlanRun, Subtask
 
 TRIP = Plan(
     "a weekend\nin Oslo",

@@ -14,7 +14,7 @@ from greenroom import AgentRuntime, AgentSession, InMemoryStore
 from greenroom.cli import serve_tree
 from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import live_folder, print_trees, read_trees
-from greenroom.teams import pipeline
+from greenroom.flow import pipeline
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ def work():
 """
 _CONVERT = """
 from greenroom.core import serde
-from greenroom.planning.plan_run import PlanStep
+from greenroom.flow.plan_run import PlanStep
 step = {"type": "begin", "plan": {"goal": "", "subtasks": [{"id": "a", "goal": "b"}]}}
 def work():
     assert serde.convert(step, PlanStep).plan["a"].goal == "b"
@@ -40,7 +40,7 @@ def work():
 _STATE = """
 import msgspec
 from greenroom.core import Message
-from greenroom.teams.workflow_state import StateSchema
+from greenroom.flow.workflow_state import StateSchema
 class State(msgspec.Struct):
     messages: list[Message] = []
 def work():

@@ -10,9 +10,16 @@ import trio
 import greenroom
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, PermissionRule
 from greenroom.agents import run_tools, stream_reply
+from greenroom.flow import (
+    Plan,
+    Subtask,
+    handoff_team,
+    orchestrator,
+    pipeline,
+    plan_and_execute,
+    react,
+)
 from greenroom.permissions import PermissionManager
-from greenroom.planning import Plan, Subtask, plan_and_execute, react
-from greenroom.teams import handoff_team, orchestrator, pipeline
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import RegisteredTool, ToolRegistry, tool
 

@@ -26,8 +26,8 @@ STATEFUL = [
     ("greenroom.session", "FileStore"),
     ("greenroom.session", "InMemoryStore"),
     ("greenroom.session", "SQLiteStore"),
-    ("greenroom.teams", "Blackboard"),
-    ("greenroom.teams", "Topic"),
+    ("greenroom.flow", "Blackboard"),
+    ("greenroom.flow", "Topic"),
     ("greenroom.tools", "WorkerPool"),
 ]
 PACKAGES = {package for package, _ in STATEFUL}

@@ -3,7 +3,7 @@
 import pytest
 
 from greenroom.core import ConflictError
-from greenroom.teams import AgentAnswer, by_authority, majority, most_confident, resolve, within
+from greenroom.flow import AgentAnswer, by_authority, majority, most_confident, resolve, within
 
 ANSWERS = [
     AgentAnswer("ada", 940, 0.6),

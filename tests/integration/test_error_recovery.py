@@ -5,10 +5,10 @@ from collections import Counter
 from greenroom import ToolError
 from greenroom.agents import resilient_tool
 from greenroom.core import NetworkError
-from greenroom.planning import Plan, PlanRun, Subtask
+from greenroom.flow import Plan, PlanRun, Subtask
 from greenroom.resilience import CircuitBreaker, CircuitState
 from greenroom.tools import as_tool
-from tests.planning.planned import Planned
+from tests.flow.planned import Planned
 
 
 class Services:

@@ -5,7 +5,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore
 from greenroom.core import serde
-from greenroom.teams import AgentMessage, TaskRequest, Topic
+from greenroom.flow import AgentMessage, TaskRequest, Topic
 
 
 @pytest.mark.checkpoint("5.2 messages reach the agents that have joined")

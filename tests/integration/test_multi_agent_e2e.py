@@ -5,8 +5,15 @@ import pytest
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, RunContext
 from greenroom.core import TurnStatus
-from greenroom.planning import Plan, Subtask
-from greenroom.teams import AgentMessage, SharedInformation, TeamResult, Topic, orchestrator
+from greenroom.flow import (
+    AgentMessage,
+    Plan,
+    SharedInformation,
+    Subtask,
+    TeamResult,
+    Topic,
+    orchestrator,
+)
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import calculator
 

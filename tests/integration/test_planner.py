@@ -5,7 +5,7 @@ import json
 import pytest
 
 from greenroom import ToolRegistry
-from greenroom.planning import ModelPlanner, run_task
+from greenroom.flow import ModelPlanner, run_task
 from greenroom.testing import ScriptedProvider
 from greenroom.tools import as_tool, calculator
 

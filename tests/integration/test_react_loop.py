@@ -6,7 +6,7 @@ import pytest
 
 from greenroom import Custom, ToolEnd, tool
 from greenroom.core import TurnStatus
-from greenroom.planning import react
+from greenroom.flow import react
 from greenroom.testing import ScriptedProvider, run_agent_async
 
 

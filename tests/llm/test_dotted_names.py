@@ -18,9 +18,9 @@ from greenroom.core import (
     ToolResultBlock,
     portable_name,
 )
+from greenroom.flow import Action, parse_action
 from greenroom.llm import AnthropicProvider, OpenAIProvider
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.planning import Action, parse_action
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry
 from tests.llm import wire

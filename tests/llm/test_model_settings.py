@@ -4,8 +4,8 @@ import pytest
 
 from greenroom import Agent
 from greenroom.core import ConfigurationError, Message, ModelBadRequestError, NamedTool
+from greenroom.flow import handoff_team
 from greenroom.llm import AnthropicProvider, ModelRequest, ModelSettings, OpenAIProvider, open_model
-from greenroom.teams import handoff_team
 from greenroom.testing import ScriptedProvider, call
 from tests.llm.test_request_rules import TOOL
 

@@ -3,7 +3,7 @@
 from typing import assert_type
 
 from greenroom import Agent, AgentInternals, AgentResult, RunContext
-from greenroom.teams import HandoffTeam, Pattern, TeamTurn, handoff_team, loop, parallel, pipeline
+from greenroom.flow import HandoffTeam, Pattern, TeamTurn, handoff_team, loop, parallel, pipeline
 
 
 def who(context: RunContext[str]) -> str:

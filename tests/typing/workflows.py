@@ -3,7 +3,7 @@
 from typing import TypedDict, assert_type
 
 from greenroom import Agent
-from greenroom.teams import END, START, Workflow, WorkflowRun
+from greenroom.flow import END, START, Workflow, WorkflowRun
 
 
 class State(TypedDict):

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
-from greenroom.planning import Plan, Subtask
-from greenroom.teams import TeamResult, orchestrator
+from greenroom.flow import Plan, Subtask, TeamResult, orchestrator
 from greenroom.testing import ScriptedProvider
 
 ROLES = {

@@ -1,0 +1,162 @@
+"""Work of several steps or several agents that lasts: plans, workflows, teams.
+
+`plan` is a graph of subtasks; `plan_run` is their state, and records it in the session. `execute`
+carries a plan out: `subtask_runner` runs one subtask once, `references` puts results into goals and
+arguments, and `trace` finds out what an interrupted subtask left behind. `revision` defines
+planners and when a plan is revised; `model_planner` asks a model. `recovery_policy` is the table of
+what to do about errors, `error_context` its vocabulary, and `watched_model` applies it to a model's
+mistakes. `agent_functions` has the agents built from these: `plan_and_execute`, `run_task` and
+`react`.
+
+`workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
+edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
+steps) and `workflow_run` (records, and loading them).
+
+`members` starts and ends the agents of a team, as far as there is room. `pattern` wraps several
+agents in one agent function; `combinators` has `pipeline`, `parallel` and `loop`. `handoff_team`
+lets agents hand one conversation over to each other. `composite` makes one tool out of several.
+`orchestrator` plans, gives subtasks to workers and answers with their results; `orchestrator_crew`
+assigns subtasks to workers. `committee` puts one question to several agents, and has the strategies
+that resolve their answers.
+
+`topic` publishes messages to the mailboxes of all members; `agent_message` is such a message.
+`blackboard` keeps values that several agents read and write. `text_tools` gives tools to a model
+without native tool calls; `parse_action` parses its replies, and `almost_json` the JSON in them.
+"""
+
+from greenroom.flow.agent_functions import (
+    find_goal as find_goal,
+    find_open_run as find_open_run,
+    is_answered as is_answered,
+    plan_and_execute as plan_and_execute,
+    react as react,
+    run_task as run_task,
+)
+from greenroom.flow.agent_message import (
+    AgentMessage as AgentMessage,
+    ErrorReport as ErrorReport,
+    Payload as Payload,
+    SharedInformation as SharedInformation,
+    StatusUpdate as StatusUpdate,
+    TaskRequest as TaskRequest,
+    TaskResponse as TaskResponse,
+)
+from greenroom.flow.blackboard import (
+    Blackboard as Blackboard,
+    BlackboardEntry as BlackboardEntry,
+    BlackboardStatistics as BlackboardStatistics,
+)
+from greenroom.flow.combinators import (
+    LOOP_ROUND as LOOP_ROUND,
+    loop as loop,
+    parallel as parallel,
+    pipeline as pipeline,
+)
+from greenroom.flow.committee import (
+    AgentAnswer as AgentAnswer,
+    Opinion as Opinion,
+    Resolution as Resolution,
+    Strategy as Strategy,
+    ask_person as ask_person,
+    by_authority as by_authority,
+    committee as committee,
+    majority as majority,
+    most_confident as most_confident,
+    resolve as resolve,
+    verify as verify,
+    within as within,
+)
+from greenroom.flow.composite import Composite as Composite, composite as composite
+from greenroom.flow.error_context import (
+    Cause as Cause,
+    Component as Component,
+    ErrorClass as ErrorClass,
+    ErrorContext as ErrorContext,
+    RecoveryDecision as RecoveryDecision,
+    Severity as Severity,
+    classify as classify,
+)
+from greenroom.flow.execute import execute_plan as execute_plan
+from greenroom.flow.handoff_team import (
+    HandoffTeam as HandoffTeam,
+    TeamModel as TeamModel,
+    handoff_team as handoff_team,
+)
+from greenroom.flow.members import (
+    Member as Member,
+    ask_member as ask_member,
+    name_members as name_members,
+    name_of as name_of,
+    start_member as start_member,
+)
+from greenroom.flow.model_planner import (
+    ModelPlanner as ModelPlanner,
+    describe_errors as describe_errors,
+)
+from greenroom.flow.orchestrator import (
+    AgentReport as AgentReport,
+    Orchestrator as Orchestrator,
+    Source as Source,
+    TeamResult as TeamResult,
+    orchestrator as orchestrator,
+)
+from greenroom.flow.orchestrator_crew import CrewMember as CrewMember
+from greenroom.flow.parse_action import (
+    Action as Action,
+    Fault as Fault,
+    FinalAnswer as FinalAnswer,
+    parse_action as parse_action,
+)
+from greenroom.flow.pattern import (
+    Pattern as Pattern,
+    TeamTurn as TeamTurn,
+    Work as Work,
+    output_of as output_of,
+)
+from greenroom.flow.plan import Plan as Plan, Subtask as Subtask
+from greenroom.flow.plan_run import (
+    PLAN_STEP as PLAN_STEP,
+    FailureReason as FailureReason,
+    PlanRun as PlanRun,
+    SubtaskState as SubtaskState,
+    SubtaskStatus as SubtaskStatus,
+)
+from greenroom.flow.recovery_policy import (
+    RECOVERY_TABLE as RECOVERY_TABLE,
+    RecoveryPolicy as RecoveryPolicy,
+)
+from greenroom.flow.references import fill as fill, references_in as references_in
+from greenroom.flow.revision import (
+    Failure as Failure,
+    Planner as Planner,
+    ReplanPolicy as ReplanPolicy,
+    SubtaskDecision as SubtaskDecision,
+    SubtaskRecovery as SubtaskRecovery,
+)
+from greenroom.flow.text_tools import TextTools as TextTools
+from greenroom.flow.topic import (
+    Delivery as Delivery,
+    DeliveryStatus as DeliveryStatus,
+    Topic as Topic,
+    TopicStatistics as TopicStatistics,
+    WhenFull as WhenFull,
+)
+from greenroom.flow.trace import (
+    Trace as Trace,
+    find_trace as find_trace,
+    reopen as reopen,
+    trace_worker as trace_worker,
+)
+from greenroom.flow.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
+from greenroom.flow.workflow_execution import request_approval as request_approval
+from greenroom.flow.workflow_run import (
+    WORKFLOW_NODE as WORKFLOW_NODE,
+    WORKFLOW_STEP as WORKFLOW_STEP,
+    WorkflowRun as WorkflowRun,
+    WorkflowStep as WorkflowStep,
+)
+from greenroom.flow.workflow_state import (
+    END as END,
+    START as START,
+    add_messages as add_messages,
+)

@@ -1,0 +1,415 @@
+"""`execute_plan`: start subtasks, record their progress, and handle failures.
+
+The order of writes makes a kill harmless. The start of a subtask and its session are stored before
+it starts. A tool call is stored in that session before it starts. A result is stored before any
+subtask that waits for it starts. A run that is loaded therefore knows which subtasks ended, which
+have not begun, and which were cut off; `trace` finds out what the latter left behind.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
+from graphlib import TopologicalSorter
+from typing import TypeVarTuple, Unpack
+
+import msgspec
+import trio
+
+from greenroom.agents import Toolbox, pass_permissions
+from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
+from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
+from greenroom.flow.plan import Plan
+from greenroom.flow.plan_run import (
+    FailureReason,
+    PlanEnd,
+    PlanRecorder,
+    PlanRevision,
+    PlanRun,
+    SubtaskMove,
+    SubtaskStatus,
+)
+from greenroom.flow.recovery_policy import RecoveryPolicy
+from greenroom.flow.revision import (
+    Failure,
+    Planner,
+    ReplanPolicy,
+    SubtaskRecovery,
+)
+from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
+from greenroom.permissions import PermissionManager
+from greenroom.runtime import AgentHandle, AgentInternals
+from greenroom.session import AgentSession
+from greenroom.tools import Tool, ToolRegistry, may_repeat
+
+Ts = TypeVarTuple("Ts")
+
+_POLICY = ReplanPolicy()
+_TRIES = {RecoveryDecision.RETRY, RecoveryDecision.GO_ON, RecoveryDecision.ASK_PERSON}
+_POSSIBLE = frozenset({*_TRIES, RecoveryDecision.GIVE_UP})
+
+
+async def execute_plan(
+    agent: AgentInternals,
+    plan_or_run: Plan | PlanRun,
+    worker: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]] | None,
+    *args: *Ts,
+    limit: int = 5,
+    policy: ReplanPolicy = _POLICY,
+    planner: Planner | None = None,
+    recovery: SubtaskRecovery | None = None,
+    patience: float | None = None,
+    tools: Iterable[object] | ToolRegistry | None = None,
+    permissions: PermissionManager | None = None,
+) -> PlanRun:
+    """Execute a plan, with as much parallelism as its graph allows, and return the finished run.
+
+    A subtask with a `tool` is one call of it through `run_tools`, with the usual permissions and
+    records; whether a tool is marked concurrent does not matter, since the plan decides what may
+    run in parallel. Any other subtask is a subagent: it gets the goal as its first input, from the
+    sender "plan" and with the subtask's id in its metadata, and the result of that turn is the
+    subtask's, else its text. Both are subagents of `agent`, under its budgets, and end with its
+    turn.
+
+    A failed subtask blocks those that wait for it, and nothing else. With a `planner` the plan is
+    revised according to the `policy`; completed subtasks are never repeated. If the new plan
+    repeats a call (the same tool, the same arguments), a person is asked, unless the tool may be
+    called twice or reported that the call failed. Failures are part of the returned run; they raise
+    no exception.
+
+    Each change is a record in the agent's session and a `Custom("plan.step")` chunk, so the state
+    can be read at any moment: `PlanRun.load(session)`. Pass a loaded run to continue it: a subtask
+    that was cut off is run again if none of its calls had started, and continues its conversation
+    if its agent had only used its model. A call that may have had its effect is repeated if its
+    tool allows that (read-only or idempotent); otherwise a person is asked. If they decline, the
+    subtask has failed; if no person can be asked, it stays pending, with the session in which it
+    was cut off.
+
+    Args:
+        agent: the agent whose plan it is; call this inside of one of its turns.
+        plan_or_run: a plan, or a run to continue.
+        worker: the agent function of subtasks without a tool; None if all have one.
+        *args: further arguments of the worker.
+        limit: how many subtasks run at once; fewer if the agent has room for fewer subagents
+            (`RuntimeLimits.subagents`).
+        policy: when the plan is revised.
+        planner: revises the plan; without one it is never revised.
+        recovery: decides first what to do about a failed subtask, such as a `RecoveryPolicy`;
+            without it no subtask is tried twice.
+        patience: seconds of silence of a subtask's agent and its subagents after which it is
+            interrupted and the subtask fails. They count from its first chunk on, but not while a
+            person is asked. None for no limit.
+        tools: the tools that subtasks may name: functions, tools, or a registry.
+        permissions: the rules for their calls, which also apply to subagents. By default the
+            functions among the tools may run, since the program passed them; other calls are asked
+            about.
+
+    Raises:
+        PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
+            is too long for a record.
+        ConfigurationError: `limit` is below 1.
+        TurnError: the agent has no room for another subagent.
+        SessionError: the session can't be written; nothing unrecorded has started.
+        GreenroomError: the planner failed; its `PlanError` only ends the revisions.
+
+    Example:
+        ```python
+        plan = Plan("a trip", [
+            Subtask("flight", "Book a flight", tool="book_flight", arguments={"to": "Oslo"}),
+            Subtask("hotel", "Find a hotel for the night of {flight.day}", after=["flight"]),
+        ])
+        run = await execute_plan(agent, plan, worker, tools=[book_flight])
+        print(run.results, run.errors)
+        ```
+    """
+    if limit < 1:
+        raise ConfigurationError(f"limit is {limit}", hint="1 runs one subtask after the other")
+    box = toolbox_of(tools)
+    rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
+    run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
+    check = partial(_check, tools=box.registry, has_worker=worker is not None)
+    check(run)
+    recorder = PlanRecorder(agent, run)
+
+    def spawn(session: AgentSession, name: str) -> AgentHandle:
+        assert worker is not None  # `_check` refuses a plan that needs a missing worker
+        return agent.spawn(session, worker, *args, report=False, name=name)
+
+    repeats = recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat
+    runner = SubtaskRunner(
+        agent, recorder, box.registry, rules, spawn, may_repeat=repeats, patience=patience
+    )
+    execution = _Execution(
+        runner,
+        limit=min(limit, max(1, agent.subagent_room)),
+        policy=policy,
+        planner=planner,
+        recovery=recovery,
+        check=check,
+    )
+    with nullcontext() if permissions is None else pass_permissions(agent, rules):
+        return await execution.run_all()
+
+
+def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
+    """Return a toolbox of the tools that a program passes.
+
+    Raises:
+        ToolError: something can't be a tool.
+    """
+    return Toolbox.of(tools_of(tools) if isinstance(tools, ToolRegistry) else tools or ())
+
+
+def tools_of(registry: ToolRegistry) -> list[Tool]:
+    """Return the original tools of a registry."""
+    return [each.tool for name in registry.list_tools() if (each := registry.get(name))]
+
+
+def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:
+    """Check that every remaining subtask can run."""
+    for subtask in run.plan.subtasks:
+        if run.state(subtask.id).status is SubtaskStatus.COMPLETED:
+            continue
+        if subtask.tool and tools.get(subtask.tool) is None:
+            known = ", ".join(tools.list_tools()) or "none"
+            raise PlanError(
+                f"{subtask.id}: there is no tool {subtask.tool!r}", hint=f"tools: {known}"
+            )
+        if not subtask.tool and not has_worker:
+            raise PlanError(f"{subtask.id} has no tool, and no worker was passed")
+
+
+@dataclass
+class _Execution:
+    """One execution of a plan: starts subtasks, and handles failures."""
+
+    runner: SubtaskRunner
+    _: KW_ONLY
+    limit: int
+    policy: ReplanPolicy
+    planner: Planner | None
+    recovery: SubtaskRecovery | None
+    check: Callable[[PlanRun], None]
+    running: int = 0
+    consecutive: int = 0  # failures since something was completed
+    is_stopped: bool = False  # nothing else starts before the plan is revised
+    abandoned_ids: set[str] = field(default_factory=set)
+    tries: Counter[str] = field(default_factory=Counter)  # failed tries in this execution
+    error_classes: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
+
+    @property
+    def agent(self) -> AgentInternals:
+        return self.runner.agent
+
+    @property
+    def recorder(self) -> PlanRecorder:
+        return self.runner.recorder
+
+    @property
+    def run(self) -> PlanRun:
+        return self.recorder.run
+
+    async def run_all(self) -> PlanRun:
+        """Run what can run, revise the plan after a failure, and repeat until nothing is left."""
+        await self.recorder.save()
+        while True:
+            self.agent.set_state(AgentState.processing("executing"))
+            await self._run_ready()
+            failure = self._find_failure()
+            if failure is None or not await self._revise(failure):
+                self.agent.set_state(AgentState.processing())
+                return self.run
+
+    async def _run_ready(self) -> None:
+        """Run subtasks until none is running or may start."""
+        frontier = _Frontier(self.run)
+        try:
+            async with trio.open_nursery() as nursery:
+                self._start_ready(frontier, nursery)
+        except BaseExceptionGroup as group:
+            errors = [each for each in leaves(group) if not isinstance(each, trio.Cancelled)]
+            if len(errors) == 1:
+                raise errors[0] from errors[0].__cause__
+            raise
+
+    def _start_ready(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
+        while self.running < self.limit and not self.is_stopped:
+            id_ = frontier.take()
+            if id_ is None:
+                return
+            self.running += 1
+            nursery.start_soon(self._run_subtask, id_, frontier, nursery, name=f"subtask {id_}")
+
+    async def _run_subtask(self, id_: str, frontier: "_Frontier", nursery: trio.Nursery) -> None:
+        """Run a subtask with all its retries, then start others in its place."""
+        pause = await self._run_once(id_, is_again=False)
+        while pause is not None:
+            await trio.sleep(pause)
+            pause = await self._run_once(id_, is_again=True)
+        self.running -= 1
+        if self.run.state(id_).status is SubtaskStatus.COMPLETED:
+            frontier.complete(id_)
+        self._start_ready(frontier, nursery)
+
+    async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
+        """Run a subtask once, record how it ended; return the seconds until another try, if any."""
+        end = await self.runner.run(self.run.plan[id_], is_again=is_again)
+        pause = None
+        if end.move.status is SubtaskStatus.FAILED:
+            pause = await self._handle_failure(end)
+        else:
+            self.recorder.write(end.move)
+            if end.move.status is SubtaskStatus.COMPLETED:
+                self.consecutive = 0
+        await self.recorder.save()
+        return pause
+
+    async def _handle_failure(self, end: SubtaskEnd) -> float | None:
+        """Decide about a failure and record both; return the seconds until another try, if any.
+
+        A person may be asked, which can take hours. If that is interrupted, the subtask is recorded
+        as cut off, so that its failure is found and the question asked again.
+        """
+        id_, is_refused = end.move.id, end.move.reason is FailureReason.CUT_OFF
+        self.consecutive += 1
+        self.tries[id_] += 1
+        self.error_classes[id_] = end.error
+        session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
+        failure = replace(self._make_failure(run, id_), session_id=session_id)
+        try:
+            decision, context = ("", None) if is_refused else await self._decide(run, failure)
+        except BaseException:
+            pending = SubtaskStatus.PENDING
+            error = "" if failure.subtask.tool else failure.error
+            self.recorder.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
+            raise
+        self.recorder.write(end.move)
+        return None if is_refused else self._apply_decision(failure, decision, context)
+
+    def _apply_decision(
+        self, failure: Failure, decision: str, context: ErrorContext | None
+    ) -> float | None:
+        """Apply a decision; return the seconds until another try, if any."""
+        id_ = failure.subtask.id
+        if decision in ("retry", "go_on") and (
+            context or failure.failures < self.policy.same_subtask
+        ):
+            if context:  # a subtask may have completed in the meantime
+                self.consecutive = max(0, self.consecutive - 1)
+            pending = SubtaskMove(
+                id_, SubtaskStatus.PENDING, failures=failure.failures - 1 if context else None
+            )
+            if decision == "go_on":  # with the error, its last reply is not taken for a result
+                pending = msgspec.structs.replace(
+                    pending, error=failure.error, session_id=failure.session_id
+                )
+            self.recorder.write(pending)
+            return context.seconds if context else 0.0
+        if decision == "give_up":
+            self.abandoned_ids.add(id_)
+        elif decision == "replan" or self.policy.is_due(failure.subtask, self.consecutive):
+            self.is_stopped |= self._may_revise
+        return None
+
+    async def _decide(self, run: PlanRun, failure: Failure) -> tuple[str, ErrorContext | None]:
+        """Ask the recovery, if any, about a failure, and a person if it says so."""
+        if self.recovery is None:
+            return "", None
+        found = await self.recovery.recover(run, failure)
+        context = found if isinstance(found, ErrorContext) else None
+        decision = found.decision if isinstance(found, ErrorContext) else found
+        if context:
+            self.agent.send_nowait(context.chunk())
+        if decision not in failure.possible:
+            return "give_up", None
+        if decision != "ask_person":
+            return decision, context
+        answer = await self.runner.ask(
+            failure.subtask,
+            " again",
+            f"It has failed, and may have had its effect: {failure.error}",
+            "it has failed, and may not be run twice without your consent",
+        )
+        if answer.decision is not RuleDecision.ALLOW:
+            return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
+        return "retry", context
+
+    def _make_failure(self, run: PlanRun, id_: str) -> Failure:
+        state = run.state(id_)
+        return Failure(
+            subtask=run.plan[id_],
+            error=state.error,
+            reason=state.reason or FailureReason.WORKER,
+            failures=state.failures,
+            tools=self.runner.tools,
+            error_class=self.error_classes.get(id_, ErrorClass.FAILED),
+            attempt=max(1, self.tries[id_]),
+            possible=_POSSIBLE if self.planner is None else _POSSIBLE | {RecoveryDecision.REPLAN},
+        )
+
+    def _find_failure(self) -> Failure | None:
+        """Return the failure to revise the plan for: the first in the plan's order."""
+        for id_ in self.run.ids(SubtaskStatus.FAILED):
+            is_refused = self.run.state(id_).reason is FailureReason.CUT_OFF
+            if not is_refused and id_ not in self.abandoned_ids:
+                return self._make_failure(self.run, id_)
+        return None
+
+    @property
+    def _may_revise(self) -> bool:
+        is_left = self.run.revisions < self.policy.revisions
+        return self.planner is not None and is_left and not self.run.error
+
+    async def _revise(self, failure: Failure) -> bool:
+        """Have the plan revised; return whether there is a new plan."""
+        if self.planner is None or self.run.error:
+            return False
+        self.agent.set_state(AgentState.processing("replanning"))
+        try:
+            revised = self.run.revise(await self._next_plan(failure, self.planner))
+            self.check(revised)
+            self.recorder.write(PlanRevision(revised.plan))
+        except PlanError as error:
+            self.recorder.write(PlanEnd(str(error)))
+        self.is_stopped, self.consecutive = False, 0
+        self.abandoned_ids.clear()  # the new plan may use an id for something else
+        await self.recorder.save()
+        return not self.run.error
+
+    async def _next_plan(self, failure: Failure, planner: Planner) -> Plan:
+        if self._may_revise:
+            return await planner.revise(self.run, failure)
+        again = f"{failure.subtask.id} has failed: {failure.error}"
+        raise PlanError(
+            f"the plan was revised {self.run.revisions} times, and {again}",
+            hint="try a smaller goal",
+        )
+
+
+class _Frontier:
+    """The subtasks that can start next, in the plan's order, each once."""
+
+    def __init__(self, run: PlanRun) -> None:
+        self._sorter = TopologicalSorter({each.id: each.after for each in run.plan.subtasks})
+        self._sorter.prepare()
+        self._place = {each.id: place for place, each in enumerate(run.plan.subtasks)}
+        self._status = {id_: state.status for id_, state in run.states.items()}
+        self._ready: list[tuple[int, str]] = []
+        self._collect()
+
+    def take(self) -> str | None:
+        return heapq.heappop(self._ready)[1] if self._ready else None
+
+    def complete(self, id_: str) -> None:
+        self._sorter.done(id_)
+        self._collect()
+
+    def _collect(self) -> None:
+        while found := self._sorter.get_ready():
+            for id_ in found:
+                if self._status[id_] is SubtaskStatus.COMPLETED:
+                    self._sorter.done(id_)
+                elif self._status[id_] is SubtaskStatus.PENDING:
+                    heapq.heappush(self._ready, (self._place[id_], id_))

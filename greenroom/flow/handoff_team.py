@@ -1,0 +1,166 @@
+"""`handoff_team`: agents that hand one conversation over to each other."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from greenroom.agents import MAX_SWITCHES, Agent, Runnable, RunReport, Team
+from greenroom.core import (
+    ConfigurationError,
+    Message,
+    ModelRequest,
+    Price,
+    StopReason,
+    ToolError,
+    as_blocks,
+)
+from greenroom.llm import ModelStream, collect, replay
+from greenroom.runtime import AgentInternals, calling_agent
+
+DepsT = TypeVar("DepsT")
+
+
+class HandoffTeam(Runnable[DepsT, object]):
+    """Agents that hand one conversation over to each other; made by `handoff_team`."""
+
+    def __init__(
+        self, start: Agent[DepsT, object], team: Team[DepsT], name: str, description: str
+    ) -> None:
+        """Take the agents; `start` has the conversation first."""
+        self.name = name or start.name
+        self.description = description or start.description
+        self.deps_type = start.deps_type
+        self._start = start
+        self._team = team
+
+    @property
+    def identity(self) -> object:
+        """The first agent, which answers for the team."""
+        return self._start
+
+    def __repr__(self) -> str:
+        return f"<handoff team {', '.join(self._team.members)}>"
+
+    async def __call__(
+        self,
+        internals: AgentInternals,
+        deps: DepsT = None,  # type: ignore[assignment]  # checked when it is run
+        report: RunReport | None = None,
+    ) -> None:
+        """Answer each input: the agent function, for `runtime.spawn(session, team, deps)`."""
+        await self._start(internals, deps, report, self._team)
+
+
+def handoff_team(
+    start: Agent[DepsT, object],
+    *others: Agent[DepsT, object] | Runnable[object, object],
+    max_switches: int = MAX_SWITCHES,
+    name: str = "",
+    description: str = "",
+) -> HandoffTeam[DepsT]:
+    """Combine agents that hand one conversation over to each other, each to its `handoffs`.
+
+    Names in `handoffs` refer to agents of the team, so two agents can name each other. The team has
+    one session with one history, which records the agent that has the conversation; it keeps it in
+    later turns. The steps and the budget of a turn are those of the first agent.
+
+    Args:
+        start: the agent that has the conversation first.
+        *others: the other agents. A pattern among them gets only the last user message; its output
+            is its reply.
+        max_switches: the most handoffs in one turn; another one is a `HandoffLimitError` that names
+            the agents in order.
+        name: the name for people, logs and models; by default that of the first agent.
+        description: what the team is good for, for a model that may call it.
+
+    Raises:
+        ConfigurationError: a handoff names an unknown agent, two agents have the same name, no
+            agent hands off to one of them, or `max_switches` is below 1.
+        TypeError: an agent needs other `deps` than the first one.
+
+    Example:
+        >>> from greenroom import Agent
+        >>> from greenroom.flow import handoff_team
+        >>> from greenroom.testing import ScriptedProvider, call
+        >>> transfer = ScriptedProvider(call("transfer_to_refunds"))
+        >>> desk = Agent(transfer, name="desk", handoffs=["refunds"])
+        >>> reply = ScriptedProvider("It is on its way.")
+        >>> refunds = Agent(reply, name="refunds", handoffs=["desk"])
+        >>> handoff_team(desk, refunds).run_sync("Where is my money?").output
+        'It is on its way.'
+    """
+    if max_switches < 1:
+        raise ConfigurationError(f"max_switches is {max_switches}", hint="give 1 or more")
+    agents = [_as_agent(each) for each in others]
+    team = Team.of(start, agents, max_switches=max_switches)
+    reached = {
+        handoff.target for agent in team.members.values() for handoff in team.handoffs(agent)
+    }
+    if lonely := [each.name for each in agents if each.name not in reached]:
+        raise ConfigurationError(
+            f"no agent hands off to {', '.join(lonely)}",
+            hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
+        )
+    return HandoffTeam(start, team, name, description)
+
+
+def _as_agent(
+    each: Agent[DepsT, object] | Runnable[object, object],
+) -> Agent[DepsT, object]:
+    """Return an agent unchanged; wrap anything else in an agent with a `TeamModel`."""
+    if isinstance(each, Agent):
+        return each
+    return Agent(TeamModel(each), name=each.name, description=each.description)
+
+
+class TeamModel:
+    """A model whose replies are the outputs of a pattern.
+
+    The pattern gets only the last user message, and runs as a subagent of the agent that uses the
+    model. It reports no tokens, and each reply counts as a model call.
+    """
+
+    name = "team"
+    price = Price(0, 0)
+
+    def __init__(self, team: Runnable[object, object]) -> None:
+        """Take a pattern or another `Runnable`."""
+        self._tool = team.as_tool(description=team.description or team.name)
+        self.model = team.name
+
+    def __repr__(self) -> str:
+        return f"TeamModel(<{self.model}>)"
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
+        """Ask the team, and stream its answer in one piece.
+
+        Raises:
+            ToolError: the team did not answer, or this is called outside an agent.
+        """
+        context = calling_agent()
+        if context is None:
+            raise ToolError(f"{self.model} can only be asked by an agent")
+        texts = (each.text for each in reversed(request.messages) if each.role == "user")
+        prompt = next(filter(None, texts), "")
+        result = await self._tool.execute({"prompt": prompt}, context)
+        reply = Message(
+            "assistant",
+            as_blocks(result.text),
+            model=self.model,
+            provider=self.name,
+            stop_reason=StopReason.END_TURN,
+        )
+        async with replay(reply) as stream:
+            yield stream
+
+    async def generate(self, request: ModelRequest) -> Message:
+        """Ask the team, and return its answer.
+
+        Raises:
+            ToolError: as `stream`.
+        """
+        return await collect(self.stream(request))
+
+    async def aclose(self) -> None:
+        """Do nothing: there is no connection."""

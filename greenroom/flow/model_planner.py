@@ -1,0 +1,292 @@
+"""`ModelPlanner`: a model that makes plans, and revises them.
+
+If a plan has too many subtasks, `merge` combines those that one agent can do together.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+import msgspec
+
+from greenroom.agents import Agent
+from greenroom.core import ModelOutputError, PlanError, clip, serde
+from greenroom.flow.error_context import ErrorClass
+from greenroom.flow.execute import toolbox_of
+from greenroom.flow.plan import Plan, Subtask
+from greenroom.flow.plan_run import PlanRun, SubtaskStatus
+from greenroom.flow.references import map_references
+from greenroom.flow.revision import Failure
+from greenroom.llm import LLMProvider
+from greenroom.tools import ToolRegistry
+
+_TRIES = 3
+_TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
+_LONGEST_DRAFT = 200
+_LONGEST_RESULT = 2000  # characters
+_SHORTEST_RESULT = 100
+_LONGEST_RESULTS = 60_000
+
+_INSTRUCTIONS = """\
+You turn a goal into a plan: subtasks, and for each the ids of those that it has to wait for.
+
+- Each subtask is one call of one tool, or one piece of work that an agent does in one go. Leave out
+  steps that are too small to delegate. Plan at most {limit} subtasks.
+- A subtask should wait for another only if it needs its result: subtasks that don't wait run in
+  parallel. No subtask may wait for itself, directly or through others.
+- Use `tool` and `arguments` if one call of a tool is all there is to do. Otherwise leave both out,
+  and say in `goal` everything that the agent has to know: it sees nothing else.
+- Write {{id}} or {{id.field}} in a goal or argument for the result of a subtask that it waits for.
+- Set `critical` if the rest of the plan is pointless without the subtask.\
+"""
+
+
+class PlanDraft(msgspec.Struct, frozen=True):
+    """The plan that a model answers with."""
+
+    subtasks: list[Subtask]
+
+
+class ModelPlanner:
+    """A `Planner` that asks a model.
+
+    The model answers with a plan as structured output. An unusable plan (an unknown tool, a cycle,
+    a missing id) goes back to it with the reason, at most twice. If there are more than 20
+    subtasks, neighbours without a tool are merged. For a revision, the model sees the completed
+    subtasks with their results and the failures, and plans the remaining work.
+
+    Called inside an agent, the planner is its subagent: the agent's budgets apply, and its chunks
+    include the planner's.
+
+    Args:
+        llm: the name of a model, or a provider.
+        limit: the most subtasks in a plan, not counting completed ones.
+        instructions: what else the model should know, such as the available agents.
+
+    Example:
+        >>> import trio
+        >>> from greenroom.testing import ScriptedProvider
+        >>> from greenroom.tools import ToolRegistry
+        >>> llm = ScriptedProvider('{"subtasks": [{"id": "look", "goal": "Find the bug"}]}')
+        >>> trio.run(ModelPlanner(llm).plan, "fix it", ToolRegistry(), "").order()
+        ('look',)
+    """
+
+    def __init__(self, llm: LLMProvider | str, *, limit: int = 20, instructions: str = "") -> None:
+        """Take a model."""
+        self._limit = limit
+        self._agent = Agent(
+            llm,
+            instructions=f"{_INSTRUCTIONS.format(limit=limit)}\n\n{instructions}".rstrip(),
+            output_type=PlanDraft,
+            name="planner",
+        )
+
+    async def plan(
+        self, goal: str, tools: ToolRegistry | Iterable[object] = (), context: str = ""
+    ) -> Plan:
+        """Make a plan for a goal.
+
+        Args:
+            goal: the goal.
+            tools: the tools that subtasks may name.
+            context: what else the model should know, such as recalled memories.
+
+        Raises:
+            PlanError: the model made no usable plan.
+            ModelError: the model gave no answer.
+            BudgetExceededError: a budget is spent.
+        """
+        registry = toolbox_of(tools).registry
+        parts = [f"The goal:\n{goal}", _describe_tools(registry)]
+        if context:
+            parts.append(f"What is known and may help:\n{context}")
+        return await self._draft("\n\n".join(parts), Plan(goal, ()), registry)
+
+    async def revise(self, run: PlanRun, failure: Failure) -> Plan:
+        """Plan the remaining work in another way.
+
+        Raises:
+            PlanError: the model made no usable plan.
+            ModelError: the model gave no answer.
+            BudgetExceededError: a budget is spent.
+        """
+        done = tuple(run.plan[id_] for id_ in run.ids(SubtaskStatus.COMPLETED))
+        parts = [
+            f"The goal:\n{run.plan.goal}",
+            f"The plan so far:\n{describe_plan(run.plan)}",
+            f"What is completed, and is not to be done again:\n{describe_results(run)}",
+            f"What has failed:\n{describe_errors(run)}",
+            _describe_tools(failure.tools),
+            f"The subtask {failure.subtask.id} has failed. Plan the remaining work in another way:"
+            " all subtasks that still have to be done, and none that are completed. They may wait"
+            " for completed ones.",
+        ]
+        if failure.error_class in _TOO_MUCH:
+            parts.append("It was too much for one agent: split it into several smaller subtasks.")
+        return await self._draft("\n\n".join(parts), Plan(run.plan.goal, done), failure.tools)
+
+    async def _draft(self, request: str, done: Plan, tools: ToolRegistry) -> Plan:
+        """Ask for a plan that follows the completed subtasks, and again if it is unusable."""
+        session = None
+        tries = _TRIES
+        while True:
+            result = await self._agent.run(request, session=session)
+            try:
+                return self._complete(result.output.subtasks, done, tools)
+            except ModelOutputError as error:
+                raise PlanError(f"the model made no plan: {error.message}") from error
+            except PlanError as error:
+                tries -= 1
+                if not tries:
+                    hint = "describe the goal in more detail, or use another model"
+                    fault = f"the model made no usable plan: {error.message}"
+                    raise PlanError(fault, hint=hint) from None
+                request = f"This plan can't be used: {error.message}\nGive the whole plan again."
+                session = await result.session.fork()  # each run needs a session of its own
+
+    def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
+        """Return the whole plan, with at most `limit` new subtasks.
+
+        Raises:
+            PlanError: the draft is unusable.
+        """
+        for each in draft:
+            if each.tool and each.id in done and _call(each) != _call(done[each.id]):
+                hint = "leave it out, or give the new call an id of its own"
+                raise PlanError(f"{each.id} is completed, and was another call", hint=hint)
+        new = [subtask for subtask in draft if subtask.id not in done]
+        if not new and not done.subtasks:
+            raise PlanError("it has no subtasks")
+        if len(new) > _LONGEST_DRAFT:
+            raise PlanError(f"it has {len(new)} subtasks: plan at most {self._limit}")
+        for subtask in new:
+            if subtask.tool and tools.get(subtask.tool) is None:
+                known = ", ".join(tools.list_tools()) or "none"
+                message = f"{subtask.id}: there is no tool {subtask.tool!r}, there is {known}"
+                raise PlanError(message)
+        whole = Plan(done.goal, (*done.subtasks, *new))
+        if len(new) <= self._limit:
+            return whole
+        merged = merge(whole, self._limit, done.order())
+        if len(merged.subtasks) - len(done.subtasks) > self._limit:
+            raise PlanError(
+                f"it has {len(new)} subtasks, most of them calls: plan at most {self._limit}"
+            )
+        return merged
+
+
+def describe_plan(plan: Plan) -> str:
+    """Describe a plan, one subtask per line."""
+    lines = []
+    for id_ in plan.order():
+        subtask = plan[id_]
+        after = f" (after {', '.join(subtask.after)})" if subtask.after else ""
+        arguments = serde.dumps(subtask.arguments).decode() if subtask.arguments else ""
+        call = f" [{subtask.tool} {arguments}".rstrip() + "]" if subtask.tool else ""
+        who = f" [for: {subtask.capability}]" if subtask.capability else ""
+        lines.append(f"- {id_}{after}{who}: {subtask.goal}{call}")
+    return "\n".join(lines)
+
+
+def describe_results(run: PlanRun) -> str:
+    """Describe the results of subtasks in about 60,000 characters at most; long ones are cut."""
+    results = run.results
+    longest = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(results)))
+    return _list_texts({id_: _text(result, longest) for id_, result in results.items()})
+
+
+def describe_errors(run: PlanRun) -> str:
+    """Describe which subtasks failed, are blocked, or are uncertain."""
+    open_ = {id_: run.state(id_).error or "not done" for id_ in run.ids(SubtaskStatus.PENDING)}
+    return _list_texts(run.errors | open_)
+
+
+def _list_texts(texts: dict[str, str]) -> str:
+    """List texts by id; continuation lines are indented, so that none looks like the next entry."""
+    lines = ("\n  ".join(f"- {id_}: {text}".splitlines()) for id_, text in texts.items())
+    return "\n".join(lines) or "nothing"
+
+
+def _text(result: object, longest: int) -> str:
+    return clip(serde.to_text(result), max(longest, _SHORTEST_RESULT))
+
+
+def _call(subtask: Subtask) -> tuple[str, dict[str, object]]:
+    return subtask.tool, subtask.arguments
+
+
+def _describe_tools(tools: ToolRegistry) -> str:
+    listed = [
+        f"- {tool.name}: {tool.description}\n  {serde.dumps(tool.parameters).decode()}"
+        for tool in tools.definitions()
+    ]
+    return "Tools that a subtask may name, with the schemas of their arguments:\n" + (
+        "\n".join(listed) or "none"
+    )
+
+
+def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
+    """Return the plan with at most `limit` subtasks that are not done, if possible.
+
+    Neighbours in the plan's order are merged, so no cycle can arise: first those that depend on
+    each other, and small ones before large ones. A subtask with a tool is one call and is never
+    merged. References then point to the whole result of the merged subtask.
+
+    Example:
+        >>> steps = [Subtask(f"s{n}", f"Step {n}", after=[f"s{n - 1}"][:n]) for n in range(4)]
+        >>> print(merge(Plan("", steps), 1).subtasks[0].goal)
+        Do these one after the other:
+        1. Step 0
+        2. Step 1
+        3. Step 2
+        4. Step 3
+    """
+    kept = [[plan[id_]] for id_ in plan.order() if id_ in done]
+    groups = [[plan[id_]] for id_ in plan.order() if id_ not in done]
+    while len(groups) > limit:
+        last = len(groups) - 1
+        pairs = [n for n in range(last) if _may_merge(groups[n][0], groups[n + 1][0])]
+        if not pairs:
+            break
+        at = min(pairs, key=lambda n: _price(groups[n], groups[n + 1]))
+        groups[at : at + 2] = [groups[at] + groups[at + 1]]
+    names = {each.id: group[0].id for group in (*kept, *groups) for each in group}
+    return Plan(plan.goal, tuple(_merge_group(group, names) for group in (*kept, *groups)))
+
+
+def _may_merge(first: Subtask, second: Subtask) -> bool:
+    is_call = first.tool or second.tool
+    return not is_call and first.capability == second.capability
+
+
+def _price(first: Sequence[Subtask], second: Sequence[Subtask]) -> tuple[bool, int]:
+    ids = {subtask.id for subtask in first}
+    is_chain = any(ids.intersection(subtask.after) for subtask in second)
+    return not is_chain, len(first) + len(second)
+
+
+def _merge_group(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
+    """Return the subtask that replaces a group, with the ids of the new plan."""
+    steps = {subtask.id: number for number, subtask in enumerate(group, 1)}
+    sizes = [*names.values()]
+
+    def write(name: str, path: str) -> str:
+        if len(group) > 1 and name in steps:
+            return f"the result of step {steps[name]}"
+        if name not in names:
+            return f"{{{name}{path}}}"
+        is_whole = sizes.count(names[name]) > 1
+        return f"{{{names[name]}}}" if is_whole else f"{{{name}{path}}}"
+
+    first = group[0]
+    goals = [str(map_references(subtask.goal, write)) for subtask in group]
+    after = {names[each] for subtask in group for each in subtask.after} - {first.id}
+    listed = "\n".join(f"{number}. {goal}" for number, goal in enumerate(goals, 1))
+    return Subtask(
+        first.id,
+        f"Do these one after the other:\n{listed}" if len(group) > 1 else goals[0],
+        after=tuple(sorted(after)),
+        tool=first.tool,
+        arguments={key: map_references(each, write) for key, each in first.arguments.items()},
+        critical=any(subtask.critical for subtask in group),
+        capability=first.capability,
+    )

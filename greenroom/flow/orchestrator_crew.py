@@ -1,0 +1,338 @@
+"""`CrewMember`: an agent of a team that is chosen by its capabilities."""
+
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import isawaitable
+
+import msgspec
+import trio
+
+from greenroom.agents import Agent, RunContext, Runnable, find_cycle
+from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus, Usage, Wire
+from greenroom.flow.error_context import ErrorClass
+from greenroom.flow.members import Member, ask_member, name_members, unwrap
+from greenroom.flow.plan import Plan, Subtask
+from greenroom.flow.plan_run import FailureReason, PlanRun
+from greenroom.flow.revision import Failure, Planner, SubtaskDecision
+from greenroom.runtime import AgentInternals
+from greenroom.tools import ToolRegistry, tool
+
+WORK = "team.work"
+"""The kind of the records."""
+
+
+class Stint(Wire, frozen=True):
+    """One period of work of an agent, recorded in the orchestrator's session at its start and end.
+
+    After a kill, the record shows which agent produced a result, but not its usage.
+
+    Attributes:
+        agent: its name.
+        run: the number of the plan in the session, from 1.
+        subtask: its subtask; empty if it helped another agent.
+        session_id: its conversation.
+        seconds: how long it took.
+        usage: tokens of its model calls.
+    """
+
+    agent: str
+    run: int
+    subtask: str
+    session_id: str
+    seconds: float
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, eq=False)
+class CrewMember:
+    """One agent of a team.
+
+    Attributes:
+        name: its unique name in the team; a second agent of the same name gets a number.
+        run: the agent function.
+        capabilities: words for what it is good at; without any it may get every task.
+        description: what it is good for, for the model that plans.
+    """
+
+    name: str
+    run: Member
+    capabilities: tuple[str, ...] = ()
+    description: str = ""
+
+    @classmethod
+    def gather(cls, agents: Iterable[Member]) -> tuple["CrewMember", ...]:
+        """Return a worker for each agent of a team.
+
+        Raises:
+            ConfigurationError: there are no agents, or one has an invalid name.
+            TypeError: one of them is not an agent function.
+        """
+        return tuple(cls._of(name, agent) for name, agent in name_members(agents).items())
+
+    @classmethod
+    def _of(cls, name: str, agent: Member) -> "CrewMember":
+        inner = unwrap(agent)
+        capabilities = tuple(getattr(inner, "capabilities", ()))
+        return cls(name, agent, capabilities, str(getattr(inner, "description", "")))
+
+    def can(self, capability: str) -> bool:
+        """Whether it is good at something, or has this name."""
+        wanted = capability.casefold()
+        return wanted in (self.name.casefold(), *(each.casefold() for each in self.capabilities))
+
+
+_HELP_WAIT = 60.0  # seconds that a worker waits for help if all others are busy
+
+
+class Crew:
+    """The workers of an orchestrator for one goal."""
+
+    def __init__(
+        self,
+        agent: AgentInternals,
+        workers: Sequence[CrewMember],
+        planner: Planner,
+        deps: object,
+        *,
+        number: int,
+        limit: int,
+        patience: float | None,
+    ) -> None:
+        """Take the workers, in order of preference."""
+        self._agent = agent
+        self._workers = workers
+        self._planner = planner
+        self._deps = deps
+        self._number = number
+        self._limit = limit
+        self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
+        self._subtasks: dict[str, Subtask] = {}
+        self._task_counts: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._assignments: dict[str, str] = {}
+        self._failed_pairs: set[tuple[str, str]] = set()
+        self._waiting: list[_Assignment] = []
+
+    async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
+        """Have a plan made."""
+        return self.note_subtasks(await self._planner.plan(goal, tools, context))
+
+    async def revise(self, run: PlanRun, failure: Failure) -> Plan:
+        """Have a plan revised."""
+        return self.note_subtasks(await self._planner.revise(run, failure))
+
+    def note_subtasks(self, plan: Plan) -> Plan:
+        """Note the subtasks of a plan, and return the plan."""
+        self._subtasks |= {subtask.id: subtask for subtask in plan.subtasks}
+        return plan
+
+    async def recover(self, run: PlanRun, failure: Failure) -> SubtaskDecision:
+        """Let another worker continue a subtask if its worker failed."""
+        id_ = failure.subtask.id
+        name = self._assignments.pop(id_, "")
+        if failure.error_class is ErrorClass.SPENT:
+            return "give_up"
+        if not name or failure.reason is not FailureReason.WORKER:
+            return "replan"
+        self._failures[name] += 1
+        self._failed_pairs.add((id_, name))
+        return "go_on"
+
+    async def work(self, agent: AgentInternals) -> None:
+        """Run a subtask: assign the best free worker, and run it in place of this agent."""
+        subtask = self._subtasks[agent.lineage[-1]]
+        able = self._find_able(subtask.capability)
+        if not able:
+            await self._refuse(agent, f"no agent can do {subtask.capability!r}")
+            return
+        able = [each for each in able if not (chain := find_cycle(each.run))]
+        if not able:
+            await self._refuse(
+                agent,
+                f"the agent for {subtask.capability!r} waits for this very answer ({chain})",
+            )
+            return
+        fresh = [each for each in able if (subtask.id, each.name) not in self._failed_pairs]
+        async with self._assign(fresh or able, subtask.goal) as worker:
+            self._assignments[subtask.id] = worker.name
+            data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
+            agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
+            await self._run(agent, worker, (worker,), subtask.id)
+
+    async def help(self, caller: "CrewContext", capability: str, question: str) -> str:
+        """Ask another worker a question on behalf of one, and return the answer.
+
+        Raises:
+            ToolError: no worker can help, all that could are busy, or the one that was asked
+                failed.
+        """
+        chain = " → ".join(each.name for each in caller.chain)
+        able = list[CrewMember]()
+        for each in self._find_able(capability):
+            if cycle := find_cycle(each.run):
+                chain = cycle
+            elif each not in caller.chain:
+                able.append(each)
+        if not able:
+            raise ToolError(
+                f"no other agent can do {capability!r} ({chain} wait for it)",
+                hint=self._describe(),
+            )
+        with trio.move_on_after(self._help_wait) as wait:
+            async with self._assign(able, question) as worker:
+                wait.deadline = float("inf")
+                run = partial(self._run, worker=worker, chain=(*caller.chain, worker))
+                result = await ask_member(caller.agent, run, question, name=worker.name)
+                if result.status is TurnStatus.COMPLETED:
+                    return result.text
+                raise ToolError(f"{worker.name} did not answer: {result.error or result.status}")
+        raise ToolError(
+            f"all agents that can do {capability!r} are busy; go on without help, or ask later"
+        )
+
+    async def _run(
+        self,
+        agent: AgentInternals,
+        worker: CrewMember,
+        chain: tuple[CrewMember, ...],
+        subtask: str = "",
+    ) -> None:
+        """Run a worker as this agent, and record its stint."""
+        agent.context.resources.insert(CrewContext(self, agent, chain))
+        run = worker.run
+        if not isinstance(run, Agent):
+            # Unlike the agent before it, it may act without recorded calls.
+            agent.session.set_model("", "")
+        begun, note = trio.current_time(), partial(self._agent.session.add_record, WORK)
+        stint = Stint(worker.name, self._number, subtask, agent.session.session_id, 0.0)
+        note(msgspec.to_builtins(stint))
+        await self._agent.session.save(flush=False)
+        try:
+            await (run(agent, self._deps) if isinstance(run, Runnable) else run(agent))
+        finally:
+            stint = msgspec.structs.replace(
+                stint, seconds=trio.current_time() - begun, usage=agent.usage
+            )
+            note(msgspec.to_builtins(stint))
+
+    async def _refuse(self, agent: AgentInternals, why: str) -> None:
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                raise PlanError(why, hint=self._describe())
+
+    def _describe(self) -> str:
+        return describe_workers(self._workers)
+
+    def _find_able(self, capability: str) -> list[CrewMember]:
+        """Return the workers with a capability, or else those that may get every task."""
+        able = [each for each in self._workers if not capability or each.can(capability)]
+        return able or [each for each in self._workers if not each.capabilities]
+
+    @asynccontextmanager
+    async def _assign(self, able: Sequence[CrewMember], goal: str) -> AsyncIterator[CrewMember]:
+        """Reserve the best of these workers for the block; waiting tasks are served in order."""
+        task = _Assignment(able, self._choose(able, goal))
+        if task.worker is None:
+            self._waiting.append(task)
+        else:
+            self._task_counts[task.worker.name] += 1
+        try:
+            if task.worker is None:
+                await task.is_served.wait()
+            assert task.worker is not None
+            yield task.worker
+        finally:
+            self._release(task)
+
+    def _choose(self, able: Sequence[CrewMember], goal: str) -> CrewMember | None:
+        """Return the best of these workers that has room for another task, if any."""
+        free = [each for each in able if self._task_counts[each.name] < self._limit]
+        return min(free, key=partial(self._rank, goal=goal.casefold()), default=None)
+
+    def _release(self, task: "_Assignment") -> None:
+        """Pass a task's worker on to the task that has waited longest for it."""
+        worker = task.worker
+        if worker is None:
+            self._waiting.remove(task)
+            return
+        following = next((each for each in self._waiting if worker in each.able), None)
+        if following is None:
+            self._task_counts[worker.name] -= 1
+        else:
+            self._waiting.remove(following)
+            following.worker = worker
+            following.is_served.set()
+
+    def _rank(self, worker: CrewMember, goal: str) -> tuple[int, int]:
+        """Return a sort key: most capabilities mentioned in the goal, then fewest failures."""
+        named = sum(each.casefold() in goal for each in worker.capabilities)
+        return -named, self._failures[worker.name]
+
+
+@dataclass(eq=False)
+class _Assignment:
+    """A task with its worker, or waiting for one."""
+
+    able: Sequence[CrewMember]
+    worker: CrewMember | None
+    is_served: trio.Event = field(default_factory=trio.Event)
+
+
+@dataclass(frozen=True)
+class CrewContext:
+    """The context of a worker: its crew, its agent, and the workers that wait for each other."""
+
+    crew: Crew
+    agent: AgentInternals
+    chain: tuple[CrewMember, ...]
+
+    @classmethod
+    def from_context(cls, context: AgentContext) -> "CrewContext":
+        """Return the context of the calling agent.
+
+        Raises:
+            ToolError: the agent does not work for an orchestrator.
+        """
+        caller = context.resources.get(cls)
+        if caller is None:
+            raise ToolError("this agent has no team that could help")
+        return caller
+
+
+@tool(category="agent", requires_permission=False, concurrent=True, timeout=24 * 3600.0)
+async def ask_for_help(capability: str, question: str, caller: CrewContext) -> str:
+    """Ask another agent of your team, and wait for its answer.
+
+    Args:
+        capability: what it has to be good at, or its name.
+        question: the question, with everything it needs: it sees nothing of this conversation.
+        caller: given by the runtime.
+    """
+    return await caller.crew.help(caller, capability, question)
+
+
+def add_help_tool(worker: CrewMember) -> CrewMember:
+    """Add `ask_for_help` to the tools of an `Agent`; return any other agent function unchanged."""
+    agent = worker.run
+    if not isinstance(agent, Agent):
+        return worker
+    given = agent.tools
+    if not callable(given):
+        return replace(worker, run=agent.replace_tools([*given, ask_for_help]))
+
+    async def tools(context: RunContext[object]) -> list[object]:
+        found = given(context)
+        return [*(await found if isawaitable(found) else found), ask_for_help]
+
+    return replace(worker, run=agent.replace_tools(tools))
+
+
+def describe_workers(workers: Sequence[CrewMember]) -> str:
+    """Describe the workers, one per line."""
+    return "\n".join(
+        f"- {each.name}: {', '.join(each.capabilities) or 'anything'}. {each.description}".rstrip()
+        for each in workers
+    )

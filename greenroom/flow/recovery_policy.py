@@ -1,0 +1,268 @@
+"""`RecoveryPolicy`: a table of what to do about errors, within an error budget.
+
+A row is for one component and class of error; its decisions are for the first occurrence, the
+second, and so on. It is used by `execute_plan` for a failed subtask, by the retry of a model call,
+and by `WatchedModel`. Each decision is an `ErrorContext`.
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from types import MappingProxyType
+from typing import TypeAlias
+
+import trio
+from msgspec.structs import replace
+
+from greenroom.core import MAX_ERROR_TEXT, ConfigurationError, clip
+from greenroom.flow.error_context import (
+    Cause,
+    Component,
+    ErrorClass,
+    ErrorContext,
+    RecoveryDecision,
+)
+from greenroom.flow.plan_run import FailureReason, PlanRun
+from greenroom.flow.revision import Failure
+from greenroom.flow.text_tools import TextTools
+from greenroom.flow.watched_model import WatchedModel
+from greenroom.llm import LLMProvider, resilient
+from greenroom.resilience import Backoff, Retry, is_retryable, shared_time
+from greenroom.tools import RegisteredTool, may_repeat
+
+Row: TypeAlias = tuple[Component, ErrorClass]
+Rows: TypeAlias = Mapping[Row, Sequence[RecoveryDecision]]
+
+_M, _A, _T, _E, _P = Component
+_C, _D = ErrorClass, RecoveryDecision
+_TRIES = (_D.RETRY,) * 4
+_PERSON = (_D.ASK_PERSON, _D.REPLAN, _D.GIVE_UP)
+_PLAN = (_D.REPLAN, _D.GIVE_UP)
+
+RECOVERY_TABLE: Rows = MappingProxyType(
+    {
+        (_M, _C.TRANSIENT): (_D.RETRY, _D.RETRY, _D.RETRY, _D.OTHER_MODEL, _D.GIVE_UP),
+        (_M, _C.UNUSABLE): (_D.OTHER_MODEL, _D.GIVE_UP),
+        (_M, _C.OVERFLOW): (_D.COMPACT, _D.GIVE_UP),
+        (_M, _C.FORMAT): (_D.ASK_AGAIN, _D.ASK_AGAIN, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.REFUSAL): (_D.GIVE_UP,),
+        (_M, _C.UNKNOWN_TOOL): (_D.ASK_AGAIN, _D.OTHER_MODEL, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.INVALID_INPUT): (_D.ASK_AGAIN, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.REPETITION): (_D.ASK_AGAIN, _D.ASK_AGAIN, _D.GIVE_UP),
+        (_M, _C.ENDLESS): (_D.ASK_AGAIN,),
+        (_A, _C.TRANSIENT): (_D.GO_ON,) * 4 + _PLAN,
+        (_A, _C.UNUSABLE): (_D.GIVE_UP,),
+        (_A, _C.OVERFLOW): _PLAN,
+        (_A, _C.FORMAT): _PLAN,
+        (_A, _C.REFUSAL): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_A, _C.REPETITION): (_D.GO_ON, *_PLAN),
+        (_A, _C.FAILED): _PLAN,
+        (_A, _C.CRASH): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_A, _C.DENIED): _PLAN,
+        (_A, _C.SPENT): (_D.GIVE_UP,),
+        (_T, _C.TIMEOUT): (_D.RETRY, *_PLAN),
+        (_T, _C.FAILED): (*_TRIES, *_PLAN),
+        (_T, _C.CRASH): (*_TRIES, *_PLAN),
+        (_T, _C.INVALID_INPUT): _PLAN,
+        (_T, _C.DENIED): _PLAN,
+        (_T, _C.SPENT): (_D.GIVE_UP,),
+        (_E, _C.TIMEOUT): _PERSON,
+        (_E, _C.FAILED): (_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP),
+        (_E, _C.CRASH): _PERSON,
+        (_E, _C.INVALID_INPUT): _PLAN,
+        (_E, _C.DENIED): _PLAN,
+        (_E, _C.SPENT): (_D.GIVE_UP,),
+        (_P, _C.MISSING): _PLAN,
+    }
+)
+"""For each row, the decisions about the first error, the second, and so on; then it gives up."""
+
+_FEASIBLE = {
+    _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
+    _A: {_D.GO_ON, _D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _T: {_D.RETRY, _D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _E: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _P: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+}
+_BACKOFF = Retry().backoff
+
+
+class RecoveryPolicy:
+    """Decides what to do about errors of models and subtasks, within an error budget.
+
+    Pass it as `recovery=` to `execute_plan`, `plan_and_execute`, `run_task` or `react`. The last
+    three wrap their model with `model(llm)`: do the same for workers and planners of your own.
+
+    A decision that is not possible is skipped, such as replanning without a planner. A call of a
+    tool that may not be called twice is never repeated without a person's approval. An agent that
+    is tried again continues its conversation, so none of its calls is repeated.
+
+    Each handled error counts in the error budget. Once the budget is spent, further errors are
+    given up (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share
+    a policy to share it.
+
+    Args:
+        rows: rows that replace those of `RECOVERY_TABLE`.
+        errors: how many errors are handled within `seconds`.
+        seconds: how long an error counts.
+        backoff: the waits before retries; by default those of a `Retry`.
+        fallback: models to ask when the first is given up.
+        may_repeat: returns whether a call of a tool may be made twice.
+
+    Raises:
+        ConfigurationError: a row is empty or has a decision that its component does not support, or
+            a number is out of range.
+
+    Example:
+        >>> from greenroom.flow import Component, RecoveryDecision, ErrorClass
+        >>> row = Component.PLAN, ErrorClass.MISSING
+        >>> policy = RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
+        >>> policy.decide(*row, attempt=1).decision.value
+        'give_up'
+    """
+
+    def __init__(
+        self,
+        *,
+        rows: Rows | None = None,
+        errors: int = 50,
+        seconds: float = 600.0,
+        backoff: Backoff = _BACKOFF,
+        fallback: Sequence[LLMProvider] = (),
+        may_repeat: Callable[[RegisteredTool], bool] = may_repeat,
+    ) -> None:
+        """Set the rows that differ from the default, and the limits."""
+        if errors < 0 or not 0 < seconds < math.inf:
+            raise ConfigurationError("RecoveryPolicy needs errors >= 0, and seconds above 0")
+        self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
+        for (component, error), answers in self._rows.items():
+            wrong = set(answers) - _FEASIBLE[component]
+            if wrong or not answers:
+                raise ConfigurationError(
+                    f"{', '.join(sorted(wrong)) or 'nothing'} is not an answer to"
+                    f" {component} {error}",
+                    hint=f"give {', '.join(sorted(_FEASIBLE[component]))}",
+                )
+        self._errors = errors
+        self._seconds = seconds
+        self._backoff = backoff
+        self._fallback = (*fallback,)
+        self.may_repeat = may_repeat
+        """Returns whether a call of a tool may be made twice."""
+        self._error_times: deque[float] = deque()
+
+    def decide(
+        self,
+        component: Component,
+        error: ErrorClass,
+        attempt: int,
+        *,
+        possible: AbstractSet[RecoveryDecision] = frozenset(RecoveryDecision),
+        detail: str = "",
+        correlation_id: str = "",
+        subtask: str = "",
+    ) -> ErrorContext:
+        """Look up what to do about an error, and count it in the error budget if it is handled.
+
+        Args:
+            component: what has failed.
+            error: what kind of error it was.
+            attempt: how often it has occurred, counted from 1.
+            possible: the possible decisions; others in the row are skipped.
+            detail: what went wrong, in words.
+            correlation_id: the session in which it happened.
+            subtask: the id of the subtask that it is about.
+        """
+        row = self._rows.get((component, error), (_D.GIVE_UP,))
+        left = row[attempt - 1 :]
+        decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
+        if decision is not _D.GIVE_UP and not self._count_error():
+            decision, cause = _D.GIVE_UP, Cause.BUDGET
+        waits = decision in (_D.RETRY, _D.GO_ON)
+        return ErrorContext(
+            component,
+            error,
+            attempt,
+            decision,
+            cause,
+            correlation_id=correlation_id,
+            subtask=subtask,
+            detail=clip(detail, MAX_ERROR_TEXT),
+            seconds=self._backoff.delay(attempt) if waits else 0.0,
+        )
+
+    @property
+    def errors_left(self) -> int:
+        """How many more errors would be handled now."""
+        begin = shared_time() - self._seconds
+        while self._error_times and self._error_times[0] <= begin:
+            self._error_times.popleft()
+        return self._errors - len(self._error_times)
+
+    def _count_error(self) -> bool:
+        """Count an error; return False if the budget is spent."""
+        if self.errors_left < 1:
+            return False
+        self._error_times.append(shared_time())
+        return True
+
+    async def recover(self, run: PlanRun, failure: Failure) -> ErrorContext:
+        """Decide what to do about a failed subtask."""
+        await trio.lowlevel.checkpoint()
+        return self.decide(
+            self._component(failure),
+            failure.error_class,
+            failure.attempt,
+            possible=failure.possible,
+            detail=failure.error,
+            correlation_id=failure.session_id,
+            subtask=failure.subtask.id,
+        )
+
+    def _component(self, failure: Failure) -> Component:
+        if failure.reason is FailureReason.INPUT:
+            return Component.PLAN
+        tool = failure.tools.get(failure.subtask.tool)
+        if tool is None:
+            return Component.AGENT
+        return Component.TOOL if self.may_repeat(tool) else Component.EFFECT
+
+    def model(self, llm: LLMProvider, *, use_text_tools: bool = False) -> LLMProvider:
+        """Apply this policy to a model: retries, fallbacks, and what to do about its mistakes.
+
+        The agent that uses the model publishes each handled error. A mistake that is repeated
+        beyond its row (an unknown tool, the same call) ends the turn with an error.
+
+        Args:
+            llm: the model.
+            use_text_tools: whether to wrap the model in `TextTools`, for one without tool calls.
+
+        Raises:
+            TypeError: it is only the name of a model.
+        """
+        row = self._rows[_M, _C.TRANSIENT]
+        tries = next((n for n, each in enumerate(row) if each is not _D.RETRY), len(row))
+        retry = Retry(attempts=tries + 1, backoff=self._backoff, retryable=self._may_retry)
+        made = resilient(llm, retry=retry, fallback=self._fallback, after_output="restart")
+        others = [TextTools(each) if use_text_tools else each for each in self._fallback]
+        return WatchedModel(
+            TextTools(made) if use_text_tools else made, self._decide_for_model, others
+        )
+
+    def _decide_for_model(
+        self,
+        error: ErrorClass,
+        attempt: int,
+        detail: str,
+        session_id: str,
+        possible: frozenset[RecoveryDecision],
+    ) -> ErrorContext:
+        """Decide what to do about an error of a model, in addition to what `resilient` did."""
+        found = self.decide(
+            _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
+        )
+        is_retried = error is _C.TRANSIENT and found.decision is _D.GIVE_UP
+        return replace(found, cause=Cause.BUDGET) if is_retried and self.errors_left < 1 else found
+
+    def _may_retry(self, error: Exception) -> bool:
+        return is_retryable(error) and self._count_error()

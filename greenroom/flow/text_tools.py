@@ -1,0 +1,473 @@
+"""`TextTools`: tools for a model without native tool calls, in the text of its prompt and replies.
+
+The prompt describes the tools and the format of a call; messages with calls and results are
+rewritten in that format. While a reply streams, `LiveText` finds what can be shown before the reply
+can be parsed; `parse_action` parses it once it is complete.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace as with_fields
+from itertools import takewhile
+
+from msgspec.structs import replace
+
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelOutputError,
+    ModelRequest,
+    NamedTool,
+    OutputSchema,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    ToolUseBlock,
+    clip,
+    new_id,
+    serde,
+    valid_unicode,
+)
+from greenroom.flow.parse_action import (
+    EVENT,
+    Action,
+    Fault,
+    FinalAnswer,
+    ParsedReply,
+    open_mark,
+    parse_reply,
+    thought_end,
+)
+from greenroom.llm import (
+    Announcement,
+    BlockDelta,
+    BlockEnd,
+    BlockStart,
+    LLMProvider,
+    ModelStream,
+    ProviderWrapper,
+    StreamEnd,
+    StreamEvent,
+    StreamRestart,
+)
+from greenroom.resilience import current_meter
+
+_REFORMATS = 3
+_MAX_SHOWN = 2_000  # characters of an observation in a chunk, or of an unreadable reply
+_CACHE_SIZE = 4_096  # messages whose conversion is cached
+
+_REFORMAT = """Your reply could not be read: {reason}. Reply again, in one of these two forms:
+
+Thought: …
+Action: {{"tool": "NAME", "arguments": {{…}}}}
+
+Thought: …
+Final Answer: …"""
+_NOT_PARSED = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
+"""Stop reasons of replies that are not parsed; neither are replies with native tool calls."""
+
+_CUT = Fault("it was cut off at its limit of tokens, so say less")
+
+
+class TextTools(ProviderWrapper):
+    """A provider that lets a model without native tool calls use tools.
+
+    The tools of a request are listed in its system prompt. The model thinks and acts in plain text,
+    as in ReAct; an action becomes a `ToolUseBlock`, and results are sent to the model as
+    observations. Loops, sessions and permissions work as with native tool calls, and a conversation
+    can switch between both. Wrap it around `resilient(…)`, not the other way round.
+
+    Text before an action is streamed; the action itself is not part of the reply's text. Text
+    before a final answer becomes thinking. An agent publishes each step as a `Custom` chunk:
+    `react.thought`, `react.action`, `react.observation` and `react.reformat`.
+
+    If a reply can't be parsed, the model is told why and asked again, at most three times; each
+    attempt counts as a model call, and none of it is added to the history. After that a
+    `ModelOutputError` is raised.
+
+    Args:
+        llm: the model.
+
+    Raises:
+        TypeError: the model is given by name.
+
+    Example:
+        >>> import trio
+        >>> from greenroom.testing import ScriptedProvider
+        >>> llm = TextTools(ScriptedProvider("I add. Action: {'tool': 'add', 'args': {'a': 1}}"))
+        >>> from greenroom.core import ToolDefinition
+        >>> add = ToolDefinition("add", "Adds.", {"type": "object"})
+        >>> request = ModelRequest(messages=[Message.user("?")], tools=[add])
+        >>> trio.run(llm.generate, request).tool_uses[0].input
+        {'a': 1}
+    """
+
+    def __init__(self, llm: LLMProvider) -> None:
+        super().__init__(llm)
+        # By the id() of a message, which stays valid while the cache holds the message.
+        self._cache: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
+
+    def accepts_output(self, output: OutputSchema) -> bool:
+        """Return False: a model that writes actions as text can't write a JSON object instead."""
+        return False
+
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
+        """Send a request and stream the reply; a request without tools is passed on unchanged.
+
+        Raises:
+            ModelOutputError: no reply could be parsed.
+            ModelError: the request failed.
+        """
+        if not request.tools and not any(map(_has_calls, request.messages)):
+            return self.llm.stream(request)
+        messages = [self._convert(message) for message in request.messages]
+        if not request.tools:
+            return self.llm.stream(with_fields(request, messages=messages))
+        if note := closing_note(request):
+            messages.append(Message.user(note))
+        system = system_prompt(request)
+        asked = with_fields(request, messages=messages, system=system, tools=(), tool_choice="auto")
+        return _TextToolsStream(self.llm, request, asked)
+
+    def _convert(self, message: Message) -> Message:
+        """Return a message without tool blocks; always the same object, for the request encoder."""
+        if message.role == "user" and not message.tool_results:
+            return message
+        kept = self._cache.get(id(message))
+        if kept is None:
+            kept = message, replace(message, content=tuple(convert_to_text(message)))
+            self._cache[id(message)] = kept
+        self._cache.move_to_end(id(message))
+        if len(self._cache) > _CACHE_SIZE:
+            self._cache.popitem(last=False)
+        return kept[1]
+
+
+def _has_calls(message: Message) -> bool:
+    return bool(message.tool_uses or message.tool_results)
+
+
+class _TextToolsStream(ModelStream):
+    """Turns a reply in plain text into one with tool calls, possibly after several attempts."""
+
+    def __init__(self, llm: LLMProvider, request: ModelRequest, asked: ModelRequest) -> None:
+        super().__init__(llm.name)
+        self._llm = llm
+        self._tools = {tool.name: tool for tool in request.tools}
+        self._must_answer = request.tool_choice == "none"
+        self._first = self._request = asked
+        self._reformats = 0
+        self._is_over = False  # this attempt
+        self._failure: ModelOutputError | None = None
+        self._inner: ModelStream | None = None
+        self._live = LiveText()
+        self._indexes: dict[object, int] = {}
+        results = takewhile(lambda message: message.role == "user", reversed(request.messages))
+        for message in reversed([*results]):
+            self._ready.extend(map(_announce_observation, message.tool_results))
+
+    async def receive(self) -> Iterable[StreamEvent]:
+        """Return the next events, converted.
+
+        Raises:
+            ModelOutputError: no reply could be parsed.
+            ModelError: the request failed.
+            BudgetExceededError: the budget has no room for another attempt.
+        """
+        if self._failure is not None:
+            raise self._failure
+        if self._is_over:
+            current_meter().check_attempt()
+            await self.exit_stack.aclose()
+            self._inner, self._live, self._indexes, self._is_over = None, LiveText(), {}, False
+            current_meter().begin_attempt()
+        if self._inner is None:
+            self._inner = await self.exit_stack.enter_async_context(self._llm.stream(self._request))
+        event = await anext(self._inner)
+        match event:
+            case BlockDelta(_, "text", text):
+                return self._show(text)
+            case BlockStart(_, "text") | BlockEnd(_, TextBlock()):
+                return ()
+            case BlockStart(index) | BlockDelta(index) | BlockEnd(index):
+                return (replace(event, index=self._index(index)),)
+            case StreamRestart():
+                self._live, self._indexes = LiveText(), {}
+                return (event,)
+            case StreamEnd():
+                return self._read(self._inner.message)
+            case _:
+                return (event,)
+
+    def partial(self) -> Message:
+        """Return the reply so far, without an incomplete action."""
+        made = super().partial()
+        if made.usage is None or self._inner is None:
+            return made
+        return replace(made, usage=self._inner.partial().usage)  # includes its cost
+
+    def _index(self, key: object) -> int:
+        """Return the index of a block, assigned in order of first use."""
+        return self._indexes.setdefault(key, len(self._indexes))
+
+    def _show(self, piece: str) -> list[StreamEvent]:
+        said, answer = self._live.add(piece)
+        events: list[StreamEvent] = []
+        if said:
+            events.append(BlockDelta(self._index("said"), "text", said))
+        if answer:
+            events.append(BlockDelta(self._index("answer"), "text", answer))
+        return events
+
+    def _read(self, message: Message) -> list[StreamEvent]:
+        """Parse a complete reply, and return the events that end it."""
+        events: list[StreamEvent] = []
+        if rest := self._live.rest():
+            events.append(BlockDelta(self._index("said"), "text", rest))
+        if message.tool_uses or message.stop_reason in _NOT_PARSED:
+            if message.text:
+                events.append(BlockEnd(self._index("said"), TextBlock(message.text)))
+            return [*events, StreamEnd(message)]
+        parsed = self._parse_reply(message)
+        outcome = parsed.outcome
+        if isinstance(outcome, Fault):
+            return self._ask_again(message, outcome)
+        others = [block for block in message.content if not isinstance(block, TextBlock)]
+        said = _preamble_block(parsed)
+        made = self._make_block(outcome)
+        if said is not None:
+            events.append(BlockEnd(self._index("said"), said))
+        is_new = said is not None or "answer" in self._indexes
+        events.append(BlockEnd(self._index("answer" if is_new else "said"), made))
+        is_call = isinstance(made, ToolUseBlock)
+        content = (*others, *filter(None, (said, made)))
+        stop = StopReason.TOOL_USE if is_call else message.stop_reason
+        end = StreamEnd(replace(message, content=content, stop_reason=stop))
+        return [*events, *_announce_step(outcome, made), end]
+
+    def _parse_reply(self, message: Message) -> ParsedReply:
+        """Parse a reply, considering its stop reason and the tool choice."""
+        text = valid_unicode(message.text)
+        parsed = parse_reply(text)
+        is_cut = message.stop_reason is StopReason.MAX_TOKENS and parsed.end >= len(text.rstrip())
+        if is_cut and not isinstance(parsed.outcome, FinalAnswer):
+            # An argument may be missing at the end of the action.
+            return with_fields(parsed, outcome=_CUT)
+        if isinstance(parsed.outcome, Fault) and self._must_answer and text.strip():
+            return ParsedReply(FinalAnswer(text.strip()), "", 0, len(text))
+        return parsed
+
+    def _make_block(self, outcome: Action | FinalAnswer) -> ContentBlock:
+        """Return the block of an action or answer; plain text becomes the tool's only parameter."""
+        if isinstance(outcome, FinalAnswer):
+            return TextBlock(outcome.text)
+        tool = self._tools.get(outcome.tool)
+        known = tool.parameters.get("properties") if tool else None
+        arguments = outcome.arguments
+        if isinstance(known, dict) and set(arguments) == {"input"} and "input" not in known:
+            needed = tool.parameters.get("required") if tool else None
+            names = needed if isinstance(needed, list) and needed else [*known]
+            if len(names) == 1:
+                arguments = {str(names[0]): arguments["input"]}
+        return ToolUseBlock(new_id("call"), outcome.tool, arguments)
+
+    def _ask_again(self, message: Message, fault: Fault) -> list[StreamEvent]:
+        """Ask for the reply in a readable format, at most three times; then give up."""
+        if self._reformats == _REFORMATS:
+            error = ModelOutputError(
+                f"{_REFORMATS + 1} replies of {self._llm.model} could not be read: {fault.reason}",
+                errors=(fault.reason,),
+                provider=self._llm.name,
+                hint="give fewer tools, or a model that follows the format",
+            )
+            error.partial = message
+            self._failure = error
+            return [StreamRestart(message)]
+        self._reformats += 1
+        self._is_over = True
+        again = _REFORMAT.format(reason=fault.reason)
+        shown = Message.assistant(clip(message.text.strip(), _MAX_SHOWN) or "(empty)")
+        messages = [*self._first.messages, shown, Message.user(again)]
+        self._request = with_fields(self._first, messages=messages)
+        text = f"the reply could not be read: {fault.reason}; asked again"
+        data = {"reason": fault.reason, "attempt": self._reformats, "attempts": _REFORMATS}
+        # Subscribers drop what they have shown of the reply.
+        begins = _announcement("reply.restarted", provider=self._llm.name, model=self._llm.model)
+        return [StreamRestart(message), begins, _announcement("react.reformat", text, **data)]
+
+
+def _preamble_block(parsed: ParsedReply) -> ContentBlock | None:
+    """Return what precedes an action as text, or what precedes an answer as a thought."""
+    if not parsed.before:
+        return None
+    is_action = isinstance(parsed.outcome, Action)
+    return TextBlock(parsed.before) if is_action else ThinkingBlock(parsed.before)
+
+
+def _announce_step(outcome: Action | FinalAnswer, made: ContentBlock) -> Iterable[Announcement]:
+    if outcome.thought:
+        yield _announcement("react.thought", text=clip(outcome.thought, _MAX_SHOWN))
+    if isinstance(made, ToolUseBlock):
+        yield _announcement("react.action", id=made.id, tool=made.name, arguments=made.input)
+
+
+def _announce_observation(result: ToolResultBlock) -> Announcement:
+    text = clip(result.text, _MAX_SHOWN)
+    return _announcement(
+        "react.observation", id=result.tool_use_id, text=text, is_error=result.is_error
+    )
+
+
+def _announcement(kind: str, line: str = "", /, **data: object) -> Announcement:
+    return Announcement(kind, data, line)
+
+
+_FORMAT = """You work with tools. To call one, write a thought and one action, and then stop:
+
+Thought: what you want to find out or do next
+Action: {"tool": "NAME", "arguments": {"KEY": "VALUE"}}
+
+An action is one JSON object. You are then told its result as "Observation: …"; never write an
+observation yourself. When you know the answer, write:
+
+Thought: why you are done
+Final Answer: the answer
+
+The tools, each with the JSON Schema of its arguments:
+"""
+
+
+def system_prompt(request: ModelRequest) -> str | Sequence[TextBlock]:
+    """Return the system prompt of a request with its tools and the format of calls."""
+    tools = "\n".join(map(_describe, request.tools))
+    if isinstance(request.system, str):
+        return "\n\n".join(filter(None, (request.system, _FORMAT + tools)))
+    return (*request.system, TextBlock(_FORMAT + tools))
+
+
+def _describe(tool: ToolDefinition) -> str:
+    return f"- {tool.name}: {tool.description}\n  {serde.dumps(tool.parameters).decode()}"
+
+
+def closing_note(request: ModelRequest) -> str:
+    """Return a note for the end of the prompt if the tool choice is not "auto", else no text."""
+    match request.tool_choice:
+        case "none":
+            return "[You can't call tools any more. Write your Final Answer.]"
+        case "any":
+            return "[Call a tool now.]"
+        case NamedTool(name):
+            return f"[Call the tool {name} now.]"
+        case _:
+            return ""
+
+
+def _is_thought(block: ContentBlock) -> bool:
+    """Whether a block is a thought without a signature, which no provider needs back."""
+    return isinstance(block, ThinkingBlock) and not block.signature and not block.extra
+
+
+def convert_to_text(message: Message) -> Iterable[ContentBlock]:
+    """Yield the blocks of a message, with tool blocks as text in the format of the prompt."""
+    is_answer = message.role == "assistant" and not message.tool_uses
+    is_answer &= message.stop_reason is not StopReason.INTERRUPTED
+    for place, block in enumerate(message.content):
+        line = "\n" if place else ""
+        match block:
+            case ToolUseBlock(name=name):
+                arguments = block.raw_input or serde.dumps(block.input).decode()
+                tool = serde.dumps(name).decode()
+                yield TextBlock(f'{line}Action: {{"tool": {tool}, "arguments": {arguments}}}')
+            case ToolResultBlock():
+                said = f"Error: {block.text}" if block.is_error else block.text
+                yield TextBlock(f"{line}Observation: {said}")
+                yield from (part for part in block.content if not isinstance(part, TextBlock))
+            case ThinkingBlock(thinking=thought) if _is_thought(block):
+                yield TextBlock(f"{thought}\n")
+            case TextBlock(text) if is_answer:
+                yield replace(block, text=f"Final Answer: {text}")
+            case TextBlock(text) if line and message.tool_results:
+                yield replace(block, text=line + text)
+            case _:
+                yield block
+
+
+_LOOKAHEAD = 60
+"""How many characters are held back, since they may be the beginning of a label."""
+
+_CONTEXT = 8  # characters before that decide whether a label may begin here
+
+
+class LiveText:
+    r"""Splits the pieces of a streamed reply into the text before an action, and the answer.
+
+    The text comes a few words late. Anything that may be an action is held back, with all that
+    follows.
+
+    Example:
+        >>> live = LiveText()
+        >>> live.add("I add them. Action: {"), live.add('"tool": "add"')
+        (('I add them.', ''), ('', ''))
+        >>> live = LiveText()
+        >>> live.add("I know it.\nFinal Answer: 3"), live.add(" or 4")
+        (('I know it.\n', '3'), ('', ' or 4'))
+    """
+
+    def __init__(self) -> None:
+        """Begin a reply."""
+        self._text = ""  # what was not shown yet, after a little context
+        self._position = 0
+        self._mode = "said"  # or "held", "answer"
+        self._until = EVENT  # or the end of thoughts
+        self._mark: str | None = (
+            None  # the mark that the label opened; None once the answer has begun
+        )
+
+    def add(self, piece: str) -> tuple[str, str]:
+        """Add a piece; return the text and the part of the answer that can be shown now."""
+        if self._mode == "held":
+            return "", ""
+        self._text += piece
+        said = self._advance() if self._mode == "said" else ""
+        return said, self._take_answer() if self._mode == "answer" else ""
+
+    def rest(self) -> str:
+        """Return the text that was held back, at the end of a reply without an action or answer."""
+        return self._text[self._position :] if self._mode == "said" and self._until is EVENT else ""
+
+    def _advance(self) -> str:
+        """Return the text up to the next event, or up to what may become one."""
+        said, at = "", self._position
+        while found := self._until.search(self._text, at):
+            at = found.end()
+            if self._until is not EVENT:
+                self._until, self._position = EVENT, at
+            elif found.lastgroup not in {"observation", "mention"}:
+                said += self._text[self._position : found.start()]
+                self._position = at
+                if found.lastgroup != "think":
+                    self._mode = "answer" if found.lastgroup == "final" else "held"
+                    self._mark = open_mark(found[0])
+                    return said
+                self._until = thought_end(found)
+        end = max(self._position, len(self._text) - _LOOKAHEAD)
+        if self._until is EVENT:
+            said += self._text[self._position : end]
+        begin = max(0, end - _CONTEXT)
+        self._text, self._position = self._text[begin:], end - begin
+        return said
+
+    def _take_answer(self) -> str:
+        text = self._text[self._position :]
+        self._text, self._position = "", 0
+        if self._mark is None:
+            return text
+        text = text.lstrip()
+        if self._mark.startswith(text):
+            self._text = text  # nothing yet, or the beginning of the closing mark
+            return ""
+        text, self._mark = text.removeprefix(self._mark).lstrip(), None
+        return text

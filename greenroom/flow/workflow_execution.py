@@ -1,0 +1,326 @@
+"""Run a workflow step by step: all ready nodes in parallel, then merge their changes in order.
+
+The start of a node and its session are recorded before it starts. Its changes are recorded before
+anything depends on them: the start of a node also saves what came before. A loaded run therefore
+knows which nodes of its step ended, which have not begun, and which were cut off; the session of an
+agent that was cut off shows what it left behind.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from functools import partial
+from typing import Generic, TypeVar
+
+import trio
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from greenroom.agents import GO_ON, find_cycle
+from greenroom.core import (
+    AUTOMATIC_DECIDERS,
+    Answer,
+    Custom,
+    SessionError,
+    TurnStatus,
+    WorkflowError,
+    WorkflowLimitError,
+    serde,
+)
+from greenroom.flow.members import has_room, start_member
+from greenroom.flow.trace import Trace, find_trace, reopen
+from greenroom.flow.workflow_graph import Graph, Node
+from greenroom.flow.workflow_run import (
+    WORKFLOW_NODE,
+    WORKFLOW_STEP,
+    NodeRecord,
+    Unit,
+    WorkflowBegin,
+    WorkflowProgress,
+    WorkflowStep,
+)
+from greenroom.flow.workflow_state import START, Changes
+from greenroom.runtime import AgentInternals, try_ask
+from greenroom.session import AgentSession
+
+StateT = TypeVar("StateT")
+
+_ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroom_workflow_ask")
+"""Asks a person about the node that runs here."""
+
+
+async def request_approval(action: str, details: str = "") -> Answer:
+    """Ask a person, from a function of a workflow, and wait for the answer.
+
+    The request goes to the person who answers for the workflow's agent; its `input` names the node.
+    A node that asks should do nothing else, and be added with `repeatable=True`: then a workflow
+    that ended while the question was open asks it again when it is resumed. With `approve="later"`
+    it ends at the question.
+
+    Args:
+        action: the question, in one line.
+        details: what a person has to know for that.
+
+    Raises:
+        WorkflowError: the caller is not a function of a workflow.
+
+    Example:
+        ```python
+        async def approve(state: State) -> dict[str, object]:
+            answer = await request_approval("Publish this", state.draft)
+            return {"is_approved": answer.allowed, "remark": answer.message}
+        ```
+    """
+    ask = _ask.get(None)
+    if ask is None:
+        raise WorkflowError("request_approval was called outside the nodes of a workflow")
+    return await ask(action, details)
+
+
+class WorkflowExecution(Generic[StateT]):
+    """Takes the steps of one run, in a turn of one agent."""
+
+    def __init__(
+        self,
+        agent: AgentInternals,
+        graph: Graph[StateT],
+        progress: WorkflowProgress[StateT],
+        answers: Mapping[str, Answer],
+    ) -> None:
+        """Take a run at its current step, and answers given in advance by node."""
+        self._agent = agent
+        self._graph = graph
+        self._progress = progress
+        self._answers = dict(answers)
+        self._failures: dict[Unit, Exception] = {}
+        self._items: dict[Unit, object] = {}  # of the current step, one for each unit
+        self._open_units = 0  # units of the current step that have not ended
+
+    def begin(self, begin: WorkflowBegin) -> None:
+        """Record and announce that the run begins."""
+        self._record(WORKFLOW_STEP, begin)
+        self._announce(begin, 0, {START: begin.state})
+
+    async def run(self, max_steps: int) -> None:
+        """Take steps until no node is ready.
+
+        Raises:
+            WorkflowLimitError: the run needs more steps than that.
+            WorkflowError: a node failed, or returned an invalid result.
+            Exception: a function of a node or an edge raised it.
+        """
+        progress = self._progress
+        while progress.ready:
+            if len(progress.steps) >= max_steps:
+                raise WorkflowLimitError(
+                    f"{max_steps} steps were taken, and {', '.join(progress.ready)} would be next",
+                    hint="continue with resume=True and a larger max_steps",
+                )
+            await self._take_step()
+
+    async def _take_step(self) -> None:
+        progress = self._progress
+        self._items.clear()
+        nodes = [self._graph.nodes[name] for name in progress.ready]
+        lanes = [(node, self._remaining_units(node)) for node in nodes]
+        self._open_units = sum(len(units) for _, units in lanes)
+        async with trio.open_nursery() as nursery:
+            for node, units in lanes:
+                for _ in range(min(node.limit, len(units))):
+                    nursery.start_soon(self._work, node, units, name=f"node {node.name}")
+        if self._failures:
+            first = min(
+                self._failures, key=lambda unit: (progress.ready.index(unit.node), unit.item or 0)
+            )
+            raise self._failures[first]
+        values = progress.merge()
+        ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
+        step = progress.close(values, ready)
+        self._record(WORKFLOW_STEP, replace(step, updates={}))  # the records of nodes have them
+        if not ready or any(self._graph.nodes[name].inspect for name in ready):
+            await self._agent.session.save()  # before a function, its start saves this as well
+        self._announce(step, step.number, step.updates)
+
+    def _record(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
+        self._agent.session.add_record(kind, serde.loads(serde.encode(record)))
+
+    def _announce(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
+        data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
+        self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
+
+    def _remaining_units(self, node: Node) -> deque[Unit]:
+        """Return the units of a node that have not ended."""
+        units = [Unit(node.name)]
+        if node.over:
+            items = self._progress.schema.read(self._progress.values_now, node.over)
+            if not isinstance(items, list | tuple):
+                raise WorkflowError(f"{node.name} runs over {node.over}, which is not a list")
+            units = [Unit(node.name, place) for place in range(len(items))]
+            self._items |= zip(units, items, strict=True)
+        return deque(unit for unit in units if unit not in self._progress.changes)
+
+    async def _work(self, node: Node, units: deque[Unit]) -> None:
+        """Run units of a node one after the other, until one fails."""
+        while units:
+            unit = units.popleft()
+            try:
+                await self._run_unit(node, unit)
+                if self._open_units and not self._saves_soon(node, units):
+                    await self._agent.session.save()
+            except Exception as error:  # noqa: BLE001 (raised once the others have ended)
+                error.add_note(f"in the node {unit} of a workflow")
+                self._failures[unit] = error
+                units.clear()
+
+    def _saves_soon(self, node: Node, units: deque[Unit]) -> bool:
+        """Whether the next unit begins at once, so that its start saves the end of this one."""
+        if not units or units[0] in self._progress.started:  # its last run is inspected first
+            return False
+        return node.inspect is None or has_room(self._agent)
+
+    async def _run_unit(self, node: Node, unit: Unit) -> None:
+        """Run a node, or find its earlier result, and record its changes."""
+        trace = await self._inspect_last_run(node, unit)
+        stated = await self._ask_about_doubt(unit, trace.doubt) if trace.kind == "unsure" else None
+        if stated is not None:
+            changes: object = stated
+        elif trace.kind == "result":
+            changes = _output(node, trace.result)
+        else:
+            changes = await self._run(node, unit, trace.session)
+        self._record_node(unit, self._progress.schema.check(str(unit), changes))
+        self._open_units -= 1
+
+    def _record_node(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
+        run, step = self._progress.run, self._progress.number
+        record = NodeRecord(run, step, unit, changes, session_id)
+        self._progress.note(record)
+        self._record(WORKFLOW_NODE, record)
+
+    async def _run(self, node: Node, unit: Unit, cut_off: AgentSession | None) -> object:
+        with trio.CancelScope() as scope:
+            if node.inspect is None:
+                return await self._call_function(node, unit, scope)
+            session = await self._open_session(cut_off)
+            # If no model was asked, there is no conversation to continue.
+            continues = cut_off is not None and node.continues and cut_off.model
+            text = GO_ON if continues else self._input(node, unit)
+            return _output(node, await self._ask_agent(node, unit, scope, session, text))
+        raise WorkflowLimitError(
+            f"{unit} took longer than {node.timeout:g} seconds",
+            hint="give its node more time, or less to do",
+        )
+
+    async def _record_start(
+        self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str
+    ) -> None:
+        """Record that a node begins, and start its timeout."""
+        if node.inspect is not None or not node.repeatable:
+            self._record_node(unit, None, id_)
+        await self._agent.session.save()  # the step before as well
+        if node.timeout is not None:
+            scope.deadline = trio.current_time() + node.timeout
+
+    async def _call_function(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
+        await self._record_start(node, unit, scope, "")
+        state = self._progress.state()
+        token = _ask.set(partial(self._ask_person, unit))
+        try:
+            if unit.item is None:
+                return await node.run(state)
+            return await node.run(state, self._items[unit])
+        finally:
+            _ask.reset(token)
+
+    async def _open_session(self, cut_off: AgentSession | None) -> AgentSession:
+        if cut_off is None:
+            return AgentSession.new("node")
+        return await reopen(cut_off, self._agent.session)
+
+    def _input(self, node: Node, unit: Unit) -> str:
+        """Return the input of a node's agent: a text unchanged, anything else as JSON."""
+        schema, now = self._progress.schema, self._progress.values_now
+        if unit.item is None:
+            value: object = schema.read(now, node.input)
+        else:
+            value = self._items[unit]
+        return value if isinstance(value, str) else serde.encode(value).decode()
+
+    async def _ask_agent(
+        self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
+    ) -> object:
+        if chain := find_cycle(node.run):
+            raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({chain})")
+
+        failure: SessionError | None = None
+
+        async def member(internals: AgentInternals) -> None:
+            nonlocal failure
+            try:
+                await self._record_start(node, unit, scope, session.session_id)
+            except SessionError as error:
+                failure = error
+            else:
+                await node.run(internals)
+
+        facts = {"node": str(unit)}
+        async with start_member(self._agent, member, name=node.name, session=session) as handle:
+            result = await try_ask(handle, text, sender="workflow", metadata=facts)
+        if failure is not None:
+            raise failure
+        if result.status is not TurnStatus.COMPLETED:
+            raise WorkflowError(f"{unit} failed: {result.error or result.status}")
+        return result.text if result.value is UNSET else result.value
+
+    async def _inspect_last_run(self, node: Node, unit: Unit) -> Trace:
+        """Find out what an earlier, unfinished run of a node left behind."""
+        session_id = self._progress.started.get(unit)
+        if session_id is None:
+            return Trace("nothing")
+        if node.inspect is None:
+            trace = Trace("unsure", doubt="its function had begun")
+        else:
+            session = self._agent.session
+            parents = [session.session_id]
+            if session.parent_session_id is not None and session.forked_from is not None:
+                parents.append(session.forked_from.session_id)  # this run continues that one
+            trace = await find_trace(session_id, parents, session.store, node.inspect)
+        return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
+
+    async def _ask_about_doubt(self, unit: Unit, doubt: str) -> Changes | None:
+        """Ask a person about a node that may have had an effect.
+
+        Returns:
+            None to run the node again, or the changes to assume instead.
+
+        Raises:
+            WorkflowError: no person can be asked.
+        """
+        await self._agent.session.save()  # the answer may take long
+        answer = await self._ask_person(
+            unit,
+            f"Run the node {unit} again",
+            f"It was cut off, and {doubt}: it may have had its effect already. If it is not run"
+            " again, the workflow continues without its changes.",
+            "it was cut off in the middle",
+        )
+        if answer.by in AUTOMATIC_DECIDERS:
+            raise WorkflowError(
+                f"{unit} was cut off, and {doubt}; {answer.message}",
+                hint="resume where a person can decide whether to run it again, as with approve=",
+            )
+        return None if answer.allowed else answer.input or {}
+
+    async def _ask_person(self, unit: Unit, action: str, details: str, reason: str = "") -> Answer:
+        """Ask a person about a node, or use an answer that was given in advance, once."""
+        await trio.lowlevel.checkpoint()
+        if answer := self._answers.pop(str(unit), None):
+            return answer
+        node: dict[str, object] = {"node": str(unit)}
+        return await self._agent.request_permission(
+            "workflow", action, details=details, input=node, reason=reason
+        )
+
+
+def _output(node: Node, result: object) -> Changes:
+    return {node.output: result} if node.output else {}

@@ -1,0 +1,213 @@
+"""The graph of a workflow: nodes, edges, and their checks."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass, replace
+from types import NoneType
+from typing import (
+    Generic,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from greenroom.core import WorkflowError
+from greenroom.flow.trace import Trace
+from greenroom.flow.workflow_state import END, START
+from greenroom.session import AgentSession
+
+StateT = TypeVar("StateT")
+
+StateFunction: TypeAlias = Callable[[StateT], object]
+"""A function of a state."""
+
+Function: TypeAlias = Callable[[Unpack[tuple[object, ...]]], Awaitable[object]]
+"""The function of a node: a function of a state, or an agent function."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """One node; `Workflow.node` and `Workflow.each` describe its other fields.
+
+    Attributes:
+        inspect: finds out what its agent left behind when it was cut off; None for a function.
+        continues: whether its agent is then told to go on, instead of getting its input again.
+    """
+
+    name: str
+    run: Function
+    inspect: Callable[[AgentSession], Trace] | None = None
+    continues: bool = True
+    input: str = ""
+    output: str = ""
+    timeout: float | None = None
+    repeatable: bool = False
+    over: str = ""
+    limit: int = 1
+
+
+@dataclass(frozen=True)
+class Edge(Generic[StateT]):
+    """Leads to a node, always or on a condition; or to the nodes that a function names."""
+
+    target: str = ""
+    when: StateFunction[StateT] | None = None
+    route: StateFunction[StateT] | None = None
+
+    def follow(self, state: Callable[[], StateT]) -> Iterable[str]:
+        """Return the nodes that it leads to; `state` makes a copy of the state."""
+        if self.route is not None:
+            found = self.route(state())
+            names = (found,) if isinstance(found, str) else found
+            if not isinstance(names, Iterable):
+                raise WorkflowError(
+                    f"a route returned {found!r}", hint="return the name of a node, or several"
+                )
+            return tuple(names)
+        return (self.target,) if self.when is None or self.when(state()) else ()
+
+    def targets(self, nodes: Iterable[str]) -> Iterable[str]:
+        """Return the nodes that it may lead to; for a route, those in its annotation, else all."""
+        if self.route is None:
+            return (self.target,)
+        return _find_literals(self.route) or (*nodes, END)
+
+
+class Graph(Generic[StateT]):
+    """Nodes and edges, in the order in which they were added."""
+
+    def __init__(self) -> None:
+        """Start without nodes."""
+        self.nodes: dict[str, Node] = {}
+        self._edges: dict[str, list[Edge[StateT]]] = {START: []}
+        self._places: dict[str, int] = {}
+
+    def add(self, node: Node) -> None:
+        """Add a node.
+
+        Raises:
+            WorkflowError: its name is taken.
+        """
+        if node.name in (START, END, "") or node.name in self.nodes:
+            raise WorkflowError(f"the name {node.name!r} is taken", hint="give each node its own")
+        self.nodes[node.name] = node
+        self._edges.setdefault(node.name, [])
+        self._places[node.name] = len(self._places)
+
+    def repeat_for_each(self, name: str, over: str, limit: int) -> None:
+        """Run a node once for each item of a field.
+
+        Raises:
+            WorkflowError: there is no such node.
+        """
+        if name not in self.nodes:
+            raise WorkflowError(f"there is no node {name!r}", hint="add it with .node first")
+        self.nodes[name] = replace(self.nodes[name], over=over, limit=limit)
+
+    def connect(self, source: str, edge: Edge[StateT]) -> None:
+        """Add an edge from a node.
+
+        Raises:
+            WorkflowError: the function of the edge is async.
+        """
+        if is_async(edge.when) or is_async(edge.route):
+            hint = "use a plain function of the state, and do slow work in a node"
+            raise WorkflowError(f"an edge of {source} has an async function", hint=hint)
+        self._edges.setdefault(source, []).append(edge)
+
+    def check(self) -> None:
+        """Check that the graph can run and end.
+
+        Raises:
+            WorkflowError: an edge names an unknown node, a node can't be reached, END can't be
+                reached from a node, or an agent has no input.
+        """
+        targets_of = {
+            source: {each for edge in edges for each in edge.targets(self.nodes)}
+            for source, edges in self._edges.items()
+        }
+        sources_of: dict[str, set[str]] = {}
+        for source, targets in targets_of.items():
+            for target in targets:
+                sources_of.setdefault(target, set()).add(source)
+            unknown = [each for each in targets - {END} if each not in self.nodes]
+            if source not in (START, *self.nodes):
+                unknown = [source]
+            if unknown:
+                hint = f"nodes: {', '.join(self.nodes) or 'none'}"
+                message = f"an edge of {source} names {min(unknown)!r}, which is not a node"
+                raise WorkflowError(message, hint=hint)
+        self._refuse_others(_find_reachable(START, targets_of), "can't be reached from START")
+        self._refuse_others(_find_reachable(END, sources_of), "has no way to END")
+        for node in self.nodes.values():
+            if node.inspect is not None and not (node.input or node.over):
+                hint = f'write .node("{node.name}", agent, input="field", output="field")'
+                raise WorkflowError(f"{node.name} is an agent without an input", hint=hint)
+
+    def _refuse_others(self, known: set[str], problem: str) -> None:
+        others = [name for name in (START, *self.nodes) if name not in known]
+        if others:
+            raise WorkflowError(f"{others[0]} {problem}", hint="add an edge, or remove the node")
+
+    def follow(self, done: Iterable[str], state: Callable[[], StateT]) -> tuple[str, ...]:
+        """Return the nodes that run after these, in the order in which nodes were added.
+
+        Args:
+            done: the nodes of the last step.
+            state: makes a copy of the state after it.
+
+        Raises:
+            WorkflowError: no edge can be followed from one of them, or a route names an unknown
+                node.
+        """
+        ready: set[str] = set()
+        for source in done:
+            found = {name for edge in self._edges[source] for name in edge.follow(state)}
+            if unknown := [name for name in found - {END} if name not in self.nodes]:
+                raise WorkflowError(
+                    f"a route of {source} names {unknown[0]!r}, which is not a node",
+                    hint=f"nodes: {', '.join(self.nodes)}",
+                )
+            if not found:
+                raise WorkflowError(
+                    f"no edge of {source} can be followed: none of its conditions holds",
+                    hint=f'add an edge without a condition, such as .edge("{source}", END)',
+                )
+            ready |= found
+        return tuple(sorted(ready - {END}, key=self._places.__getitem__))
+
+
+def _find_reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
+    found, left = {start}, [start]
+    while left:
+        new = edges.get(left.pop(), set()) - found
+        found |= new
+        left += new
+    return found
+
+
+def _find_literals(function: object) -> tuple[str, ...]:
+    """Return the strings that a function may return, if its annotation lists them all."""
+    try:
+        left = [get_type_hints(function).get("return")]
+    except (TypeError, NameError):
+        return ()
+    words: list[str] = []
+    while left:
+        hint = left.pop()
+        if get_origin(hint) is Literal:
+            words += get_args(hint)
+        elif get_args(hint):  # a union, or a list of them
+            left += get_args(hint)
+        elif hint not in (NoneType, Ellipsis):
+            return ()
+    return tuple(words)
+
+
+def is_async(function: object) -> bool:
+    """Whether it is an async function, or an object with an async `__call__`."""
+    return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004

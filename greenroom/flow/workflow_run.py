@@ -1,0 +1,225 @@
+"""The progress of a workflow: completed steps, and the state of the current one.
+
+Everything is stored in records of the session and loaded from there. "workflow.step" records have
+the beginning and the steps, which are the same for the same state and nodes. "workflow.node"
+records have the start and the changes of each node, in the order in which they happened.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Generic, TypeAlias, TypeVar, cast
+
+import msgspec
+
+from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip, serde
+from greenroom.flow.workflow_state import START, Changes, StateSchema, Values
+from greenroom.session import AgentSession
+
+StateT = TypeVar("StateT")
+
+WORKFLOW_STEP = "workflow.step"
+"""The kind of the records of steps, and of the `Custom` chunks about them."""
+
+WORKFLOW_NODE = "workflow.node"
+"""The kind of the records of single nodes."""
+
+
+class Unit(Wire, frozen=True):
+    """A unit of execution: a node, or a node with one of its items."""
+
+    node: str
+    item: int | None = None
+
+    def __str__(self) -> str:
+        return self.node if self.item is None else f"{self.node}[{self.item}]"
+
+
+class WorkflowBegin(Wire, frozen=True, tag="begin"):
+    """A run begins with this state and these nodes; `run` counts the runs of a session from 1."""
+
+    state: Changes
+    next: tuple[str, ...]
+    run: int = 1
+
+    def __str__(self) -> str:
+        return f"workflow: begins with {', '.join(self.next) or 'nothing'}"
+
+
+class WorkflowStep(Wire, frozen=True, tag="step"):
+    """A completed step.
+
+    Attributes:
+        number: its number, from 1.
+        updates: the changes of its nodes by name; for a node that ran over a list, a list of the
+            changes for each item. Empty in the session, where the records of the nodes have them.
+        next: the nodes of the next step; empty if the run has ended.
+        run: the number of the run in its session, from 1.
+    """
+
+    number: int
+    updates: Changes = {}
+    next: tuple[str, ...] = ()
+    run: int = 1
+
+    def __str__(self) -> str:
+        then = ", ".join(self.next) or "the end"
+        return clip(f"workflow: step {self.number}: {', '.join(self.updates)} → {then}", 200)
+
+
+class NodeRecord(Wire, frozen=True):
+    """The start or the end of a node in a step of a run.
+
+    Attributes:
+        changes: its changes; None at its start.
+        session_id: at its start, its session if it is an agent.
+    """
+
+    run: int
+    step: int
+    unit: Unit
+    changes: Changes | None = None
+    session_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkflowRun(Generic[StateT]):
+    """The result or the progress of a workflow.
+
+    Attributes:
+        state: the state after its last step.
+        steps: the completed steps, with the changes of each node.
+        status: completed; interrupted, if it can be resumed; or waiting, for answers to `pending`.
+        next: the nodes that run next; empty if it is completed.
+        pending: its open questions, with `approve="later"`.
+        session: the session with its records.
+    """
+
+    state: StateT
+    steps: tuple[WorkflowStep, ...]
+    status: TurnStatus
+    next: tuple[str, ...]
+    session: AgentSession
+    pending: tuple[PermissionRequest, ...] = ()
+
+
+_Entry: TypeAlias = WorkflowBegin | WorkflowStep
+
+
+def last_entry(session: AgentSession) -> _Entry | None:
+    """Return the last step of a session, or the beginning of a run without steps.
+
+    Raises:
+        WorkflowError: it can't be read.
+    """
+    record = session.last_record(WORKFLOW_STEP)
+    with _convert_errors(session):
+        found: _Entry | None = serde.convert(record, _Entry | None)
+    return found
+
+
+@contextmanager
+def _convert_errors(session: AgentSession) -> Iterator[None]:
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
+
+
+class WorkflowProgress(Generic[StateT]):
+    """The state of a run, and the units of the current step that have begun and ended."""
+
+    def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin) -> None:
+        """Begin a run."""
+        self.schema = schema
+        self.begin = begin
+        self.run = begin.run
+        self.ready = begin.next
+        self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
+        """The state after the last step; with `keeps_values`, after those before it, too."""
+        self.keeps_values = False
+        self.steps: list[WorkflowStep] = []
+        self.started: dict[Unit, str] = {}
+        """The units that have begun in the current step, with the session id if it is an agent."""
+        self.changes: dict[Unit, Changes] = {}
+
+    @classmethod
+    def load(
+        cls, schema: StateSchema[StateT], session: AgentSession
+    ) -> "WorkflowProgress[StateT] | None":
+        """Read the last run of a session; None if it has no run.
+
+        Raises:
+            WorkflowError: it does not fit the workflow.
+        """
+        with _convert_errors(session):
+            entries = serde.convert(session.records(WORKFLOW_STEP), list[_Entry])
+            nodes = serde.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
+        begins = [each for each in entries if isinstance(each, WorkflowBegin)]
+        if not begins:
+            return None
+        progress = cls(schema, begins[-1])
+        own = deque(each for each in nodes if each.run == progress.run)
+        for step in entries:
+            if isinstance(step, WorkflowStep) and step.run == progress.run:
+                progress._replay(own)
+                progress.close(progress.merge(), step.next)
+        progress._replay(own)
+        return progress
+
+    def _replay(self, nodes: deque[NodeRecord]) -> None:
+        """Apply the records of the current step, and remove them from those of the run."""
+        while nodes and nodes[0].step == self.number:
+            self.note(nodes.popleft())
+
+    @property
+    def number(self) -> int:
+        """The number of the current step."""
+        return len(self.steps) + 1
+
+    @property
+    def values_now(self) -> Values:
+        """The state after the last step."""
+        return self.values[-1]
+
+    def state(self) -> StateT:
+        """Return a copy of the state after the last step."""
+        return self.schema.make(self.values_now)
+
+    def note(self, record: NodeRecord) -> None:
+        """Apply a record of the current step."""
+        if record.changes is None:
+            self.started[record.unit] = record.session_id
+        else:
+            self.changes[record.unit] = record.changes
+
+    def merge(self) -> Values:
+        """Return the state after the current step, whose nodes have all ended.
+
+        Raises:
+            WorkflowError: two of them set a field that has no reducer.
+        """
+        return self.schema.merge(
+            self.values_now, ((str(unit), each) for unit, each in self._changes_in_order())
+        )
+
+    def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
+        """Complete the current step, and return it."""
+        updates: Changes = {}
+        for unit, changes in self._changes_in_order():
+            if unit.item is None:
+                updates[unit.node] = changes
+            else:
+                cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
+        step = WorkflowStep(self.number, updates, ready, self.run)
+        self.steps.append(step)
+        if not self.keeps_values:
+            self.values.clear()
+        self.values.append(values)
+        self.ready, self.started, self.changes = ready, {}, {}
+        return step
+
+    def _changes_in_order(self) -> list[tuple[Unit, Changes]]:
+        places = {name: place for place, name in enumerate(self.ready)}
+        return sorted(self.changes.items(), key=lambda end: (places[end[0].node], end[0].item or 0))

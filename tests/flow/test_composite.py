@@ -1,0 +1,182 @@
+"""Tools whose steps are calls of other tools: their inputs, permissions and failures."""
+
+import pytest
+import trio
+
+from greenroom import (
+    Agent,
+    ConfigurationError,
+    PermissionManager,
+    PermissionRule,
+    SubAgentSpawned,
+    ToolError,
+    tool,
+)
+from greenroom.core import PlanError
+from greenroom.flow import Subtask, composite
+from greenroom.testing import ScriptedProvider, call
+
+CITY = {"city": {"type": "string"}, "days": {"type": "integer"}}
+
+
+async def find_place(name: str) -> dict[str, object]:
+    """Find a place."""
+    if name == "nowhere":
+        raise ValueError("there is no such place")
+    return {"id": "p1", "name": name.title()}
+
+
+async def get_weather(place: str, days: int) -> list[str]:
+    """Return the weather of some days."""
+    await trio.sleep(1)
+    return ["rain"] * days
+
+
+def step(id_, tool, after=(), **arguments):
+    return Subtask(id_, "", tool=tool, arguments=arguments, after=after)
+
+
+STEPS = [
+    step("weather", "get_weather", place="{place.id}", days="{input.days}"),
+    step("place", "find_place", name="{input.city}"),
+]
+
+
+def forecast(steps=STEPS, output="{weather.0} in {place.name}", **options):
+    given = {
+        "tools": [find_place, get_weather],
+        "description": "Returns the weather.",
+        "parameters": CITY,
+    }
+    return composite("forecast", steps, output, **{**given, **options})
+
+
+async def run(tool, rules=None, **arguments):
+    arguments = arguments or {"city": "oslo", "days": 2}
+    llm = ScriptedProvider(call("forecast", **arguments), "Done.")
+    permissions = None if rules is None else PermissionManager(rules)
+    async with Agent(llm, tools=[tool], permissions=permissions, name="boss").stream("Go") as run:
+        chunks = [chunk async for chunk in run]
+    return run.result, run.result.messages[2].tool_results[0], chunks
+
+
+async def test_steps_run_in_the_order_of_what_they_refer_to(autojump_clock):
+    result, answer, chunks = await run(forecast())
+    assert (answer.text, answer.is_error) == ("rain in Oslo", False)
+    names = [chunk.name for chunk in chunks if isinstance(chunk, SubAgentSpawned)]
+    assert (names, result.denials) == (["forecast"], ())
+
+
+async def test_an_output_may_be_a_value(autojump_clock):
+    output = {"in": "{place}", "first": "{weather.0}", "days": "{input.days}", "what": "weather"}
+    _, answer, _ = await run(forecast(output=output))
+    assert (
+        answer.text == '{"in":{"id":"p1","name":"Oslo"},"first":"rain","days":2,"what":"weather"}'
+    )
+
+
+async def test_steps_that_wait_for_nothing_run_side_by_side(autojump_clock):
+    steps = [step(f"w{n}", "get_weather", place="p", days=1) for n in range(3)]
+    start = trio.current_time()
+    _, answer, _ = await run(forecast(steps, ["{w0}", "{w2.0}"]))
+    assert (answer.text, trio.current_time() - start) == ('[["rain"],"rain"]', 1)
+
+
+async def test_a_failed_step_ends_those_behind_it_and_the_model_reads_why():
+    result, answer, _ = await run(forecast(), city="nowhere", days=1)
+    assert answer.is_error
+    assert "place: ValueError: there is no such place (done: nothing)" in answer.text
+    assert result.output == "Done."
+
+
+async def test_an_output_that_leads_to_nothing_is_an_error(autojump_clock):
+    _, answer, _ = await run(forecast(output="{place.river}"))
+    assert "its output: {place.river}: the result of place has no field 'river'" in answer.text
+
+
+@pytest.mark.parametrize("decision", ["deny_tool", "ask_for_tool"])
+async def test_each_step_is_judged_by_the_rules_of_who_calls(decision):
+    rule = getattr(PermissionRule, decision)("get_weather")
+    allow = PermissionRule.allow_tool("forecast")
+    result, answer, _ = await run(forecast(), [allow, rule])
+    assert answer.is_error
+    assert "(done: place)" in answer.text
+    denied = [(each.tool, each.lineage) for each in result.denials]
+    assert denied == [("get_weather", ("boss", "forecast", "weather"))]
+
+
+async def test_a_tool_that_the_program_has_not_written_needs_a_rule():
+    @tool(category="write")
+    async def publish() -> str:
+        """Publish."""
+        return "done"
+
+    from greenroom import builtin_tools
+
+    write = step("write", "Write", file_path="x", content="x")
+    result, answer, _ = await run(forecast([write], "{write}", tools=builtin_tools()))
+    assert answer.is_error
+    assert [each.tool for each in result.denials] == ["Write"]
+
+
+async def test_a_composite_may_be_a_step_of_another_one(autojump_clock):
+    outer = composite(
+        "outer",
+        [step("a", "forecast", city="{input.city}", days=1)],
+        "{a}!",
+        tools=[forecast()],
+        description="Shouts.",
+        parameters={"city": {"type": "string"}},
+    )
+    llm = ScriptedProvider(call("outer", city="rome"), "Done.")
+    result = await Agent(llm, tools=[outer]).run("Go.")
+    assert result.messages[2].tool_results[0].text == "rain in Rome!"
+
+
+async def test_it_needs_no_agent_around_it(autojump_clock):
+    from greenroom import AgentContext
+
+    result = await forecast().execute(
+        {"city": "oslo", "days": 1}, AgentContext(session_id="s", agent_type="a")
+    )
+    assert result.text == "rain in Oslo"
+    with pytest.raises(ToolError, match="there is no such place"):
+        await forecast().execute(
+            {"city": "nowhere", "days": 1}, AgentContext(session_id="s", agent_type="a")
+        )
+
+
+async def test_what_a_model_writes_is_no_reference(autojump_clock):
+    _, answer, _ = await run(forecast(output="{place.name}"), city="{weather} {input.days}", days=1)
+    assert answer.text == "{Weather} {Input.Days}"
+
+
+def test_its_steps_can_be_drawn():
+    assert forecast().plan.order() == ("input", "place", "weather")
+    assert "place --> weather" in forecast().plan.to_mermaid()
+
+
+@pytest.mark.parametrize(
+    ("error", "match", "options"),
+    [
+        (
+            PlanError,
+            "wait for each other",
+            {"steps": [step(a, "find_place", name=f"{{{b}}}") for a, b in ("ab", "ba")]},
+        ),
+        (PlanError, "no tool 'fly'", {"steps": [step("a", "fly")]}),
+        (PlanError, "no tool ''", {"steps": [Subtask("a", "Look")]}),
+        (PlanError, "there is no step 'river'", {"output": "{river.name}"}),
+        (
+            PlanError,
+            "{input.town} is not a parameter",
+            {"steps": [step("a", "find_place", name="{input.town}")]},
+        ),
+        (PlanError, "2 subtasks", {"steps": STEPS * 2}),
+        (ConfigurationError, "no steps", {"steps": []}),
+        (ConfigurationError, "no description", {"description": ""}),
+    ],
+)  # fmt: skip
+def test_what_makes_no_sense_is_refused_when_it_is_made(error, match, options):
+    with pytest.raises(error, match=match):
+        forecast(**{"steps": STEPS, **options})

@@ -1,0 +1,231 @@
+"""Plan, execute, synthesise: as an agent, and as a function."""
+
+import json
+from functools import partial
+
+import pytest
+import trio
+
+from greenroom import (
+    Agent,
+    AgentRuntime,
+    AgentSession,
+    Answer,
+    BudgetExceededError,
+    Custom,
+    InMemoryStore,
+    RuleDecision,
+    StateChange,
+)
+from greenroom.core import MemoryStorageError, PlanError
+from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
+from greenroom.resilience import Budget
+from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
+
+WEATHER = [
+    {"id": "oslo", "goal": "", "tool": "weather", "arguments": {"city": "Oslo"}},
+    {"id": "rome", "goal": "", "tool": "weather", "arguments": {"city": "Rome"}},
+    {"id": "best", "goal": "Say which is warmer: {oslo} or {rome}", "after": ["oslo", "rome"]},
+]
+
+
+def draft(subtasks):
+    return json.dumps({"subtasks": subtasks})
+
+
+async def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"{len(city) * 5} degrees in {city}"
+
+
+async def chunks_of(
+    runtime, session, function, *args, inputs=("Where is it warm?",), approver=None
+):
+    async with trio.open_nursery() as nursery:
+        handle = runtime.spawn(session, function, *args)
+        if approver:
+            await nursery.start(approver.attend, handle)
+        async with handle.subscribe("all") as stream:
+            results = [await handle.ask(text) for text in inputs]
+            await handle.shutdown()
+            chunks = [chunk async for chunk in stream]
+        nursery.cancel_scope.cancel()
+    return results, chunks
+
+
+async def test_it_plans_executes_and_answers_in_phases():
+    llm = ScriptedProvider(draft(WEATHER), "Both are the same.", "Take your pick.")
+    session = AgentSession.new("planner")
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        (result,), chunks = await chunks_of(runtime, session, plan_and_execute, llm, [weather])
+    assert result.text == "Take your pick."
+    states = [str(chunk.state) for chunk in chunks if isinstance(chunk, StateChange)]
+    phases = [state.partition(": ")[2] for state in states if ": " in state]
+    assert phases == ["planning", "executing", "answering"]
+    assert states[-1] in ("idle", "done")
+    assert PlanRun.load(session).is_completed
+    told = llm.requests[-1].messages[-1].text
+    for word in (
+        "Where is it warm?",
+        "20 degrees in Oslo",
+        "20 degrees in Rome",
+        "Both are the same",
+    ):
+        assert word in told
+    assert [message.text for message in session.history] == ["Where is it warm?", "Take your pick."]
+    assert "which is warmer: 20 degrees in Oslo" in llm.requests[1].messages[-1].text
+
+
+async def test_what_could_not_be_done_is_told_and_not_left_out():
+    async def broken(city: str) -> str:
+        """Tell the weather."""
+        raise ValueError("no data")
+
+    plan = Plan(
+        "",
+        [
+            Subtask("oslo", "", tool="broken", arguments={"city": "Oslo"}),
+            Subtask("b", "B", after=["oslo"]),
+        ],
+    )
+    llm = ScriptedProvider("I could not find out.")
+    assert await run_task("How warm?", llm, [broken], planner=plan) == "I could not find out."
+    told = llm.requests[0].messages[-1].text
+    assert "no data" in told
+    assert "b: it waits for oslo" in told
+    assert "a fixed plan can't be revised" in told
+
+
+async def test_memories_reach_the_planner():
+    async def recall(goal):
+        return f"last time for {goal!r}: Rome"
+
+    llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
+    function = partial(plan_and_execute, recall=recall)
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
+    assert "last time for 'Where is it warm?': Rome" in llm.requests[0].messages[-1].text
+
+
+async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it():
+    async def recall(goal):
+        raise MemoryStorageError("the file is gone")
+
+    llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
+    function = partial(plan_and_execute, recall=recall)
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        _, chunks = await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
+    found = [each for each in chunks if isinstance(each, Custom) and each.kind == "memory.failed"]
+    assert "the file is gone" in found[0].text
+    assert "What is known" not in llm.requests[0].messages[-1].text
+
+
+async def test_tasks_are_worked_on_one_after_the_other():
+    llm = ScriptedProvider(draft(WEATHER[:1]), "First.", draft(WEATHER[1:2]), "Second.")
+    session = AgentSession.new("planner")
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        results, _ = await chunks_of(
+            runtime, session, plan_and_execute, llm, [weather], inputs=("One?", "Two?")
+        )
+    assert [result.text for result in results] == ["First.", "Second."]
+    assert PlanRun.load(session).plan.goal == "Two?"
+
+
+async def review(*answers, script):
+    llm = ScriptedProvider(*script)
+    approver = ScriptedApprover(*answers)
+    function = partial(plan_and_execute, review=True)
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        (result,), _ = await chunks_of(
+            runtime, AgentSession.new("x"), function, llm, [weather], approver=approver
+        )
+    return result, llm, approver
+
+
+def no(message=""):
+    return Answer(RuleDecision.DENY, message=message)
+
+
+async def test_a_person_may_look_at_the_plan_before_it_starts():
+    result, _, approver = await review("allow", script=[draft(WEATHER[:1]), "Warm."])
+    assert result.text == "Warm."
+    (request,) = approver.requests
+    assert request.action == "Start this plan"
+    assert 'oslo:  [weather {"city":"Oslo"}]' in request.details
+
+
+async def test_what_a_person_wants_changed_goes_to_the_planner():
+    result, llm, approver = await review(
+        no("Ask for Rome, too."),
+        "allow",
+        script=[draft(WEATHER[:1]), draft(WEATHER[:2]), "Warm."],
+    )
+    assert result.text == "Warm."
+    assert "Ask for Rome, too." in llm.requests[1].messages[-1].text
+    assert "rome" in approver.requests[1].details
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [([no()], "a person declined it"), ([no(f"No {n}") for n in range(3)], "none of 3 plans")],
+)
+async def test_a_plan_that_nobody_agrees_to_does_not_start(answers, said):
+    result, llm, _ = await review(*answers, script=[draft(WEATHER)] * 3)
+    assert said in result.error
+    assert len(llm.requests) == len(answers)
+
+
+async def test_an_answer_that_broke_off_goes_on_from_what_is_done():
+    booked = []
+
+    async def book(what: str) -> str:
+        """Book."""
+        booked.append(what)
+        return f"booked {what}"
+
+    plan = Plan("", [Subtask("a", "", tool="book", arguments={"what": "a"})])
+    llm = ScriptedProvider(Reply(error=BudgetExceededError("spent")), "Booked.", "Booked again.")
+    session, store = AgentSession.new("x"), InMemoryStore()
+    function = partial(plan_and_execute, planner=plan)
+    for text, expected, count in (
+        ("Book a.", "", 1),
+        ("Book a.", "Booked.", 1),
+        ("Book a.", "Booked again.", 2),  # it was answered, so this is a new task
+    ):
+        async with AgentRuntime(store) as runtime:
+            (result,), _ = await chunks_of(runtime, session, function, llm, [book], inputs=[text])
+        assert result.text == expected
+        assert len(booked) == count
+        session = await AgentSession.load(session.session_id, store=store)
+
+
+async def test_a_task_raises_what_ends_it():
+    with pytest.raises(PlanError, match="no plan"):
+        await run_task("x", ScriptedProvider(*["No."] * 3))
+    llm = ScriptedProvider(draft(WEATHER[:1]), "Warm.")
+    with pytest.raises(BudgetExceededError):
+        await run_task("x", llm, [weather], budget=Budget(model_calls=1))
+
+
+async def test_a_task_in_a_tool_is_a_subagent():
+    inner = ScriptedProvider(draft(WEATHER[:1]), "20 degrees.")
+
+    async def research(question: str) -> str:
+        """Find out."""
+        return await run_task(question, inner, [weather])
+
+    outer = ScriptedProvider(call("research", question="How warm?"), "It has 20 degrees.")
+    result = await Agent(outer, tools=[research]).run("How warm is Oslo?")
+    assert result.output == "It has 20 degrees."
+    assert result.usage.total == 4 * 15
+
+
+async def test_a_plan_that_can_not_be_read_ends_the_turn_and_not_the_agent():
+    session = AgentSession.new("damaged")
+    session.add_record("plan.step", {"type": "begin"})
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        handle = runtime.spawn(session, plan_and_execute, ScriptedProvider())
+        for _ in range(2):
+            result = await handle.ask("Go.")
+            assert result.kind == "PlanError"
+            assert "can't be read" in result.error
