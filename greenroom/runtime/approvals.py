@@ -269,7 +269,7 @@ class Approvals:
         return any(each.answer(request_id, answer) for each in self._agent.approvals_below())
 
     def add_answerer(self) -> None:
-        """Register a reader that can answer for this agent and its descendants."""
+        """Register one that can answer for this agent and its descendants."""
         self._answerers += 1
         self._was_attended = True
 

@@ -1,6 +1,7 @@
 """Handles: how code outside reaches a running agent."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import trio
@@ -326,6 +327,31 @@ class AgentHandle:
         """
         attendance = self._actor.approvals if answers else None
         return Subscription(self._actor.output, replay, self._reader_hooks(), attendance)
+
+    @asynccontextmanager
+    async def attend(self) -> AsyncIterator[None]:
+        """Answer permission requests without reading chunks, while the block is open.
+
+        It counts as a reader with `answers=True`: open requests, of the descendants too, wait for
+        an answer through `respond_permission`, whichever readers come and go. A server whose
+        clients may lose their connections attends in their place. When the last one that could
+        answer leaves, open requests are denied, or suspend their turn, as the root was spawned.
+
+        Raises:
+            EventLoopError: called from another thread.
+
+        Example:
+            ```python
+            async with handle.attend():
+                await serve(handle)  # a client may leave and come back; its question stays open
+            ```
+        """
+        self._actor.check_loop("attend()")
+        self._actor.approvals.add_answerer()
+        try:
+            yield
+        finally:
+            self._actor.approvals.remove_answerer()
 
     def stream(self, receipt: Receipt | None = None) -> TurnStream:
         """Iterate over the chunks of one turn, until its `Done` or the agent's `Exited`.
