@@ -128,7 +128,6 @@ class _Reader:
         self._output: list[str] = []
         self._closers: list[str] = []  # what closes each level
         self._is_closed = True
-        self._has_quoted_names: bool | None = None
         self._loose_quotes = 0
 
     def read(self, closer: str) -> Object | BrokenObject:
@@ -225,9 +224,9 @@ class _Reader:
         found = self._take(_MEMBER)
         key = found["key"] if found else ""
         is_quoted = key[:1] in _QUOTES
-        if not found or self._has_quoted_names not in {None, is_quoted}:
+        # Behind loose quotes, a word and a colon may as well belong to the text.
+        if not found or (self._loose_quotes and not is_quoted):
             raise _BrokenError("a name in double quotes is missing")
-        self._has_quoted_names = is_quoted if self._closers != [")"] else None
         self._output.append(_json_text(key[1:-1] if is_quoted else key) + ":")
         self._skip()
 

@@ -4,6 +4,7 @@ Each is a text and what it means: the tool and its arguments, or the answer. The
 templates; what was seen in the wild or thought of besides stands in `handwritten`.
 """
 
+import itertools
 import json
 import re
 from dataclasses import dataclass, replace
@@ -148,6 +149,21 @@ def bare_keys(text: str) -> str:
     return write(json.loads(text))
 
 
+def every_second_key_bare(text: str) -> str:
+    """Leave out the quotes of every second name, as JavaScript needs them for `from` alone."""
+    counter = itertools.count()
+
+    def write(value: Any) -> str:
+        if isinstance(value, dict):
+            return "{" + ", ".join(f"{name(key)}: {write(value[key])}" for key in value) + "}"
+        return dumps(value)
+
+    def name(key: str) -> str:
+        return key if next(counter) % 2 else dumps(key)
+
+    return write(json.loads(text))
+
+
 def raw_newlines(text: str) -> str:
     return text.replace("\\n", "\n").replace("\\\n", "\\\\n")
 
@@ -158,6 +174,7 @@ OBJECT_MUTATIONS = {
     "trailing commas": trailing_commas,
     "typographic quotes": fancy_quotes,
     "names without quotes": bare_keys,
+    "some names without quotes": every_second_key_bare,
     "indented": lambda text: dumps(json.loads(text), indent=2),
     "newlines in texts": raw_newlines,
     "a brace missing": lambda text: text[:-1],
