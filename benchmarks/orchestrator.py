@@ -55,7 +55,7 @@ async def carry_out() -> str:
         for n in range(SUBTASKS)
     ]
     team = orchestrator(
-        map(worker, range(WORKERS)), ScriptedProvider("Done."), planner=Plan("", subtasks)
+        ScriptedProvider("Done."), *map(worker, range(WORKERS)), planner=Plan("", subtasks)
     )
     async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=WORKERS)) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)

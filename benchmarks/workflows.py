@@ -82,12 +82,14 @@ def fan() -> Workflow[State]:
 
 
 def mapped() -> Workflow[State]:
-    workflow = Workflow(State).node("map", work_on).each("map", over="items", limit=10)
+    workflow = Workflow(State).node("map", work_on).each("map", over="items", concurrency=10)
     return workflow.edge(START, "map").edge("map", END)
 
 
 def agents() -> Workflow[State]:
-    workflow = Workflow(State).node("map", agent, output="done").each("map", "items", limit=10)
+    workflow = (
+        Workflow(State).node("map", agent, output="done").each("map", "items", concurrency=10)
+    )
     return workflow.edge(START, "map").edge("map", END)
 
 

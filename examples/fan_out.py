@@ -25,7 +25,7 @@ async def lead(agent: AgentInternals) -> None:
     """Give each package in the input to a subagent of its own."""
     async for message in agent.inputs():
         async with agent.turn(message):
-            reviews = await fan_out(agent, reviewer, prompts=message.text.split(), limit=2)
+            reviews = await fan_out(agent, reviewer, prompts=message.text.split(), concurrency=2)
             agent.session.add_message(Message.assistant("; ".join(r.text for r in reviews)))
 
 

@@ -45,7 +45,9 @@ async def report(state: State) -> dict[str, object]:
 
 
 workflow = Workflow(State).node("find", find, repeatable=True)
-workflow.node("summarise", summarise, repeatable=True).each("summarise", over="files", limit=3)
+workflow.node("summarise", summarise, repeatable=True).each(
+    "summarise", over="files", concurrency=3
+)
 workflow.node("report", report, repeatable=True)
 workflow.edge(START, "find").edge("find", "summarise").edge("summarise", "report").edge(
     "report", END

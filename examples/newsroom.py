@@ -32,7 +32,7 @@ async def is_good(draft: object) -> bool | str:
 
 
 newsroom = pipeline(
-    parallel(researcher("cats"), researcher("lions")), loop(writer, is_good, limit=3)
+    parallel(researcher("cats"), researcher("lions")), loop(writer, is_good, max_rounds=3)
 )
 
 

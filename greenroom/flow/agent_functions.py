@@ -70,7 +70,7 @@ async def plan_and_execute(
     permissions: PermissionManager | None = None,
     recall: Recall | None = None,
     review: bool = False,
-    limit: int = 5,
+    concurrency: int = 5,
     policy: ReplanPolicy = _POLICY,
     recovery: SubtaskRecovery | None = None,
 ) -> None:
@@ -94,7 +94,7 @@ async def plan_and_execute(
             memories of earlier work.
         review: whether a person has to approve the plan before it starts. After a denial with a
             message, the planner is asked again with that message, at most twice.
-        limit: how many subtasks run at once.
+        concurrency: how many subtasks run at once.
         policy: when a plan is revised.
         recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy`
             also handles errors of the model, but not those of your own `planner` or `worker`.
@@ -111,7 +111,7 @@ async def plan_and_execute(
         permissions=permissions,
         recall=recall,
         review=review,
-        limit=limit,
+        concurrency=concurrency,
         policy=policy,
         recovery=recovery,
     )
@@ -119,7 +119,7 @@ async def plan_and_execute(
 
 
 async def run_task(
-    query: str,
+    goal: str,
     llm: LLMProvider | str,
     tools: Iterable[object] | ToolRegistry = (),
     *,
@@ -137,7 +137,7 @@ async def run_task(
     nothing and asks no person: calls that no rule allows are denied.
 
     Args:
-        query: the goal, in words.
+        goal: what is to be done, in words.
         llm: the model, or its name.
         tools: as for `plan_and_execute`, as are the others.
         planner: makes the plan.
@@ -170,17 +170,17 @@ async def run_task(
     session = AgentSession.new("task")
     handle = spawn_subagent(session, work.run, report=False, budget=budget)
     if handle is not None:
-        return await _ask(handle, query, work)
+        return await _ask(handle, goal, work)
     async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(session, work.run, unattended="deny", budget=budget)
-        answer = await _ask(handle, query, work)
+        answer = await _ask(handle, goal, work)
     return answer  # noqa: RET504 (a runtime may swallow what its block raises)
 
 
-async def _ask(handle: AgentHandle, query: str, work: "_PlanAndExecute") -> str:
+async def _ask(handle: AgentHandle, goal: str, work: "_PlanAndExecute") -> str:
     """Wait for the answer to a task, and raise the error that ended it, if any."""
     try:
-        result = await handle.ask(query)
+        result = await handle.ask(goal)
     finally:
         with trio.move_on_after(_GRACE, shield=True):
             await handle.shutdown(grace=0)
@@ -204,7 +204,7 @@ class _PlanAndExecute:
     permissions: PermissionManager | None = None
     recall: Recall | None = None
     review: bool = False
-    limit: int = 5
+    concurrency: int = 5
     policy: ReplanPolicy = _POLICY
     recovery: SubtaskRecovery | None = None
     last_error: GreenroomError | None = None
@@ -232,7 +232,7 @@ class _PlanAndExecute:
             agent,
             run or await self._plan(agent, planner, tools, goal),
             self.worker or self._worker(llm, tools),
-            limit=self.limit,
+            concurrency=self.concurrency,
             policy=self.policy,
             planner=planner,
             recovery=self.recovery,

@@ -60,7 +60,7 @@ class Blackboard:
     Args:
         session: the session that stores the values.
         name: distinguishes several boards in one session.
-        limit: the most keys; each value has at most 200,000 bytes.
+        max_keys: the most keys; each value has at most 200,000 bytes.
 
     Example:
         >>> async def main():
@@ -73,12 +73,12 @@ class Blackboard:
     """
 
     def __init__(
-        self, session: AgentSession | None = None, *, name: str = "", limit: int = 1000
+        self, session: AgentSession | None = None, *, name: str = "", max_keys: int = 1000
     ) -> None:
         """Load the values from the session."""
         self._session = session
         self._name = name
-        self._limit = limit
+        self._max_keys = max_keys
         self._entries: dict[str, BlackboardEntry] = {}
         # The tasks that wait for a key; a lot exists only while a task waits in it.
         self._lots: dict[str, trio.lowlevel.ParkingLot] = {}
@@ -114,7 +114,7 @@ class Blackboard:
 
         Raises:
             StaleWriteError: the key has another version; nothing was written.
-            BlackboardFullError: the board has as many keys as its limit, or the value is too long.
+            BlackboardFullError: the board has `max_keys` keys, or the value is too long.
             InvalidJSONError: the value can't be converted to JSON.
             SessionError: the value was set but could not be stored; the next save stores it.
         """
@@ -144,9 +144,9 @@ class Blackboard:
                 key=key,
                 version=now,
             )
-        if present is None and len(self._entries) >= self._limit:
+        if present is None and len(self._entries) >= self._max_keys:
             raise BlackboardFullError(
-                f"the blackboard is full: it has {self._limit} keys, and {key!r} is new"
+                f"the blackboard is full: it has {self._max_keys} keys, and {key!r} is new"
             )
         size = len(key) + len(serde.dumps(value))
         if size > _LONGEST:

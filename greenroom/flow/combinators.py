@@ -119,14 +119,14 @@ def loop(
     agent: Member,
     until: Until | None = None,
     *,
-    limit: int = 10,
+    max_rounds: int = 10,
     name: str = "loop",
     description: str = "",
 ) -> Pattern:
     """Ask an agent again until its output is good.
 
-    All rounds are in one conversation, so the agent knows the original input. At the limit the last
-    output counts, and the result has `is_truncated` and a warning. Each round ends with a
+    All rounds are in one conversation, so the agent knows the original input. After `max_rounds`
+    the last output counts, and the result has `is_truncated` and a warning. Each round ends with a
     `Custom("loop.round")` chunk.
 
     Args:
@@ -134,12 +134,12 @@ def loop(
         until: a function, async or not, of an output: True ends the loop, a text is the agent's
             next input, and after False its own output is. By default the loop ends when two outputs
             in a row are equal.
-        limit: the most rounds.
+        max_rounds: the most rounds; after the last one its output counts.
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
     Raises:
-        ConfigurationError: `limit` is below 1, or the agent's name is invalid.
+        ConfigurationError: `max_rounds` is below 1, or the agent's name is invalid.
         TypeError: it is not an agent function.
 
     Example:
@@ -153,8 +153,8 @@ def loop(
         'The sea is wide and deep.'
     """
     [(each, member)] = name_members([agent]).items()
-    if limit < 1:
-        raise ConfigurationError(f"limit is {limit}", hint="1 asks once")
+    if max_rounds < 1:
+        raise ConfigurationError(f"max_rounds is {max_rounds}", hint="1 asks once")
 
     async def work(team: TeamTurn) -> object:
         before: object = UNSET
@@ -162,10 +162,10 @@ def loop(
         content: Content = team.message.content
         sender = team.sender
         async with team.start_member(member, each) as handle:
-            for number in range(1, limit + 1):
+            for number in range(1, max_rounds + 1):
                 output = await output_of(handle, content, name=each, sender=sender)
                 verdict = output == before if until is None else await _await_value(until(output))
-                _report_round(team, number, limit, is_over=verdict is True)
+                _report_round(team, number, max_rounds, is_over=verdict is True)
                 if verdict is True:
                     break
                 before, sender = output, name
@@ -175,12 +175,12 @@ def loop(
     return Pattern(name, work, description=description)
 
 
-def _report_round(team: TeamTurn, number: int, limit: int, *, is_over: bool) -> None:
-    reason = "done" if is_over else "limit" if number == limit else "again"
+def _report_round(team: TeamTurn, number: int, max_rounds: int, *, is_over: bool) -> None:
+    reason = "done" if is_over else "limit" if number == max_rounds else "again"
     text = {
         "done": f"round {number}: it is good",
         "limit": f"round {number}: the limit, whether it is good or not",
-        "again": f"round {number} of at most {limit}",
+        "again": f"round {number} of at most {max_rounds}",
     }[reason]
     team.agent.send_nowait(Custom(LOOP_ROUND, {"round": number, "reason": reason}, text))
     if reason == "limit":

@@ -304,10 +304,9 @@ def _number(value: object) -> float | None:
 
 
 def committee(
-    agents: Iterable[Member],
+    *agents: Member,
     quorum: int | None = None,
     tie: Strategy | None = None,
-    *,
     name: str = "committee",
     description: str = "",
     capabilities: Iterable[str] = (),
@@ -323,7 +322,7 @@ def committee(
     decides.
 
     Args:
-        agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent`
+        *agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent`
             states its confidence and reason.
         quorum: how many have to answer; by default more than half of them.
         tie: decides if no answer has a majority, such as `by_authority` or `ask_person`.
@@ -342,7 +341,7 @@ def committee(
         >>> from greenroom.testing import ScriptedProvider
         >>> senior = Agent(ScriptedProvider("tabs"), name="senior")
         >>> junior = Agent(ScriptedProvider("spaces"), name="junior")
-        >>> jury = committee([senior, junior], tie=by_authority)
+        >>> jury = committee(senior, junior, tie=by_authority)
         >>> jury.run_sync("Tabs or spaces?").output["decided_by"]
         'by_authority'
     """

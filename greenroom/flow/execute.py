@@ -56,7 +56,7 @@ async def execute_plan(
     plan_or_run: Plan | PlanRun,
     worker: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]] | None,
     *args: *Ts,
-    limit: int = 5,
+    concurrency: int = 5,
     policy: ReplanPolicy = _POLICY,
     planner: Planner | None = None,
     recovery: SubtaskRecovery | None = None,
@@ -92,7 +92,7 @@ async def execute_plan(
         plan_or_run: a plan, or a run to continue.
         worker: the agent function of subtasks without a tool; None if all have one.
         *args: further arguments of the worker.
-        limit: how many subtasks run at once; fewer if the agent has room for fewer subagents
+        concurrency: how many subtasks run at once; fewer if the agent has room for fewer subagents
             (`RuntimeLimits.subagents`).
         policy: when the plan is revised.
         planner: revises the plan; without one it is never revised.
@@ -109,7 +109,7 @@ async def execute_plan(
     Raises:
         PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
             is too long for a record.
-        ConfigurationError: `limit` is below 1.
+        ConfigurationError: `concurrency` is below 1.
         TurnError: the agent has no room for another subagent.
         SessionError: the session can't be written; nothing unrecorded has started.
         GreenroomError: the planner failed; its `PlanError` only ends the revisions.
@@ -124,8 +124,8 @@ async def execute_plan(
         print(run.results, run.errors)
         ```
     """
-    if limit < 1:
-        raise ConfigurationError(f"limit is {limit}", hint="1 runs one subtask after the other")
+    if concurrency < 1:
+        raise ConfigurationError(f"concurrency is {concurrency}", hint="1 runs them one by one")
     box = toolbox_of(tools)
     rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
@@ -143,7 +143,7 @@ async def execute_plan(
     )
     execution = _Execution(
         runner,
-        limit=min(limit, max(1, agent.subagent_room)),
+        concurrency=min(concurrency, max(1, agent.subagent_room)),
         policy=policy,
         planner=planner,
         recovery=recovery,
@@ -187,7 +187,7 @@ class _Execution:
 
     runner: SubtaskRunner
     _: KW_ONLY
-    limit: int
+    concurrency: int
     policy: ReplanPolicy
     planner: Planner | None
     recovery: SubtaskRecovery | None
@@ -235,7 +235,7 @@ class _Execution:
             raise
 
     def _start_ready(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
-        while self.running < self.limit and not self.is_stopped:
+        while self.running < self.concurrency and not self.is_stopped:
             id_ = frontier.take()
             if id_ is None:
                 return

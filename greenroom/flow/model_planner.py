@@ -29,7 +29,7 @@ _INSTRUCTIONS = """\
 You turn a goal into a plan: subtasks, and for each the ids of those that it has to wait for.
 
 - Each subtask is one call of one tool, or one piece of work that an agent does in one go. Leave out
-  steps that are too small to delegate. Plan at most {limit} subtasks.
+  steps that are too small to delegate. Plan at most {max_subtasks} subtasks.
 - A subtask should wait for another only if it needs its result: subtasks that don't wait run in
   parallel. No subtask may wait for itself, directly or through others.
 - Use `tool` and `arguments` if one call of a tool is all there is to do. Otherwise leave both out,
@@ -58,7 +58,7 @@ class ModelPlanner:
 
     Args:
         llm: the name of a model, or a provider.
-        limit: the most subtasks in a plan, not counting completed ones.
+        max_subtasks: the most subtasks in a plan, not counting completed ones.
         instructions: what else the model should know, such as the available agents.
 
     Example:
@@ -70,12 +70,14 @@ class ModelPlanner:
         ('look',)
     """
 
-    def __init__(self, llm: LLMProvider | str, *, limit: int = 20, instructions: str = "") -> None:
+    def __init__(
+        self, llm: LLMProvider | str, *, max_subtasks: int = 20, instructions: str = ""
+    ) -> None:
         """Take a model."""
-        self._limit = limit
+        self._max_subtasks = max_subtasks
         self._agent = Agent(
             llm,
-            instructions=f"{_INSTRUCTIONS.format(limit=limit)}\n\n{instructions}".rstrip(),
+            instructions=f"{_INSTRUCTIONS.format(max_subtasks=max_subtasks)}\n\n{instructions}".rstrip(),
             output_type=PlanDraft,
             name="planner",
         )
@@ -144,7 +146,7 @@ class ModelPlanner:
                 session = await result.session.fork()  # each run needs a session of its own
 
     def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
-        """Return the whole plan, with at most `limit` new subtasks.
+        """Return the whole plan, with at most `max_subtasks` new subtasks.
 
         Raises:
             PlanError: the draft is unusable.
@@ -157,19 +159,19 @@ class ModelPlanner:
         if not new and not done.subtasks:
             raise PlanError("it has no subtasks")
         if len(new) > _LONGEST_DRAFT:
-            raise PlanError(f"it has {len(new)} subtasks: plan at most {self._limit}")
+            raise PlanError(f"it has {len(new)} subtasks: plan at most {self._max_subtasks}")
         for subtask in new:
             if subtask.tool and tools.get(subtask.tool) is None:
                 known = ", ".join(tools.list_tools()) or "none"
                 message = f"{subtask.id}: there is no tool {subtask.tool!r}, there is {known}"
                 raise PlanError(message)
         whole = Plan(done.goal, (*done.subtasks, *new))
-        if len(new) <= self._limit:
+        if len(new) <= self._max_subtasks:
             return whole
-        merged = merge(whole, self._limit, done.order())
-        if len(merged.subtasks) - len(done.subtasks) > self._limit:
+        merged = merge(whole, self._max_subtasks, done.order())
+        if len(merged.subtasks) - len(done.subtasks) > self._max_subtasks:
             raise PlanError(
-                f"it has {len(new)} subtasks, most of them calls: plan at most {self._limit}"
+                f"it has {len(new)} subtasks, most of them calls: plan at most {self._max_subtasks}"
             )
         return merged
 
@@ -224,8 +226,8 @@ def _describe_tools(tools: ToolRegistry) -> str:
     )
 
 
-def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
-    """Return the plan with at most `limit` subtasks that are not done, if possible.
+def merge(plan: Plan, max_subtasks: int, done: Collection[str] = ()) -> Plan:
+    """Return the plan with at most `max_subtasks` subtasks that are not done, if possible.
 
     Neighbours in the plan's order are merged, so no cycle can arise: first those that depend on
     each other, and small ones before large ones. A subtask with a tool is one call and is never
@@ -242,7 +244,7 @@ def merge(plan: Plan, limit: int, done: Collection[str] = ()) -> Plan:
     """
     kept = [[plan[id_]] for id_ in plan.order() if id_ in done]
     groups = [[plan[id_]] for id_ in plan.order() if id_ not in done]
-    while len(groups) > limit:
+    while len(groups) > max_subtasks:
         last = len(groups) - 1
         pairs = [n for n in range(last) if _may_merge(groups[n][0], groups[n + 1][0])]
         if not pairs:

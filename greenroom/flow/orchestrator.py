@@ -61,11 +61,10 @@ and who says what. Say plainly what could not be done, and why.\
 
 
 def orchestrator(
-    agents: Iterable[Member],
     llm: LLMProvider | str,
-    *,
+    *agents: Member,
     deadline: float | None = None,
-    limit: int = 1,
+    concurrency: int = 1,
     patience: float | None = None,
     planner: Planner | None = None,
     name: str = "orchestrator",
@@ -92,11 +91,11 @@ def orchestrator(
     such as when a budget was spent, are tried again only if the planner adds them to a new plan.
 
     Args:
-        agents: agents, patterns or other agent functions; a second one of the same name gets a
-            number.
         llm: the model that plans and answers, or its name.
+        *agents: agents, patterns or other agent functions; a second one of the same name gets a
+            number.
         deadline: seconds for each input; after that its turn fails, and all workers are ended.
-        limit: how many tasks one worker has at once.
+        concurrency: how many tasks one worker has at once.
         patience: seconds of silence until a worker is replaced; None for no limit.
         planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
         name: the name for people, logs, and a team that it is part of; its capabilities are its
@@ -109,18 +108,22 @@ def orchestrator(
 
     Example:
         ```python
-        team = orchestrator([researcher, writer], "anthropic:claude-sonnet-5-5", patience=60)
+        team = orchestrator("anthropic:claude-sonnet-5-5", researcher, writer, patience=60)
         result = await team.run("What became of the ozone layer?")
         print(result.text, msgspec.convert(result.output, TeamResult).sources)
         ```
     """
-    for what, number in (("deadline", deadline), ("limit", limit), ("patience", patience)):
+    for what, number in (
+        ("deadline", deadline),
+        ("concurrency", concurrency),
+        ("patience", patience),
+    ):
         if number is not None and not number > 0:
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
     workers = CrewMember.gather(agents)
     if len(workers) > 1:
         workers = tuple(map(add_help_tool, workers))
-    return Orchestrator(workers, llm, deadline, limit, patience, planner, name, description)
+    return Orchestrator(workers, llm, deadline, concurrency, patience, planner, name, description)
 
 
 class Source(Wire, frozen=True):
@@ -182,7 +185,7 @@ class Orchestrator(Runnable[object, object]):
     workers: tuple[CrewMember, ...]
     llm: LLMProvider | str
     deadline: float | None
-    limit: int
+    concurrency: int
     patience: float | None
     planner: Planner | None
     name: str
@@ -224,7 +227,7 @@ class Orchestrator(Runnable[object, object]):
             or ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(self.workers)}"),
             deps,
             number=number,
-            limit=self.limit,
+            concurrency=self.concurrency,
             patience=self.patience,
         )
         if run is None:
@@ -235,7 +238,7 @@ class Orchestrator(Runnable[object, object]):
             agent,
             run,
             crew.work,
-            limit=len(self.workers) * self.limit,
+            concurrency=len(self.workers) * self.concurrency,
             policy=_TRIES,
             planner=None if isinstance(self.planner, Plan) else crew,
             recovery=crew,

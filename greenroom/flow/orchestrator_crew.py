@@ -98,7 +98,7 @@ class Crew:
         deps: object,
         *,
         number: int,
-        limit: int,
+        concurrency: int,
         patience: float | None,
     ) -> None:
         """Take the workers, in order of preference."""
@@ -107,7 +107,7 @@ class Crew:
         self._planner = planner
         self._deps = deps
         self._number = number
-        self._limit = limit
+        self._concurrency = concurrency
         self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
         self._subtasks: dict[str, Subtask] = {}
         self._task_counts: Counter[str] = Counter()
@@ -249,7 +249,7 @@ class Crew:
 
     def _choose(self, able: Sequence[CrewMember], goal: str) -> CrewMember | None:
         """Return the best of these workers that has room for another task, if any."""
-        free = [each for each in able if self._task_counts[each.name] < self._limit]
+        free = [each for each in able if self._task_counts[each.name] < self._concurrency]
         return min(free, key=partial(self._rank, goal=goal.casefold()), default=None)
 
     def _release(self, task: "_Assignment") -> None:

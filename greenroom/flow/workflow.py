@@ -190,18 +190,18 @@ class Workflow(Generic[StateT]):
         self._editable_graph().connect(source, Edge(route=fn))
         return self
 
-    def each(self, name: str, over: str, limit: int = 5) -> Self:
-        """Run a node once for each item of a list, at most `limit` at once.
+    def each(self, name: str, over: str, concurrency: int = 5) -> Self:
+        """Run a node once for each item of a list, at most `concurrency` at once.
 
         Its function gets `(state, item)`, its agent the item as input. A field that they set needs
         a reducer; the updates are in the order of the items.
         """
         self._schema.field(over, name)
-        if limit < 1:
+        if concurrency < 1:
             raise WorkflowError(
-                f"the limit of {name} is {limit}", hint="1 runs one after the other"
+                f"the concurrency of {name} is {concurrency}", hint="1 runs one after the other"
             )
-        self._editable_graph().repeat_for_each(name, over, limit)
+        self._editable_graph().repeat_for_each(name, over, concurrency)
         return self
 
     def build(self) -> Self:

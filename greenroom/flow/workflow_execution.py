@@ -126,7 +126,7 @@ class WorkflowExecution(Generic[StateT]):
         self._open_units = sum(len(units) for _, units in lanes)
         async with trio.open_nursery() as nursery:
             for node, units in lanes:
-                for _ in range(min(node.limit, len(units))):
+                for _ in range(min(node.concurrency, len(units))):
                     nursery.start_soon(self._work, node, units, name=f"node {node.name}")
         if self._failures:
             first = min(

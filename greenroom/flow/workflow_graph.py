@@ -47,7 +47,7 @@ class Node:
     timeout: float | None = None
     repeatable: bool = False
     over: str = ""
-    limit: int = 1
+    concurrency: int = 1
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Graph(Generic[StateT]):
         self._edges.setdefault(node.name, [])
         self._places[node.name] = len(self._places)
 
-    def repeat_for_each(self, name: str, over: str, limit: int) -> None:
+    def repeat_for_each(self, name: str, over: str, concurrency: int) -> None:
         """Run a node once for each item of a field.
 
         Raises:
@@ -106,7 +106,7 @@ class Graph(Generic[StateT]):
         """
         if name not in self.nodes:
             raise WorkflowError(f"there is no node {name!r}", hint="add it with .node first")
-        self.nodes[name] = replace(self.nodes[name], over=over, limit=limit)
+        self.nodes[name] = replace(self.nodes[name], over=over, concurrency=concurrency)
 
     def connect(self, source: str, edge: Edge[StateT]) -> None:
         """Add an edge from a node.

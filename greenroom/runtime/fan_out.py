@@ -47,7 +47,7 @@ async def fan_out(
     *args: *Ts,
     prompts: Iterable[Prompt],
     agent_type: str = ...,
-    limit: int = ...,
+    concurrency: int = ...,
     until: Literal["all"] = ...,
 ) -> list[TurnResult]: ...
 
@@ -59,7 +59,7 @@ async def fan_out(
     *args: *Ts,
     prompts: Iterable[Prompt],
     agent_type: str = ...,
-    limit: int = ...,
+    concurrency: int = ...,
     until: Literal["first_failure"] | int,
 ) -> list[TurnResult | None]: ...
 
@@ -70,10 +70,10 @@ async def fan_out(
     *args: *Ts,
     prompts: Iterable[Prompt],
     agent_type: str = "worker",
-    limit: int = 5,
+    concurrency: int = 5,
     until: Literal["all", "first_failure"] | int = "all",
 ) -> list[TurnResult] | list[TurnResult | None]:
-    """Ask one new agent per prompt, at most `limit` at once, and return their answers.
+    """Ask one new agent per prompt, at most `concurrency` at once, and return their answers.
 
     The results are in the order of the prompts, and equal prompts get an agent each. An agent is
     shut down when it has answered, and cancelled when it is no longer needed. However this ends, by
@@ -91,14 +91,14 @@ async def fan_out(
         *args: its other arguments.
         prompts: the input of each agent, as in `AgentHandle.ask`.
         agent_type: the type of their sessions; they are called "worker 1", "worker 2" and so on.
-        limit: how many are alive at once. Under an agent that has room for fewer subagents
+        concurrency: how many are alive at once. Under an agent that has room for fewer subagents
             (`RuntimeLimits.subagents`) it is that many.
         until: "all" waits for every result; "first_failure" until one is anything but completed; a
             number until so many have completed, or all have ended. The places of the others,
             cancelled or never begun, hold None.
 
     Raises:
-        ValueError: `limit` or `until` is below 1, or `until` is another word.
+        ValueError: `concurrency` or `until` is below 1, or `until` is another word.
         TurnError: the agent has no room for another subagent.
         AgentNotRunningError: the agent's function has returned.
         RuntimeClosedError: the runtime has been left.
@@ -108,12 +108,12 @@ async def fan_out(
 
     Example:
         ```python
-        answers = await fan_out(agent, reviewer, llm, prompts=files, limit=3)
+        answers = await fan_out(agent, reviewer, llm, prompts=files, concurrency=3)
         print([answer.text for answer in answers])
         ```
     """
     check_agent_function(agent_fn)
-    _check(spawner, prompts, limit, until)
+    _check(spawner, prompts, concurrency, until)
 
     def spawn(number: int) -> AgentHandle:
         session, name = AgentSession.new(agent_type), f"{agent_type} {number}"
@@ -123,17 +123,17 @@ async def fan_out(
 
     # All of them are checked before the first agent begins.
     fan = _Fan(spawn, [user_input(prompt).content for prompt in prompts], until)
-    await fan.run(min(limit, _room(spawner)))
+    await fan.run(min(concurrency, _room(spawner)))
     return fan.results
 
 
-def _check(spawner: object, prompts: object, limit: int, until: str | int) -> None:
+def _check(spawner: object, prompts: object, concurrency: int, until: str | int) -> None:
     if not isinstance(spawner, AgentInternals | AgentRuntime):
         raise TypeError(f"fan_out wants an agent's internals or a runtime first, not {spawner!r}")
     if isinstance(prompts, str):
         raise TypeError(f"prompts are several: write prompts=[{prompts!r}]")
-    if limit < 1:
-        raise ValueError(f"limit must be 1 or more, not {limit}")
+    if concurrency < 1:
+        raise ValueError(f"concurrency must be 1 or more, not {concurrency}")
     if until not in {"all", "first_failure"} and (isinstance(until, str) or until < 1):
         raise ValueError(f"until must be 'all', 'first_failure' or a number from 1, not {until!r}")
 

@@ -31,7 +31,7 @@ PATHS = {
     "tools/execution.py": {"self.tool.execute"},  # the gate itself
     # Behind the gate: tools that wrap one, and the process of a tool.
     "agents/resilient_tool.py": {"self.original.execute"},
-    "teams/handoff_team.py": {"self._tool.execute"},
+    "flow/handoff_team.py": {"self._tool.execute"},
     "tools/isolation/worker_program.py": {"tool.run_here"},
 }
 """Where `greenroom` calls a tool: what is added here has to be judged."""
@@ -92,7 +92,7 @@ def make_plan(_, tools, rules):
 
 def make_orchestrator(script, tools, rules):
     llm, plan = ScriptedProvider(*["done"] * 9), Plan("", [Subtask("a", "Do it")])
-    return orchestrator([make_worker(script, tools, rules)], llm, planner=plan)
+    return orchestrator(llm, make_worker(script, tools, rules), planner=plan)
 
 
 WAYS = {

@@ -72,7 +72,7 @@ class TenSteps:
             async with agent.turn(message):
                 begun = agent.session.records("plan.step")
                 plan = PlanRun.load(agent.session) if begun else PLAN
-                await execute_plan(agent, plan, worker, tools=[book], limit=2)
+                await execute_plan(agent, plan, worker, tools=[book], concurrency=2)
 
     async def watch(self, handle, task_status=trio.TASK_STATUS_IGNORED):
         async with handle.subscribe("all", answers=self.is_attended) as chunks:

@@ -145,7 +145,7 @@ async def test_who_waits_again_is_woken_again():
 
 
 async def test_there_is_a_limit_of_keys_and_of_each_value():
-    board = Blackboard(session(), limit=1)
+    board = Blackboard(session(), max_keys=1)
     await board.put("a", "x" * 190_000, 0)
     with pytest.raises(BlackboardFullError, match="has 1 keys, and 'b' is new"):
         await board.put("b", 1, 0)

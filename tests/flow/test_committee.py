@@ -40,25 +40,25 @@ async def ask_jury(jury, **options):
 
 async def test_a_majority_decides_whatever_the_tie_rule_says():
     members = [member("ada", "tabs"), member("bob", "Spaces"), member("eve", "spaces.")]
-    found = await ask_jury(committee(members, 2, by_authority))
+    found = await ask_jury(committee(*members, quorum=2, tie=by_authority))
     assert found == Resolution("Spaces", "majority", ("bob", "eve"), ("ada",))
 
 
 async def test_two_that_contradict_each_other_are_a_tie():
     members = [member("ada", "tabs", 0.4), member("bob", "spaces", 0.9)]
-    first = await ask_jury(committee(members, tie=by_authority))
+    first = await ask_jury(committee(*members, tie=by_authority))
     assert first == Resolution("tabs", "by_authority", ("ada",), ("bob",))
-    surest = await ask_jury(committee(members, tie=most_confident))
+    surest = await ask_jury(committee(*members, tie=most_confident))
     assert surest == Resolution("spaces", "most_confident", ("bob",), ("ada",))
-    result = await ask(committee(members))
+    result = await ask(committee(*members))
     assert result.status is TurnStatus.FAILED
     assert "- ada: tabs\n- bob: spaces" in result.error
 
 
 async def test_a_member_that_fails_does_not_count_and_too_few_are_no_quorum():
     members = [member("ada", "tabs"), Agent(ScriptedProvider(), name="mute")]
-    assert (await ask_jury(committee(members, 1))).agents == ("ada",)
-    result = await ask(committee(members))
+    assert (await ask_jury(committee(*members, quorum=1))).agents == ("ada",)
+    result = await ask(committee(*members))
     assert "1 of 2 agents answered, but the quorum is 2" in result.error
     assert "mute did not answer: its turn failed: the script of scripted" in result.error
 
@@ -84,7 +84,7 @@ async def test_members_wait_for_room(autojump_clock):
         return same
 
     found = await ask_jury(
-        committee(map(slow_member, range(20))), limits=RuntimeLimits(subagents=3)
+        committee(*map(slow_member, range(20))), limits=RuntimeLimits(subagents=3)
     )
     assert (found.value, len(found.agents), most) == (42, 20, 3)
     assert trio.current_time() == pytest.approx(7, abs=0.1)
@@ -92,15 +92,15 @@ async def test_members_wait_for_room(autojump_clock):
 
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ConfigurationError, match="at least one member"):
-        committee([])
+        committee()
     with pytest.raises(ConfigurationError, match="a quorum of 3"):
-        committee([member("ada", ""), member("bob", "")], 3)
+        committee(member("ada", ""), member("bob", ""), quorum=3)
 
 
 def test_a_committee_may_be_cancelled_at_any_checkpoint():
     def scenario():
         members = [member("ada", "tabs"), member("bob", "spaces"), member("eve", "tabs")]
-        return Scenario(committee(members), inputs="Tabs or spaces?")
+        return Scenario(committee(*members), inputs="Tabs or spaces?")
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
 
@@ -108,7 +108,7 @@ def test_a_committee_may_be_cancelled_at_any_checkpoint():
 async def test_an_interrupt_ends_the_members(autojump_clock):
     hangs = Agent(ScriptedProvider(Reply("I", hangs=True)), name="hangs")
     async with AgentRuntime(InMemoryStore()) as runtime:
-        handle = runtime.spawn(AgentSession.new("jury"), committee([member("ada", "tabs"), hangs]))
+        handle = runtime.spawn(AgentSession.new("jury"), committee(member("ada", "tabs"), hangs))
         handle.send_input_nowait("Tabs or spaces?")
         await trio.sleep(1)
         report = await handle.interrupt()
@@ -117,13 +117,13 @@ async def test_an_interrupt_ends_the_members(autojump_clock):
 
 
 async def test_who_says_nothing_has_not_answered():
-    jury = committee([member("ada", ""), member("bob", " "), member("eve", "tabs")], quorum=1)
+    jury = committee(member("ada", ""), member("bob", " "), member("eve", "tabs"), quorum=1)
     assert (await ask_jury(jury)).agents == ("eve",)
-    result = await ask(committee([member("ada", ""), member("bob", "")]))
+    result = await ask(committee(member("ada", ""), member("bob", "")))
     assert "0 of 2 agents answered" in result.error
     assert "ada gave an empty answer" in result.error
 
 
 def test_a_capability_that_stands_alone_is_refused():
     with pytest.raises(ConfigurationError, match=r"write capabilities=\['style'\]"):
-        committee([member("ada", "tabs")], capabilities="style")
+        committee(member("ada", "tabs"), capabilities="style")

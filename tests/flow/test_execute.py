@@ -81,7 +81,7 @@ async def test_the_graph_and_the_limit_say_what_runs_when(autojump_clock):
     await planned.carry_out()
     assert trio.current_time() - begun == pytest.approx(0.6, abs=0.05)
     assert planned.run.results["d"] == {"done": "D of B and C"}
-    one_by_one = Planned(diamond(), worker, limit=1)
+    one_by_one = Planned(diamond(), worker, concurrency=1)
     begun = trio.current_time()
     await one_by_one.carry_out()
     assert trio.current_time() - begun == pytest.approx(0.8, abs=0.05)
@@ -199,7 +199,7 @@ async def test_a_reference_to_nothing_fails_before_anything_starts():
     [
         (Plan("", [Subtask("a", "", tool="nope")]), {}, "there is no tool 'nope' (tools: none)"),
         (Plan("", [Subtask("a", "A")]), {}, "a has no tool, and no worker was passed"),
-        (Plan("", []), {"limit": 0}, "limit is 0"),
+        (Plan("", []), {"concurrency": 0}, "concurrency is 0"),
     ],
 )
 async def test_what_could_never_run_is_refused_before_anything_starts(plan, options, said):
@@ -313,7 +313,7 @@ async def test_the_same_script_comes_to_the_same_in_whatever_order_things_happen
     for seed in range(100):
         chance.seed(seed)
         booked.clear()
-        planned = Planned(plan, tools=tools, planner=Written(other), limit=3)
+        planned = Planned(plan, tools=tools, planner=Written(other), concurrency=3)
         await planned.carry_out()
         ends.add(msgspec.json.encode(planned.run))
         orders.add(tuple(booked))
@@ -355,7 +355,11 @@ async def test_failures_in_a_row_stop_what_has_not_started(autojump_clock):
     for consecutive, tried in ((2, 2), (4, 4), (9, 6)):
         planner = Written()
         planned = Planned(
-            plan, worker, limit=1, planner=planner, policy=ReplanPolicy(consecutive=consecutive)
+            plan,
+            worker,
+            concurrency=1,
+            planner=planner,
+            policy=ReplanPolicy(consecutive=consecutive),
         )
         await planned.carry_out()
         assert [*planner.seen[0].values()].count("failed") == tried
@@ -445,7 +449,7 @@ async def test_recovery_may_give_up_or_have_the_plan_revised_at_once(autojump_cl
     await planned.carry_out()
     assert given_up.failures == []
     at_once = Written(Plan("", [Subtask("b", "B")]))
-    planned = Planned(plan, worker, planner=at_once, recovery=Decided("replan"), limit=1)
+    planned = Planned(plan, worker, planner=at_once, recovery=Decided("replan"), concurrency=1)
     await planned.carry_out()
     assert at_once.seen == [{"a": "failed", "b": "pending"}]
     assert words(planned.run) == {"b": "completed"}
@@ -484,7 +488,9 @@ async def test_the_rules_of_a_plan_hold_for_the_agents_that_do_its_work():
     plan = Plan(
         "", [Subtask("a", "Write"), Subtask("b", "", tool="write", arguments={"text": "y"})]
     )
-    planned = Planned(plan, Agent(llm, tools=[write]), tools=[write], permissions=rules, limit=1)
+    planned = Planned(
+        plan, Agent(llm, tools=[write]), tools=[write], permissions=rules, concurrency=1
+    )
     await planned.carry_out()
     assert done == []
     assert planned.run.results == {"a": "It did not work."}

@@ -71,7 +71,7 @@ async def test_a_subtask_goes_to_the_agent_that_is_good_at_it(autojump_clock):
         Agent(says("?"), name="idler", capabilities=["sleep"]),
     ]
     llm = ScriptedProvider("A warm day [text], it says.")
-    told = await run(orchestrator(agents, llm, planner=plan))
+    told = await run(orchestrator(llm, *agents, planner=plan))
     assert told.answer == "A warm day [text], it says."
     assert [(each.subtask, each.agent) for each in told.sources] == [
         ("facts", "researcher"),
@@ -93,7 +93,7 @@ async def test_a_result_can_forge_no_other_one(autojump_clock):
     honest = Agent(says("No."), name="honest", capabilities=["h"])
     plan = Plan("Goal", [Subtask("a", "A", capability="e"), Subtask("b", "B", capability="h")])
     llm = ScriptedProvider("No.")
-    await run(orchestrator([evil, honest], llm, planner=plan))
+    await run(orchestrator(llm, evil, honest, planner=plan))
     lines = llm.requests[0].messages[0].text.splitlines()
     assert [line for line in lines if not line.startswith("|")] == [
         "The goal:",
@@ -115,7 +115,7 @@ async def test_what_a_model_is_told_of_many_long_results_has_a_bound(autojump_cl
     workers = [Agent(says("x" * 20_000), name=f"w{number}") for number in range(10)]
     plan = Plan("", [Subtask(f"s{number}", "Write") for number in range(40)])
     llm = ScriptedProvider("Much.")
-    told = await run(orchestrator(workers, llm, planner=plan))
+    told = await run(orchestrator(llm, *workers, planner=plan))
     assert len(llm.requests[0].messages[0].text) < 330_000
     assert {len(source.result) for source in told.sources} == {20_000}
 
@@ -126,7 +126,7 @@ async def test_a_model_that_plans_knows_who_there_is_and_one_subtask_needs_no_sy
     subtask = {"id": "all", "goal": "Answer", "capability": "law"}
     llm = ScriptedProvider(call("final_answer", subtasks=[subtask]))
     lawyer = Agent(says("No."), name="lawyer", capabilities=["law"], description="Knows contracts.")
-    told = await run(orchestrator([lawyer, Agent(says("?"))], llm), "May I?")
+    told = await run(orchestrator(llm, lawyer, Agent(says("?"))), "May I?")
     assert told.answer == "No."
     assert told.sources[0].agent == "lawyer"
     assert "- lawyer: law. Knows contracts." in llm.requests[0].system
@@ -149,7 +149,7 @@ async def test_another_worker_goes_on_where_one_has_crashed(autojump_clock):
         Agent(second, name="b", tools=[book], capabilities=["travel"]),
     ]
     plan = Plan("", [Subtask("trip", "Book a hotel", capability="travel")])
-    told = await run(orchestrator(agents, says("?"), planner=plan))
+    told = await run(orchestrator(says("?"), *agents, planner=plan))
     assert told.answer == "All is booked."
     assert booked == ["hotel"]
     told_next = second.requests[0].messages
@@ -167,7 +167,7 @@ async def test_a_silent_worker_is_replaced(autojump_clock):
     after = ScriptedProvider("It is done.")
     plan = Plan("", [Subtask("a", "Do a")])
     begun = trio.current_time()
-    team = orchestrator([hangs, Agent(after, name="next")], says("?"), planner=plan, patience=30)
+    team = orchestrator(says("?"), hangs, Agent(after, name="next"), planner=plan, patience=30)
     told = await run(team)
     assert told.answer == "It is done."
     assert trio.current_time() - begun == pytest.approx(30, abs=1)
@@ -180,7 +180,7 @@ async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hang
     weather = Weather(seed, of=6, tool_hangs=tool_hangs)
     plan = weather.plan(24)
     team = orchestrator(
-        weather.workers(), says("Done."), planner=plan, patience=PATIENCE, deadline=3600
+        says("Done."), *weather.workers(), planner=plan, patience=PATIENCE, deadline=3600
     )
     told = await run(team)
     done = {source.subtask for source in told.sources}
@@ -197,7 +197,7 @@ async def test_bad_weather_loses_no_subtask_and_books_none_twice(seed, tool_hang
 async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
     weather = Weather(1)
     plan, session, store = weather.plan(12), AgentSession.new("team"), InMemoryStore()
-    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10, deadline=4.5)
+    team = orchestrator(says("Done."), *weather.workers(), planner=plan, patience=10, deadline=4.5)
     result = await ask(team, session=session, store=store)
     assert result.status is TurnStatus.FAILED
     assert "4.5 seconds" in result.error
@@ -205,7 +205,7 @@ async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
     assert weather.running == 0
     begun = set(weather.booked)
     assert 0 < len(begun) < 12
-    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10)
+    team = orchestrator(says("Done."), *weather.workers(), planner=plan, patience=10)
     session = await AgentSession.load(session.session_id, store=store)
     told = await run(team, session=session, store=store)
     assert len(weather.booked) == len(set(weather.booked))
@@ -215,11 +215,11 @@ async def test_the_deadline_ends_all_and_the_goal_goes_on_later(autojump_clock):
 async def test_without_an_input_the_plan_on_record_goes_on(autojump_clock):
     weather = Weather(1)
     plan, store = weather.plan(12), InMemoryStore()
-    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10, deadline=4.5)
+    team = orchestrator(says("Done."), *weather.workers(), planner=plan, patience=10, deadline=4.5)
     stopped = await team.run("Go.", session="trip", store=store)
     assert stopped.status is TurnStatus.FAILED
     assert 0 < len(weather.booked) < 12
-    team = orchestrator(weather.workers(), says("Done."), planner=plan, patience=10)
+    team = orchestrator(says("Done."), *weather.workers(), planner=plan, patience=10)
     done = await team.run(None, session="trip", store=store)
     assert done.status is TurnStatus.COMPLETED, done.error
     assert len(weather.booked) == len(set(weather.booked))
@@ -231,7 +231,7 @@ async def test_without_an_input_a_goal_that_has_no_plan_yet_is_planned(autojump_
     store = InMemoryStore()
     planner = ScriptedProvider(Reply("", error=ModelOverloadedError("busy")))
     agents = [Agent(says("It is warm."))]
-    team = orchestrator(agents, planner)
+    team = orchestrator(planner, *agents)
     assert (await team.run("How warm?", session="s", store=store)).status is TurnStatus.FAILED
     plan = Plan("", [Subtask("a", "Look")])
     seen = []
@@ -244,7 +244,7 @@ async def test_without_an_input_a_goal_that_has_no_plan_yet_is_planned(autojump_
         async def revise(self, *_):
             raise AssertionError
 
-    await orchestrator(agents, says("?"), planner=Planner()).run(None, session="s", store=store)
+    await orchestrator(says("?"), *agents, planner=Planner()).run(None, session="s", store=store)
     assert seen == ["How warm?"]
 
 
@@ -252,7 +252,7 @@ async def test_a_plan_that_can_not_be_read_costs_the_turn_and_not_the_team(autoj
     session, store = AgentSession.new("team"), InMemoryStore()
     session.add_record(PLAN_STEP, {"move": "nonsense"})
     weather = Weather(1)
-    team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(2), patience=10)
+    team = orchestrator(says("Done."), *weather.workers(), planner=weather.plan(2), patience=10)
     async with AgentRuntime(store) as runtime:
         handle = runtime.spawn(session, team)
         for _ in range(2):
@@ -263,7 +263,7 @@ async def test_a_plan_that_can_not_be_read_costs_the_turn_and_not_the_team(autoj
 async def test_a_budget_holds_for_the_whole_team(autojump_clock):
     weather = Weather(1)
     weather.kind = lambda name: "works"  # without patience, who hangs is waited for
-    team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(12))
+    team = orchestrator(says("Done."), *weather.workers(), planner=weather.plan(12))
     async with AgentRuntime(InMemoryStore()) as runtime:
         budget = Budget(model_calls=8)
         handle = runtime.spawn(AgentSession.new("team"), team, budget=budget)
@@ -276,7 +276,7 @@ async def test_a_budget_holds_for_the_whole_team(autojump_clock):
 
 async def test_an_interrupt_leaves_nothing_running(autojump_clock):
     weather = Weather(3)
-    team = orchestrator(weather.workers(), says("Done."), planner=weather.plan(10), patience=10)
+    team = orchestrator(says("Done."), *weather.workers(), planner=weather.plan(10), patience=10)
     async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         handle.send_input_nowait("Go.")
@@ -296,7 +296,7 @@ async def test_a_worker_has_as_many_tasks_at_once_as_the_limit_says(autojump_clo
     weather.kind = lambda name: "works"
     plan = Plan("", [Subtask(f"s{number}", f"Book s{number}") for number in range(12)])
     for limit, seconds in ((1, 12), (2, 18)):
-        await run(orchestrator(weather.workers(), says("Done."), planner=plan, limit=limit))
+        await run(orchestrator(says("Done."), *weather.workers(), planner=plan, concurrency=limit))
         assert trio.current_time() == pytest.approx(seconds, abs=0.1)
 
 
@@ -304,7 +304,7 @@ async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
     weather = Weather(1)
     weather.kind = lambda name: "works"
     plan = Plan("", [Subtask(f"s{number}", f"Book s{number}") for number in range(20)])
-    team = orchestrator(weather.workers(), says("Done."), planner=plan)
+    team = orchestrator(says("Done."), *weather.workers(), planner=plan)
     async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=5)) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         result = await handle.ask("Go.")
@@ -336,7 +336,7 @@ CODE = Plan("", [Subtask("code", "Write it", capability="code")])
 async def test_a_worker_asks_another_one_for_help(autojump_clock):
     lawyer = Agent(says("Yes."), name="lawyer", capabilities=["law"])
     coder, agents = helped_team("law", "cooking", "code", also=[lawyer])
-    told = await run(orchestrator(agents, says("?"), planner=CODE))
+    told = await run(orchestrator(says("?"), *agents, planner=CODE))
     first, *others = answers(coder)
     assert first == "Yes."
     assert "no other agent can do 'cooking'" in others[0]
@@ -353,7 +353,7 @@ async def test_who_is_busy_helps_later_or_not_at_all(autojump_clock):
     coder, agents = helped_team("law", also=[lawyer])
     plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
     begun = trio.current_time()
-    result = await ask(orchestrator(agents, says("?"), planner=plan, deadline=100))
+    result = await ask(orchestrator(says("?"), *agents, planner=plan, deadline=100))
     assert "100 seconds" in result.error
     assert "all agents that can do 'law' are busy" in answers(coder)[0]
     assert trio.current_time() == begun + 100
@@ -361,7 +361,7 @@ async def test_who_is_busy_helps_later_or_not_at_all(autojump_clock):
 
 async def test_one_that_fails_to_help_is_an_error_of_the_call(autojump_clock):
     coder, agents = helped_team("law", also=[Agent(ScriptedProvider(), name="law")])
-    told = await run(orchestrator(agents, says("?"), planner=CODE))
+    told = await run(orchestrator(says("?"), *agents, planner=CODE))
     assert "law did not answer: the script of scripted is used up" in answers(coder)[0]
     assert told.answer == "It is done."
 
@@ -372,7 +372,7 @@ async def test_a_team_is_run_like_an_agent_and_its_workers_get_what_the_run_was_
 
     llm = says("It is done.")
     worker = Agent(llm, instructions=instructions, deps_type=str)
-    team = orchestrator([worker], says("?"), planner=Plan("", [Subtask("a", "Do a")]))
+    team = orchestrator(says("?"), worker, planner=Plan("", [Subtask("a", "Do a")]))
     result = await team.run("Go.", deps="ada")
     assert result.text == "It is done."
     assert result.output["sources"][0]["agent"] == "agent"
@@ -386,7 +386,7 @@ async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
         call("final_answer", subtasks=[first]), call("final_answer", subtasks=[second]), "Ordered."
     )
     agents = [Agent(says("Pizza."), name="coder", capabilities=["code"])]
-    told = await run(orchestrator(agents, llm))
+    told = await run(orchestrator(llm, *agents))
     assert told.sources[0].subtask == "b"
     asked = llm.requests[1].messages[0].text
     assert "no agent can do 'cooking' (- coder: code.)" in asked
@@ -396,7 +396,7 @@ async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
 async def test_one_worker_alone_tries_again_and_gives_up(autojump_clock):
     tries = ScriptedProvider(*[Reply("", error=ModelOverloadedError("busy"))] * 9)
     plan = Plan("", [Subtask("a", "Do a"), Subtask("b", "Do b", after=["a"])])
-    team = orchestrator([Agent(tries)], says("It could not be done."), planner=plan)
+    team = orchestrator(says("It could not be done."), Agent(tries), planner=plan)
     told = await run(team)
     assert told.reports[0].failed == 5
     assert told.missing == {"a": "busy (try again later)", "b": "it waits for a"}
@@ -411,7 +411,7 @@ async def test_a_person_is_asked_before_one_is_replaced_that_asks_no_model(answe
 
     approver = ScriptedApprover(answer)
     plan = Plan("", [Subtask("a", "Do a")])
-    team = orchestrator([crashes, Agent(says("It is done."))], says("No."), planner=plan)
+    team = orchestrator(says("No."), crashes, Agent(says("It is done.")), planner=plan)
     done = await run_agent_async(
         team, inputs="Go.", approver=approver, session=AgentSession.new("t")
     )
@@ -424,11 +424,11 @@ async def test_a_person_is_asked_before_one_is_replaced_that_asks_no_model(answe
 
 async def test_an_orchestrator_and_a_committee_may_be_workers(autojump_clock):
     jury = committee(
-        [Agent(says("tabs"), name="x"), Agent(says("tabs"), name="y")], capabilities=["style"]
+        Agent(says("tabs"), name="x"), Agent(says("tabs"), name="y"), capabilities=["style"]
     )
     inner = orchestrator(
-        [Agent(says("It is 4."), name="maths", capabilities=["sums"])],
         says("?"),
+        Agent(says("It is 4."), name="maths", capabilities=["sums"]),
         planner=Plan("", [Subtask("sum", "2 + 2", capability="sums")]),
         name="inner",
     )
@@ -436,14 +436,14 @@ async def test_an_orchestrator_and_a_committee_may_be_workers(autojump_clock):
         "",
         [Subtask("a", "Tabs?", capability="style"), Subtask("b", "2 + 2?", capability="sums")],
     )
-    told = await run(orchestrator([jury, inner], says("Tabs, and 4."), planner=plan))
+    told = await run(orchestrator(says("Tabs, and 4."), jury, inner, planner=plan))
     assert [source.agent for source in told.sources] == ["committee", "inner"]
     assert told.sources[0].result["decided_by"] == "agreement"
     assert told.sources[1].result["answer"] == "It is 4."
 
 
 async def test_two_goals_of_a_conversation_have_reports_of_their_own(autojump_clock):
-    team = orchestrator([Agent(says("Yes."))], says("?"), planner=Plan("", [Subtask("a", "A")]))
+    team = orchestrator(says("?"), Agent(says("Yes.")), planner=Plan("", [Subtask("a", "A")]))
     session, store = AgentSession.new("team"), InMemoryStore()
     await run(team, "One", session=session, store=store)
     session = await AgentSession.load(session.session_id, store=store)
@@ -460,16 +460,16 @@ async def test_tools_that_are_made_for_each_step_get_help_as_well(autojump_clock
     coder = Agent(model, name="coder", tools=tools)
     lawyer = Agent(says("Yes."), name="lawyer", capabilities=["law"])
     plan = Plan("", [Subtask("code", "Write it", capability="coder")])
-    await run(orchestrator([coder, lawyer], says("?"), planner=plan))
+    await run(orchestrator(says("?"), coder, lawyer, planner=plan))
     assert answers(coder) == ["Yes."]
 
 
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ConfigurationError, match="at least one member"):
-        orchestrator([], says("?"))
-    for wrong in ({"limit": 0}, {"deadline": -1}, {"patience": 0}):
+        orchestrator(says("?"))
+    for wrong in ({"concurrency": 0}, {"deadline": -1}, {"patience": 0}):
         with pytest.raises(ConfigurationError):
-            orchestrator([Agent(says(""))], says("?"), **wrong)
+            orchestrator(says("?"), Agent(says("")), **wrong)
 
 
 def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
@@ -478,7 +478,7 @@ def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
         weather.kind = lambda name: "crashes" if name == "w0" else "works"
         plan = weather.plan(2)
         return Scenario(
-            orchestrator(weather.workers(), says("Done."), planner=plan, patience=10), inputs="Go."
+            orchestrator(says("Done."), *weather.workers(), planner=plan, patience=10), inputs="Go."
         )
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
@@ -505,7 +505,7 @@ async def test_tasks_that_wait_for_one_worker_are_served_in_turn(autojump_clock,
         for name in "abcde"
     ]
     plan = Plan("", [Subtask(name, name, capability=name) for name in "abcde"])
-    await run(orchestrator([*asking, lawyer], says("Done."), planner=plan))
+    await run(orchestrator(says("Done."), *asking, lawyer, planner=plan))
     assert sorted(asked[:5]) == list("abcde")
     assert asked == asked[:5] * 4
 
@@ -524,7 +524,7 @@ async def test_one_that_gives_up_waiting_leaves_the_worker_to_the_next(autojump_
     coder, agents = helped_team("law", "law", also=[lawyer])
     plan = Plan("", [*CODE.subtasks, Subtask("sue", "Sue", capability="law")])
     begun = trio.current_time()
-    await run(orchestrator(agents, says("Done."), planner=plan))
+    await run(orchestrator(says("Done."), *agents, planner=plan))
     assert ["busy" in text for text in answers(coder)] == [True, False]
     assert [at - begun for at, _ in asked] == [0, 70]
 
@@ -545,7 +545,7 @@ async def test_a_worker_that_its_own_helper_asks_back_is_refused_with_the_chain(
         asks("coder"), tools=lambda _: [coder.as_tool()], name="helper", description="Helps."
     )
     other = Agent(says("?"), name="other", capabilities=["law"])
-    told = await run(orchestrator([coder, other], says("?"), planner=Plan("", [Subtask("a", "A")])))
+    told = await run(orchestrator(says("?"), coder, other, planner=Plan("", [Subtask("a", "A")])))
     assert told.answer == (
         "coder can't be asked: it waits for this very answer"
         " (orchestrator → coder → helper → coder)"
@@ -560,7 +560,7 @@ async def test_a_worker_that_who_helps_it_asks_back_is_refused_with_the_chain():
         name="lawyer",
         capabilities=["law"],
     )
-    await run(orchestrator([*agents, lawyer], says("?"), planner=CODE))
+    await run(orchestrator(says("?"), *agents, lawyer, planner=CODE))
     assert "(orchestrator → coder → lawyer → coder)" in answers(coder)[0]
 
 
@@ -572,6 +572,6 @@ async def test_a_worker_that_waits_for_its_team_gets_none_of_its_work():
         capabilities=["code"],
     )
     other = Agent(says("?"), name="other", capabilities=["law"])
-    team = orchestrator([boss, other], says("?"), planner=CODE, name="team", description="Works.")
+    team = orchestrator(says("?"), boss, other, planner=CODE, name="team", description="Works.")
     result = await boss.run("Go.")
     assert "waits for this very answer (boss → team → boss)" in result.text

@@ -151,7 +151,7 @@ async def test_a_loop_ends_by_itself_when_two_outputs_agree():
 
 
 async def test_at_its_limit_a_loop_gives_what_it_has_and_says_so():
-    result = await loop(agent("writer", "a", "b", "c"), lambda text: False, limit=2).run("x")
+    result = await loop(agent("writer", "a", "b", "c"), lambda text: False, max_rounds=2).run("x")
     assert (result.output, result.is_truncated) == ("b", True)
     assert result.warnings == ("round 2: the limit, whether it is good or not",)
 
@@ -266,8 +266,8 @@ async def test_a_pattern_begins_anew_and_does_not_go_on_without_an_input():
 
 
 def test_arguments_that_make_no_sense():
-    with pytest.raises(ConfigurationError, match="limit is 0"):
-        loop(echo("a"), limit=0)
+    with pytest.raises(ConfigurationError, match="max_rounds is 0"):
+        loop(echo("a"), max_rounds=0)
     with pytest.raises(ConfigurationError, match="on_failure"):
         parallel(echo("a"), on_failure="ignore")
 

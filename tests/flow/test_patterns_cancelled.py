@@ -41,7 +41,7 @@ def delegates():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: pipeline(parallel(member("a"), member("b")), loop(member("c"), limit=2)),
+        lambda: pipeline(parallel(member("a"), member("b")), loop(member("c"), max_rounds=2)),
         handoffs,
         delegates,
     ],

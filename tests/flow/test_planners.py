@@ -160,7 +160,7 @@ async def test_what_was_too_much_for_one_agent_is_to_be_split():
 async def test_what_is_completed_does_not_count_and_is_not_merged():
     run, failure = half_done()
     steps = [step(f"s{n}", ["flight"]) for n in range(30)]
-    plan = await ModelPlanner(ScriptedProvider(draft(*steps)), limit=4).revise(run, failure)
+    plan = await ModelPlanner(ScriptedProvider(draft(*steps)), max_subtasks=4).revise(run, failure)
     assert len(plan.subtasks) == 5
     assert plan["flight"].tool == "book"
     assert all(subtask.after == ("flight",) for subtask in plan.subtasks[1:])

@@ -447,7 +447,7 @@ async def test_calls_that_can_not_run_are_not_tried_again(autojump_clock):
         Subtask("c", "{b.no}", tool="find", arguments={"place": "x"}, after=["b"]),
     ]
     planned = Planned(
-        Plan("", subtasks), tools=[find, calculator], recovery=RecoveryPolicy(), limit=1
+        Plan("", subtasks), tools=[find, calculator], recovery=RecoveryPolicy(), concurrency=1
     )
     answers = Answers(planned)
     await answers.carry_out()

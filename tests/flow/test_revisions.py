@@ -200,7 +200,7 @@ async def test_what_was_given_up_may_be_planned_anew_under_its_id(autojump_clock
     tool, booked = agency("a hotel", "a car", "a tent")
     plan = Plan("", [book("hotel", "a hotel"), book("car", "a car", after=["flight"]), FLIGHT])
     planner = Written(Plan("", [book("hotel", "a tent")]), Plan("", [book("hotel", "a hostel")]))
-    planned = Planned(plan, tools=[tool], planner=planner, recovery=Once(), limit=1)
+    planned = Planned(plan, tools=[tool], planner=planner, recovery=Once(), concurrency=1)
     await planned.carry_out()
     assert planned.run.revisions == 2
     assert booked[-1] == "a hostel"

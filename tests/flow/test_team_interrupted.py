@@ -76,12 +76,12 @@ class Crowd:
         second = self.member(next(names))
         first = self.member(next(names), handoffs=[second], hands_off=True)
         desk = handoff_team(first, second, name="desk", description="Helps.")
-        jury = committee(some(3))
-        again = loop(*some(1), until=lambda said: True, limit=2)
+        jury = committee(*some(3))
+        again = loop(*some(1), until=lambda said: True, max_rounds=2)
         side = parallel(pipeline(*some(2), name="pipe"), jury, name="side")
         crew = orchestrator(
-            [self.member(next(names), capabilities=[what]) for what in ("code", "law")] + [desk],
             ScriptedProvider(*["all"] * 100),
+            *[self.member(next(names), capabilities=[what]) for what in ("code", "law")] + [desk],
             planner=Plan(
                 "",
                 [
@@ -100,7 +100,7 @@ class Crowd:
         work.node("split", split, repeatable=True)
         for name, agent in (("side", side), ("again", again), ("crew", crew)):
             work.node(name, agent, input="text", output="text" if name == "again" else "")
-        work.node("each", *some(1), output="found").each("each", over="items", limit=3)
+        work.node("each", *some(1), output="found").each("each", over="items", concurrency=3)
         work.edge(START, "split").edge("split", "each").edge("each", END)
         for name in ("side", "again", "crew"):
             work.edge(START, name).edge(name, END)

@@ -56,7 +56,7 @@ def shuffled_workflow(seed):
     def again(state: State) -> Literal["split", "END"]:
         return "split" if state.total < 40 else "END"
 
-    workflow = Workflow(State).node("measure", measure).each("measure", over="words", limit=3)
+    workflow = Workflow(State).node("measure", measure).each("measure", over="words", concurrency=3)
     for name in ("split", "left", "right", "join"):
         workflow.node(name, node(name))
     workflow.edge(START, "split").edge("split", "left").edge("split", "right")
@@ -135,7 +135,7 @@ async def test_no_more_items_run_at_once_than_the_limit_says(autojump_clock):
         running -= 1
         return {"log": word}
 
-    workflow = Workflow(State).node("work", work).each("work", over="words", limit=4)
+    workflow = Workflow(State).node("work", work).each("work", over="words", concurrency=4)
     workflow.edge(START, "work").edge("work", END)
     words = tuple("abcdefghij")
     begun = trio.current_time()
@@ -175,7 +175,7 @@ async def test_agents_wait_for_room_among_the_subagents(autojump_clock):
     async def slow(agent):
         await echo(agent, 1.0)
 
-    workflow.node("echo", slow, output="log").each("echo", over="words", limit=100)
+    workflow.node("echo", slow, output="log").each("echo", over="words", concurrency=100)
     workflow.edge(START, "echo").edge("echo", END)
 
     async def lead(agent):
@@ -198,7 +198,7 @@ async def test_what_an_agent_has_come_to_is_saved_before_the_next_one_waits_for_
     async def slow(agent):
         await echo(agent, 1.0)
 
-    workflow = Workflow(State).node("echo", slow, output="log").each("echo", "words", limit=1)
+    workflow = Workflow(State).node("echo", slow, output="log").each("echo", "words", concurrency=1)
     workflow.edge(START, "echo").edge("echo", END)
     store = InMemoryStore()
     session = AgentSession.new("lead", store=store)

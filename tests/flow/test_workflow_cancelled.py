@@ -35,7 +35,7 @@ def scenario(seen):
 
     looker = Agent(ScriptedProvider(*[model] * 50), tools=[look])
     inner = Workflow(State, input="text", output="found").node("split", split, repeatable=True)
-    inner.node("find", find).each("find", over="items", limit=2)
+    inner.node("find", find).each("find", over="items", concurrency=2)
     inner.edge(START, "split").edge("split", "find").edge("find", END)
     workflow = Workflow(State, input="text", output="found")
     workflow.node("look", looker, input="text", output="found")

@@ -81,7 +81,7 @@ async def test_a_function_is_saved_once_for_what_was_before_it_and_that_it_begin
         return {"total": item}
 
     names = [f"n{number}" for number in range(10)]
-    workflow = Workflow(Sum).node("map", add).each("map", over="items", limit=1)
+    workflow = Workflow(Sum).node("map", add).each("map", over="items", concurrency=1)
     for source, target in zip([START, *names], [*names, "map"], strict=True):
         workflow.edge(source, target)
         if target != "map":

@@ -36,7 +36,7 @@ class Trip:
         self.at = at
         self.asked = []
         workers = [self.worker("pilot", "air"), self.worker("host", "land")]
-        self.team = orchestrator(workers, ScriptedProvider(*[self.answer] * 9), planner=PLAN)
+        self.team = orchestrator(ScriptedProvider(*[self.answer] * 9), *workers, planner=PLAN)
 
     def worker(self, name, capability):
         async def book(what: str) -> str:

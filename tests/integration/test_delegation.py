@@ -21,7 +21,7 @@ async def test_task_delegation_flow():
             Subtask("text", "Write about: {facts}", after=["facts"], capability="prose"),
         ],
     )
-    team = orchestrator([writer, researcher], ScriptedProvider("Report: a warm day."), planner=plan)
+    team = orchestrator(ScriptedProvider("Report: a warm day."), writer, researcher, planner=plan)
     async with AgentRuntime(InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("team"), team)
         result = await handle.ask("How is it?")

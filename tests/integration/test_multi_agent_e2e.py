@@ -63,7 +63,7 @@ def team():
     llm = ScriptedProvider(
         lambda request: request.messages[-1].text.splitlines()[-4].removeprefix("| ")
     )
-    return orchestrator([researcher, converter, writer], llm, planner=plan, deadline=60)
+    return orchestrator(llm, researcher, converter, writer, planner=plan, deadline=60)
 
 
 @pytest.mark.checkpoint("5.5 a team researches and writes, without loops and deadlocks")

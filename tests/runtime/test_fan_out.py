@@ -97,7 +97,7 @@ async def test_each_prompt_is_answered_and_the_answers_stand_in_their_order(runt
 @pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (5, 5), (50, 10)])
 async def test_no_more_are_alive_at_once_than_the_limit_says(runtime, crew, limit, most):
     prompts = [f"{n} {n % 3}" for n in range(10)]
-    results = await fan_out(runtime, crew.work, prompts=prompts, limit=limit)
+    results = await fan_out(runtime, crew.work, prompts=prompts, concurrency=limit)
     assert told(results) == [str(n) for n in range(10)]
     assert crew.most == most
 
@@ -183,7 +183,7 @@ async def test_the_first_failure_ends_the_others_and_begins_no_more(runtime, cre
         await crew.work(agent)
 
     prompts = ["a 1", f"{bad} 2", "b 3", "c 4"]
-    results = await fan_out(runtime, work, prompts=prompts, limit=3, until="first_failure")
+    results = await fan_out(runtime, work, prompts=prompts, concurrency=3, until="first_failure")
     assert results[0].text == "a"
     assert results[1].status is not TurnStatus.COMPLETED
     assert results[2:] == [None, None]
@@ -220,7 +220,7 @@ async def test_where_fewer_can_complete_all_are_waited_for(runtime, crew, until)
 
 
 async def test_it_refuses_what_makes_no_sense(runtime, crew):
-    for options in ({"limit": 0}, {"until": 0}, {"until": -1}, {"until": "some"}):
+    for options in ({"concurrency": 0}, {"until": 0}, {"until": -1}, {"until": "some"}):
         with pytest.raises(ValueError, match="must be"):
             await fan_out(runtime, crew.work, prompts=["a"], **options)
     with pytest.raises(TypeError, match=r"\['a b'\]"):
@@ -255,7 +255,7 @@ async def test_a_runtime_that_was_left_refuses(crew):
 async def test_a_cancel_leaves_no_agent_behind(runtime, crew):
     before = trio.current_time()
     with trio.move_on_after(2) as scope:
-        await fan_out(runtime, crew.work, prompts=["a 1", "b 60", "c 60"], limit=2)
+        await fan_out(runtime, crew.work, prompts=["a 1", "b 60", "c 60"], concurrency=2)
     assert scope.cancelled_caught
     assert trio.current_time() == before + 2.125
     assert (crew.alive, runtime.list_active()) == (0, ())
@@ -327,7 +327,7 @@ async def test_their_results_do_not_come_again_as_input_however_they_ended(runti
 
 async def test_an_interrupt_of_the_turn_ends_all_of_them_in_its_grace(runtime, crew):
     async def body(agent):
-        await fan_out(agent, crew.work, prompts=["a 60", "b 60", "c 60"], limit=2)
+        await fan_out(agent, crew.work, prompts=["a 60", "b 60", "c 60"], concurrency=2)
 
     handle = runtime.spawn(new(), turning(body))
     await handle.send_input("go")
@@ -375,7 +375,7 @@ def few(subagents):
 async def test_where_the_agent_has_less_room_fewer_are_alive_at_once(crew):
     async def body(agent):
         agent.spawn(AgentSession.new("another"), ignores)
-        results = await fan_out(agent, crew.work, prompts=["a 1"] * 6, limit=5)
+        results = await fan_out(agent, crew.work, prompts=["a 1"] * 6, concurrency=5)
         assert told(results) == ["a"] * 6
 
     async with few(3) as runtime:
@@ -443,7 +443,7 @@ def test_whatever_they_do_the_results_are_in_place_and_nobody_is_left(script, li
         async with AgentRuntime(InMemoryStore()) as runtime:
             with trio.move_on_after(float("inf") if cut is None else cut):
                 results = await fan_out(
-                    runtime, crew.work, prompts=prompts, limit=limit, until=until
+                    runtime, crew.work, prompts=prompts, concurrency=limit, until=until
                 )
                 check(results)
             assert (crew.alive, runtime.list_active()) == (0, ())

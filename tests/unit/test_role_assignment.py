@@ -24,7 +24,7 @@ async def test_role_matching():
         Subtask(words[-1], f"Do what takes {words[-1]}", capability=words[-1])
         for words in ROLES.values()
     ]
-    team = orchestrator(agents, ScriptedProvider("All is done."), planner=Plan("", subtasks[::-1]))
+    team = orchestrator(ScriptedProvider("All is done."), *agents, planner=Plan("", subtasks[::-1]))
     async with AgentRuntime(InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("team"), team).ask("Go.")
     sources = msgspec.convert(result.value, TeamResult).sources
