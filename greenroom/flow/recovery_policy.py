@@ -5,9 +5,11 @@ second, and so on. It is used by `execute_plan` for a failed subtask, by the ret
 and by `WatchedModel`. Each decision is an `ErrorContext`.
 """
 
+import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -84,6 +86,7 @@ _FEASIBLE = {
     _E: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
     _P: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
 }
+_ROWS: Sequence[Row] = (*itertools.product(Component, ErrorClass),)
 _BACKOFF = Retry().backoff
 
 
@@ -110,8 +113,8 @@ class RecoveryPolicy:
         may_repeat: returns whether a call of a tool may be made twice.
 
     Raises:
-        ConfigurationError: a row is empty or has a decision that its component does not support, or
-            a number is out of range.
+        ConfigurationError: a row is not a pair of a component and a class, is empty, or has a
+            decision that its component does not support; or a number is out of range.
 
     Example:
         >>> from greenroom.flow import Component, RecoveryDecision, ErrorClass
@@ -135,7 +138,10 @@ class RecoveryPolicy:
         if errors < 0 or not 0 < seconds < math.inf:
             raise ConfigurationError("RecoveryPolicy needs errors >= 0, and seconds above 0")
         self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
-        for (component, error), answers in self._rows.items():
+        for row, answers in self._rows.items():
+            if row not in _ROWS:
+                raise ConfigurationError(f"{row!r} is not a row", hint=_suggest_row(row))
+            component, error = row
             wrong = set(answers) - _FEASIBLE[component]
             if wrong or not answers:
                 raise ConfigurationError(
@@ -266,3 +272,13 @@ class RecoveryPolicy:
 
     def _may_retry(self, error: Exception) -> bool:
         return is_retryable(error) and self._count_error()
+
+
+def _suggest_row(row: object) -> str:
+    """Suggest the row that was probably meant."""
+    known = {f"{component} {error}": (component, error) for component, error in _ROWS}
+    words = " ".join(map(str, row)) if isinstance(row, tuple) else str(row)
+    near = get_close_matches(words, known, 1)
+    component, error = known[near[0]] if near else _ROWS[0]
+    begin = "did you mean" if near else "write a pair such as"
+    return f"{begin} (Component.{component.name}, ErrorClass.{error.name})"

@@ -602,6 +602,24 @@ def test_each_row_ends_and_asks_only_what_its_component_can():
         RecoveryPolicy(seconds=0)
 
 
+@pytest.mark.parametrize(
+    ("row", "hint"),
+    [
+        (("tool", "timout"), r"did you mean \(Component.TOOL, ErrorClass.TIMEOUT\)"),
+        ((Component.PLAN, ErrorClass.MISSING, 1), "did you mean .Component.PLAN"),
+        ((ErrorClass.DENIED, Component.MODEL), "Component"),
+        ("tool timeout", r"did you mean \(Component.TOOL, ErrorClass.TIMEOUT\)"),
+        ((), "write a pair such as .Component.MODEL"),
+        (None, "write a pair such as"),
+    ],
+)
+def test_what_is_not_a_component_and_a_class_is_refused(row, hint):
+    with pytest.raises(ConfigurationError, match="is not a row") as caught:
+        RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
+    assert re.search(hint, caught.value.hint)
+    RecoveryPolicy(rows={("agent", "timeout"): ["go_on"]})
+
+
 async def test_an_agent_that_goes_in_circles_goes_on_once_and_then_its_subtask_is_planned_anew(
     autojump_clock,
 ):
