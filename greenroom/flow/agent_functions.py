@@ -12,7 +12,6 @@ from greenroom.core import (
     RUNTIME,
     AgentState,
     ConversationInput,
-    Custom,
     GreenroomError,
     Message,
     PlanError,
@@ -34,6 +33,7 @@ from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.text_tools import TextTools
 from greenroom.llm import LLMProvider
+from greenroom.memory import report_failure
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
@@ -91,7 +91,7 @@ async def plan_and_execute(
         worker: the agent function of subtasks without a tool; by default an `Agent` with the tools.
         permissions: the rules; by default as `execute_plan` and `Agent` say.
         recall: an async function of the goal; its result is added to the planner's request, such as
-            memories of earlier work.
+            memories of earlier work. If it raises an exception, the plan is made without it.
         review: whether a person has to approve the plan before it starts. After a denial with a
             message, the planner is asked again with that message, at most twice.
         concurrency: how many subtasks run at once.
@@ -303,9 +303,8 @@ async def _recall(agent: AgentInternals, recall: Recall, goal: str) -> str:
     """Return the recalled text; if that fails, publish the failure and return an empty text."""
     try:
         return await recall(goal)
-    except GreenroomError as error:
-        text = f"nothing was recalled: {error}"
-        await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
+    except Exception as error:  # noqa: BLE001  # whatever it raises, there can be a plan
+        await report_failure(agent, "nothing was recalled", error)
         return ""
 
 

@@ -15,6 +15,7 @@ from greenroom.memory.agent_memory import (
     describe_recalled as describe_recalled,
     memory_tools as memory_tools,
     remind as remind,
+    report_failure as report_failure,
 )
 from greenroom.memory.compactor import COMPACT as COMPACT, Compactor as Compactor
 from greenroom.memory.context_window import ContextBudget as ContextBudget, fit as fit

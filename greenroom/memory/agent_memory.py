@@ -4,6 +4,7 @@ The origin of an entry is taken from the conversation, never from the model. Oth
 could make the model remember something that comes back weeks later as a wish of the user.
 """
 
+import logging
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -20,6 +21,8 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     clip,
+    describe_error,
+    log_error,
     serde,
 )
 from greenroom.memory.context_window import is_from_person
@@ -27,6 +30,8 @@ from greenroom.memory.memory_protocol import Entry, EntryOrigin, Memory, Recalle
 from greenroom.memory.word_index import words
 from greenroom.runtime import AgentInternals, calling_history
 from greenroom.tools import Tool, tool
+
+_log = logging.getLogger("greenroom.memory")
 
 _ORIGIN_TEXTS = {
     EntryOrigin.USER: "the user said",
@@ -210,8 +215,8 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
 
     They are one message, whose sender is the memory, so that neither the model nor a person takes
     them for new input. At most 5 entries and 6,000 characters are added, and none that the
-    conversation already has. `Custom("memory.recalled")` names the entries. If the memory fails,
-    `Custom("memory.failed")` is published and the turn goes on.
+    conversation already has. `Custom("memory.recalled")` names the entries. If the memory raises
+    any exception, `Custom("memory.failed")` is published and the turn goes on.
 
     Args:
         agent: the agent, in a turn.
@@ -222,9 +227,8 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
         return
     try:
         recalled = await memory.recall(query, limit=MAX_ENTRIES)
-    except GreenroomError as error:
-        text = f"nothing was recalled: {error}"
-        await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
+    except Exception as error:  # noqa: BLE001  # whatever a memory raises, the turn goes on
+        await report_failure(agent, "nothing was recalled", error)
         return
     history = agent.session.history
     known = "\n".join(message.text for message in history if message.sender == RECALLED)
@@ -246,3 +250,18 @@ def _describe_best(recalled: Sequence[Recalled]) -> Iterator[tuple[str, str]]:
         if len(text) <= left:
             left -= len(text)
             yield entry.id, text
+
+
+async def report_failure(agent: AgentInternals, what: str, error: Exception) -> None:
+    """Publish `Custom("memory.failed")`; an error that is not ours is also logged, as a bug.
+
+    Args:
+        agent: the agent whose turn goes on.
+        what: what was not done, such as "nothing was recalled".
+        error: what the memory raised.
+    """
+    is_ours = isinstance(error, GreenroomError)
+    if not is_ours:
+        log_error(_log, what, error, logging.WARNING)
+    text = f"{what}: {error if is_ours else describe_error(error)}"
+    await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))

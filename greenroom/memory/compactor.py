@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     Custom,
-    GreenroomError,
     Message,
     ModelError,
     ModelRequest,
@@ -29,6 +28,7 @@ from greenroom.core import (
     clip,
 )
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, shows_media
+from greenroom.memory.agent_memory import report_failure
 from greenroom.memory.context_window import (
     MIN_ROOM,
     ContextBudget,
@@ -384,9 +384,8 @@ async def _store(
         for text, origin, turn in list(_texts(segment, first_turn))[-_MAX_ENTRIES:]:
             entry = clip(text, _MAX_ENTRY)
             await memory.add(entry, origin=origin, session_id=session_id, turn=turn)
-    except GreenroomError as error:
-        text = f"the memory could not store the removed messages: {error}"
-        await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))
+    except Exception as error:  # noqa: BLE001  # whatever a memory raises, the turn goes on
+        await report_failure(agent, "the memory could not store the removed messages", error)
 
 
 def _texts(segment: Sequence[Message], turn: int) -> Iterator[tuple[str, EntryOrigin, int]]:

@@ -142,7 +142,7 @@ def fit(
         >>> [message.text[0] for message in kept]
         ['7', '8']
     """
-    if counter.count(messages) <= budget.room:
+    if not messages or counter.count(messages) <= budget.room:
         return tuple(messages)
     units = units_of(messages)
     chosen = _choose(units, budget, counter)
@@ -158,6 +158,22 @@ def fit(
         while over > 0 and len(chosen) > 1:  # each count is rounded down, so the sum may be too low
             place = -1 if is_repeated(chosen[-1][1][0]) else 0
             over -= max(counter.count(chosen.pop(place)[1]), 1)
+
+
+def fit_newest(
+    messages: Sequence[Message], room: int, counter: TokenCounter
+) -> tuple[Message, ...]:
+    """Return the newest messages that fit as they are, and never part a call from its result.
+
+    Unlike `fit`, it cuts no message, so that it works for however few tokens.
+    """
+    units = units_of(messages)
+    for kept in range(count_newest(units, room, counter), 0, -1):
+        first = len(units) - kept
+        joined = _join(list(enumerate(units))[first:], units)
+        if counter.count(joined) <= room:  # with the note; each count is rounded down
+            return joined
+    return ()
 
 
 def units_of(messages: Iterable[Message]) -> list[Unit]:

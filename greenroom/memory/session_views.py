@@ -6,7 +6,7 @@ from typing import cast
 from greenroom.core import RECALLED, InvalidJSONError, Message, ModelRequest, Role, serde
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter
 from greenroom.memory.agent_memory import describe_recalled
-from greenroom.memory.context_window import MIN_ROOM, ContextBudget, fit
+from greenroom.memory.context_window import MIN_ROOM, ContextBudget, fit, fit_newest
 from greenroom.memory.memory_protocol import Memory
 from greenroom.session import AgentSession
 
@@ -68,7 +68,8 @@ class EpisodicMemory:
     def get_recent(self, max_tokens: int) -> tuple[Message, ...]:
         """Return the last messages that fit, in order, as `fit` chooses them.
 
-        They never have more tokens than that. With fewer than 64 tokens the result is empty.
+        They never have more tokens than that. With fewer than 64 tokens no message is cut: those
+        that fit as they are are returned, if any.
         """
         return self._fit(self._session.history, max_tokens)
 
@@ -113,9 +114,10 @@ class EpisodicMemory:
         await self._session.rewrite(())
 
     def _fit(self, messages: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
-        if max_tokens < MIN_ROOM or not messages:
-            return ()
-        kept = fit(messages, ContextBudget(max_tokens, reply=0), self._counter)
+        if max_tokens < MIN_ROOM:
+            kept = fit_newest(messages, max_tokens, self._counter)
+        else:
+            kept = fit(messages, ContextBudget(max_tokens, reply=0), self._counter)
         return tuple(message.copy() for message in kept)
 
 

@@ -1,7 +1,8 @@
 """The index of words: split texts into words, index them, and search with BM25 at a bounded cost.
 
 Case and accents don't count. `snake_case`, `camelCase` and `HTTPServer` are found by their parts
-and as a whole; scripts without spaces, such as Chinese, by pairs of characters.
+and as a whole; scripts without spaces, such as Chinese, by pairs of characters. The index has words
+as they are written; a question's word also finds its other English forms, with the same stem.
 
 FTS5 ranks by looking at every entry of every word, so eight common words are five hundred times as
 slow as a rare one. Here the rarest words come first, as long as they are in no more than
@@ -21,6 +22,7 @@ from typing import ClassVar
 import msgspec
 
 from greenroom.memory.database import FITS, WORD_INDEX, WORDS, Totals, read_keys, read_rows
+from greenroom.memory.stems import stem
 
 _LONGEST = 64  # characters of a word; what follows is cut off, as of a key in base64
 
@@ -93,6 +95,10 @@ _POSTINGS = 2_000
 _CANDIDATES = 200
 _MAX_SKIPPED = 25_000  # entries of the rarest word, on the way to those that have several words
 _MOST_WORDS = 32  # of a question, the rarest
+_MOST_FORMS = 8  # of a word, beside itself: the most common
+_MOST_SIMILAR = 400  # words that begin alike, among which its forms are looked for
+_SHORTEST_BEGINNING = 3  # characters; shorter ones have too many words
+_OTHER_FORM = 0.6  # of an occurrence, when another form of the word occurs
 _K1, _B = 1.2, 0.75  # as in FTS5 and everywhere
 
 
@@ -116,6 +122,19 @@ class Filter(msgspec.Struct, frozen=True):
         return not self.where and self.since <= 0
 
 
+class Term(msgspec.Struct, frozen=True):
+    """A word of a question, its other forms in the index, and how many entries have any of them."""
+
+    word: str
+    forms: tuple[str, ...] = ()
+    count: int = 0
+
+    @property
+    def expression(self) -> str:
+        """The term in FTS5's query language; words are letters and digits, so none is syntax."""
+        return "(" + " OR ".join(f'"{each}"' for each in (self.word, *self.forms)) + ")"
+
+
 class ScoredKey(msgspec.Struct, frozen=True):
     """An entry's key and its relevance, from 0 to 1."""
 
@@ -131,11 +150,11 @@ def find_by_words(
     A relevance of 1 means all words of the question, weighed by their rarity, in an entry that is
     no longer than others.
     """
-    query_words = content_words(query)
-    counts = _count_entries(connection, query_words)
-    weights = {word: _weight(counts.get(word, 0), totals.entries) for word in query_words}
-    known = sorted(counts, key=lambda word: (counts[word], word))[:_MOST_WORDS]
-    candidates = _candidates(connection, known, counts, weights, totals, only)
+    terms = [_find_term(connection, word) for word in content_words(query)]
+    weights = {term.word: _weight(term.count, totals.entries) for term in terms}
+    known = sorted((t for t in terms if t.count), key=lambda term: (term.count, term.word))
+    known = known[:_MOST_WORDS]
+    candidates = _candidates(connection, known, weights, totals, only)
     best = heapq.nlargest(_CANDIDATES, ((score, key) for key, score in candidates.items()))
     average = max(totals.words / max(totals.entries, 1), 1.0)
     top = sum(weights.values()) or 1.0
@@ -145,17 +164,33 @@ def find_by_words(
     return [ScoredKey(key, min(score, 1.0)) for score, key in found]
 
 
-def _count_entries(connection: sqlite3.Connection, query_words: Sequence[str]) -> dict[str, int]:
-    """Return in how many entries each word occurs, without words that don't occur."""
-    counts = {}
-    for word in query_words:
-        row = connection.execute("SELECT entries FROM counts WHERE word = ?", (word,)).fetchone()
-        count = row[0] if row and isinstance(row[0], int) else 0
-        if count <= 0:  # unknown or damaged: ask the index
-            count = len(_keys(connection, f'"{word}"', Filter(0), _POSTINGS + 1))
-        if count:
-            counts[word] = count
-    return counts
+def _find_term(connection: sqlite3.Connection, word: str) -> Term:
+    """Find the other forms of a word, and count the entries, at least those of the word itself."""
+    row = connection.execute("SELECT entries FROM counts WHERE word = ?", (word,)).fetchone()
+    count = row[0] if row and isinstance(row[0], int) else 0
+    if count <= 0:  # unknown or damaged: ask the index
+        count = len(_keys(connection, f'"{word}"', Filter(0), _POSTINGS + 1))
+    forms = heapq.nlargest(_MOST_FORMS, _find_forms(connection, word))
+    return Term(word, tuple(form for _, form in forms), count + sum(more for more, _ in forms))
+
+
+def _find_forms(connection: sqlite3.Connection, word: str) -> Iterator[tuple[int, str]]:
+    """Yield the other words with the same stem, each after the number of its entries.
+
+    A stem replaces no more than the last letter of what its words begin with.
+    """
+    wanted = stem(word)
+    beginning = wanted[: max(len(wanted) - 1, _SHORTEST_BEGINNING)]
+    if len(beginning) < _SHORTEST_BEGINNING or not (word.isascii() and word.isalpha()):
+        return
+    similar = connection.execute(
+        "SELECT word, entries FROM counts WHERE word >= ? AND word < ? LIMIT ?",
+        (beginning, beginning + "\x7f", _MOST_SIMILAR),
+    )
+    for other, count in similar.fetchall():
+        is_sound = isinstance(other, str) and isinstance(count, int) and count > 0
+        if is_sound and other != word and stem(other) == wanted:
+            yield count, other
 
 
 def _weight(count: int, entries: int) -> float:
@@ -164,58 +199,57 @@ def _weight(count: int, entries: int) -> float:
 
 def _candidates(
     connection: sqlite3.Connection,
-    known: Sequence[str],
-    counts: Mapping[str, int],
+    known: Sequence[Term],
     weights: Mapping[str, float],
     totals: Totals,
     only: Filter,
 ) -> dict[int, float]:
     """Return keys with the weight of the words that are known to be in them."""
     found: dict[int, float] = {}
-    rare = list(_choose_rare(known, counts))
-    for word in rare:
-        for key in _keys(connection, f'"{word}"', only, -1):
-            found[key] = found.get(key, 0.0) + weights[word]
+    rare = list(_choose_rare(known))
+    for term in rare:
+        for key in _keys(connection, term.expression, only, -1):
+            found[key] = found.get(key, 0.0) + weights[term.word]
     if len(rare) < len(known):
-        together = _choose_common(known, counts, totals.entries)
-        weight = sum(weights[word] for word in together)
-        expression = " AND ".join(f'"{word}"' for word in together)
+        together = _choose_common(known, totals.entries)
+        weight = sum(weights[term.word] for term in together)
+        expression = " AND ".join(term.expression for term in together)
         for key in _keys(connection, expression, only, _CANDIDATES):
             found[key] = max(found.get(key, 0.0), weight)
         if not found:
-            found = dict.fromkeys(_keys(connection, f'"{known[0]}"', only, _CANDIDATES), 0.0)
+            found = dict.fromkeys(_keys(connection, known[0].expression, only, _CANDIDATES), 0.0)
     return found
 
 
-def _choose_rare(known: Sequence[str], counts: Mapping[str, int]) -> Iterator[str]:
+def _choose_rare(known: Sequence[Term]) -> Iterator[Term]:
     left = _POSTINGS
-    for word in known:
-        left -= counts[word]
+    for term in known:
+        left -= term.count
         if left < 0:
             return
-        yield word
+        yield term
 
 
-def _choose_common(known: Sequence[str], counts: Mapping[str, int], entries: int) -> list[str]:
+def _choose_common(known: Sequence[Term], entries: int) -> list[Term]:
     """Choose the rarest words, until few enough entries can be expected to have all of them.
 
     With more words, more entries of the rarest have to be skipped before enough matches are found,
     so no word is added that would make those too many.
     """
-    taken: list[str] = []
+    taken: list[Term] = []
     share = 1.0  # of the entries, as if words were independent
-    for word in known:
-        left = share * counts[word] / max(entries, 1)
-        passed = min(1.0, _CANDIDATES / max(left * entries, 1.0)) * counts[known[0]]
+    for term in known:
+        left = share * min(term.count / max(entries, 1), 1.0)
+        passed = min(1.0, _CANDIDATES / max(left * entries, 1.0)) * known[0].count
         if taken and (share * entries <= _CANDIDATES or passed > _MAX_SKIPPED):
             break
-        taken.append(word)
+        taken.append(term)
         share = left
     return taken
 
 
 def _keys(connection: sqlite3.Connection, expression: str, only: Filter, limit: int) -> list[int]:
-    """Return the newest entries that match; the words are letters and digits, so none is syntax."""
+    """Return the newest entries that match."""
     if only.is_open:
         query = "SELECT -rowid FROM word_index WHERE word_index MATCH ? ORDER BY rowid LIMIT ?"
         return read_keys(connection, query, expression, limit)
@@ -227,12 +261,14 @@ def _keys(connection: sqlite3.Connection, expression: str, only: Filter, limit: 
     return read_keys(connection, query, expression, *only.values, limit)
 
 
-def _bm25(entry: str, known: Sequence[str], weights: Mapping[str, float], average: float) -> float:
+def _bm25(entry: str, known: Sequence[Term], weights: Mapping[str, float], average: float) -> float:
     length = _K1 * (1 - _B + _B * entry.count("  ") / average)
     total = 0.0
-    for word in known:
-        if times := entry.count(f" {word} "):
-            total += weights[word] * times * (_K1 + 1) / (times + length)
+    for term in known:
+        times = float(entry.count(f" {term.word} "))
+        times += _OTHER_FORM * sum(entry.count(f" {form} ") for form in term.forms)
+        if times:
+            total += weights[term.word] * times * (_K1 + 1) / (times + length)
     return total
 
 

@@ -107,17 +107,44 @@ async def test_memories_reach_the_planner():
     assert "last time for 'Where is it warm?': Rome" in llm.requests[0].messages[-1].text
 
 
-async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it():
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (MemoryStorageError("the file is gone"), "nothing was recalled: the file is gone"),
+        (KeyError("goal"), "nothing was recalled: KeyError: 'goal'"),
+        (ExceptionGroup("two", [OSError("no net")]), "nothing was recalled: OSError: no net"),
+    ],
+)
+async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it(error, told, caplog):
     async def recall(goal):
-        raise MemoryStorageError("the file is gone")
+        raise error
 
     llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
     function = partial(plan_and_execute, recall=recall)
     async with AgentRuntime(InMemoryStore()) as runtime:
-        _, chunks = await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
+        session = AgentSession.new("x")
+        (result,), chunks = await chunks_of(runtime, session, function, llm, [weather])
     found = [each for each in chunks if isinstance(each, Custom) and each.kind == "memory.failed"]
-    assert "the file is gone" in found[0].text
+    assert (result.text, found[0].text) == ("Oslo.", told)
+    is_bug = not isinstance(error, MemoryStorageError)
+    assert ("nothing was recalled" in caplog.text) == is_bug
     assert "What is known" not in llm.requests[0].messages[-1].text
+
+
+async def test_an_interrupt_ends_a_memory_that_hangs():
+    begun = trio.Event()
+
+    async def recall(goal):
+        begun.set()
+        await trio.sleep_forever()
+
+    function = partial(plan_and_execute, recall=recall)
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("x"), function, ScriptedProvider(), [weather])
+        await handle.send_input("Where is it warm?")
+        await begun.wait()
+        assert (await handle.interrupt()).stopped
+        assert handle.state.kind == "idle"
 
 
 async def test_tasks_are_worked_on_one_after_the_other():

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+import pytest
 import trio
 
 from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, InMemoryStore
@@ -110,6 +111,19 @@ async def test_a_memory_that_fails_is_reported_and_the_turn_goes_on() -> None:
     assert [message.text for message in session.history] == ["Dinner?"]
     assert told[0].kind == "memory.failed"
     assert told[0].text.startswith("nothing was recalled: the disk is gone")
+
+
+async def test_a_memory_with_a_bug_is_reported_and_logged_and_the_turn_goes_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    memory = Shelf()
+    memory.error = KeyError("rows")
+    session, told = await recall(memory, "Dinner?")
+    assert [message.text for message in session.history] == ["Dinner?"]
+    assert told[0] == Custom(
+        "memory.failed", {"error": "KeyError"}, "nothing was recalled: KeyError: 'rows'"
+    )
+    assert "Traceback" in caplog.text
 
 
 async def test_nothing_is_looked_for_where_nothing_was_said() -> None:

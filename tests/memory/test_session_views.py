@@ -67,6 +67,32 @@ def test_token_budget_is_never_exceeded_and_calls_stay_with_their_results(said, 
     assert asked == answered
 
 
+@pytest.mark.checkpoint("4.6 the three memories of one script")
+async def test_the_three_memories_work_as_one_script_uses_them(session):
+    episodes, values, memory = EpisodicMemory(session), WorkingMemory(session), SQLiteMemory()
+    episodes.append("user", "Hello, my name is Alice.")
+    episodes.append("assistant", "Hi Alice! How can I help?")
+    recent = episodes.get_recent(max_tokens=50)
+    assert texts(recent) == ["Hello, my name is Alice.", "Hi Alice! How can I help?"]
+    values.set("user_name", "Alice")
+    values.set("current_task", "research")
+    assert values.to_dict() == {"user_name": "Alice", "current_task": "research"}
+    await memory.add("Alice prefers summaries in bullet points.")
+    [found] = await memory.recall("user preferences", limit=1)
+    assert found.entry.text == "Alice prefers summaries in bullet points."
+
+
+def test_with_few_tokens_the_newest_messages_that_fit_are_returned_uncut(session):
+    count = EstimatedCounter().count
+    episodes = EpisodicMemory(session)
+    for text in ("One.", "Two.", "Three, and a few words more than that."):
+        episodes.append("user", text)
+    last = count(session.history[-1:])
+    assert texts(episodes.get_recent(last - 1)) == []
+    assert texts(episodes.get_recent(last)) == ["Three, and a few words more than that."]
+    assert len(episodes.get_recent(count(session.history))) == 3
+
+
 async def test_context_is_what_is_recalled_and_then_what_was_said(session):
     memory = SQLiteMemory()
     await memory.add("The capital of France is Paris.", origin="user")

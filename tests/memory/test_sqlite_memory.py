@@ -57,6 +57,15 @@ async def test_an_entry_is_what_was_added(path, at):
     assert await memory.entries() == (entry,)
 
 
+async def test_other_forms_of_a_word_are_found_behind_the_word_itself(path):
+    memory = SQLiteMemory(path)
+    for text in ("A dog barks.", "Ann's dogs bark.", "The doge lives in Venice.", "No cat."):
+        await memory.add(text)
+    assert texts(await memory.recall("dogs")) == ["Ann's dogs bark.", "A dog barks."]
+    assert len(await memory.recall("barking")) == 2
+    assert texts(await memory.recall("the dog barked twice", limit=1)) == ["A dog barks."]
+
+
 async def test_nothing_fits_nothing(path):
     memory = SQLiteMemory(path)
     assert await memory.recall("anything") == ()
