@@ -309,11 +309,17 @@ class GuardedStream(ModelStream):
                 return (*await self._end_text(), *await self._end(self._stream.message))
             case StreamRestart():
                 self._start_over()
-                return (replace(event, partial=self.partial()),)
+                passed = super().partial()
+                usage = event.partial.usage
+                return (replace(event, partial=replace(passed, usage=usage)),)
             case BlockDelta() | BlockEnd():
                 return (*await self._end_text(), event)
             case _:
                 return (event,)
+
+    def partial(self) -> Message:
+        """Return what the guards have passed so far; what the rest has cost counts as well."""
+        return replace(super().partial(), usage=self._stream.partial().usage)
 
     def _release(self, text: str) -> Iterable[StreamEvent]:
         index = next(iter(self._open_blocks))

@@ -19,6 +19,7 @@ from greenroom.core import (
     ThinkingDelta,
     ToolDefinition,
     UsageReport,
+    clip,
 )
 from greenroom.llm import (
     Announcement,
@@ -35,7 +36,7 @@ from greenroom.llm import (
     ToolChoice,
 )
 from greenroom.memory import Compactor
-from greenroom.runtime import AgentInternals
+from greenroom.runtime import AgentInternals, ModelCallScope
 from greenroom.session import WENT_ON
 from greenroom.tools import ToolRegistry
 
@@ -166,7 +167,7 @@ async def _ask(
     async with agent.model_call(llm, request, count) as call:
         async with llm.stream(request) as stream:
             # Inside the block, since a cancel while it closes must not lose a whole reply.
-            reply = call.reply = await reader.read(stream)
+            reply = call.reply = await reader.read(stream, call)
     return reply
 
 
@@ -210,6 +211,12 @@ def _definitions(
 _WARNINGS = frozenset({"model.left_out"})
 """The announcements that are warnings about the request."""
 
+_REVOCATIONS = frozenset({"reply.restarted", "reply.discarded"})
+"""The announcements that a reply is thrown away; their chunks have its text."""
+
+MAX_DISCARDED = 8_192
+"""Bytes of the text of a reply that is thrown away, in the chunk that says so."""
+
 
 @dataclass(frozen=True)
 class _Reader:
@@ -220,27 +227,44 @@ class _Reader:
     watch: Callable[[ModelStream], ModelStream] | None
     on_warning: Callable[[str], None] | None
 
-    async def read(self, opened: ModelStream) -> Message:
+    async def read(self, opened: ModelStream, call: ModelCallScope) -> Message:
         stream = opened if self.watch is None else self.watch(opened)
+        dropped = ""  # the text of the reply that was thrown away last
         try:
             async for event in stream:
-                if isinstance(event, Announcement) and event.kind in _WARNINGS and self.on_warning:
-                    self.on_warning(event.text)
                 chunk = _chunk(event)
+                match event:
+                    case StreamRestart(partial):
+                        call.discard(partial)
+                        dropped = partial.text
+                    case Announcement(kind, _, text) if kind in _WARNINGS and self.on_warning:
+                        self.on_warning(text)
+                    case Announcement(kind, data, text) if kind in _REVOCATIONS:
+                        chunk = Custom(kind, {**data, "text": _cut(dropped)}, text)
+                    case _:
+                        pass
                 if chunk is not None:
                     await self.agent.send(chunk)
         except BaseException:
-            self._keep(stream.partial())
+            self._keep(stream.partial(), call)
             raise
-        self._keep(stream.message)
+        self._keep(stream.message, call)
         return stream.message
 
-    def _keep(self, reply: Message) -> None:
+    def _keep(self, reply: Message, call: ModelCallScope) -> None:
         """Append a reply, complete or not, to the history, and report its usage, in one step."""
-        if reply.content or reply.stop_reason is not StopReason.INTERRUPTED:
-            self.agent.session.add_message(reply)
+        if not reply.content and reply.stop_reason is StopReason.INTERRUPTED:
+            call.discard(reply)
+            return
+        self.agent.session.add_message(reply)
         if reply.usage is not None:
             self.agent.send_nowait(UsageReport(reply.usage, model=reply.model or self.model))
+
+
+def _cut(text: str) -> str:
+    """Return at most 8 KB of a text."""
+    data = clip(text, MAX_DISCARDED).encode("utf-8", "surrogatepass")
+    return data[:MAX_DISCARDED].decode("utf-8", "ignore")
 
 
 def _chunk(event: StreamEvent) -> OutputChunk | None:
@@ -255,7 +279,5 @@ def _chunk(event: StreamEvent) -> OutputChunk | None:
             return ThinkingComplete(text)
         case Announcement(kind, data, text):
             return Custom(kind, data, text)
-        case StreamRestart(partial) if partial.usage is not None:
-            return UsageReport(partial.usage, model=partial.model)
         case _:
             return None

@@ -285,7 +285,11 @@ class _TextToolsStream(ModelStream):
             )
             error.partial = message
             self._failure = error
-            return [StreamRestart(message)]
+            text = f"the reply could not be read: {fault.reason}"
+            dropped = _announcement(
+                "reply.discarded", text, provider=message.provider, model=message.model
+            )
+            return [StreamRestart(message), dropped]
         self._reformats += 1
         self._is_over = True
         again = _REFORMAT.format(reason=fault.reason)

@@ -25,6 +25,7 @@ from greenroom.core import (
 )
 from greenroom.llm.failure import too_large
 from greenroom.llm.json_fields import as_text
+from greenroom.resilience import current_meter
 
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):
@@ -373,11 +374,19 @@ class ModelStream(ABC):
 async def collect(opening: AbstractAsyncContextManager[ModelStream]) -> Message:
     """Read a stream to its end and return the message, as `generate` does.
 
+    The usage of what is thrown away on the way is counted by the meter of the running work.
+
     Raises:
         ModelError: the request failed or the reply broke off; the subclass says why, and `partial`
             is the reply so far.
     """
+    meter = current_meter()
     async with opening as stream:
-        async for _ in stream:
-            pass
+        try:
+            async for event in stream:
+                if isinstance(event, StreamRestart):
+                    meter.discard(event.partial)
+        except BaseException:
+            meter.discard(stream.partial())
+            raise
         return stream.message

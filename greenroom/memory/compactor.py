@@ -297,7 +297,9 @@ class Compactor:
             async with agent.model_call(self._llm, request, self.count) as call:
                 reply = call.reply = await self._llm.generate(request)
                 if reply.usage is not None:
-                    await agent.send(UsageReport(reply.usage, model=reply.model or self._llm.model))
+                    agent.send_nowait(
+                        UsageReport(reply.usage, model=reply.model or self._llm.model)
+                    )
         except ModelError as error:
             await agent.send(Custom("memory.failed", {"error": type(error).__name__}, f"{error}"))
             return notes, None

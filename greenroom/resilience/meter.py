@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
+from greenroom.core import Message
+
 
 class Meter(Protocol):
     """Limits the work that runs under it, such as an agent's turn, and counts further attempts.
@@ -34,6 +36,9 @@ class Meter(Protocol):
             BudgetExceededError: as `check_attempt`.
         """
 
+    def discard(self, reply: Message) -> None:
+        """Count a reply that is thrown away, with the usage that it has reported."""
+
 
 class _Unlimited:
     """The meter of unlimited work."""
@@ -45,6 +50,9 @@ class _Unlimited:
         """Allow any attempt."""
 
     def begin_attempt(self) -> None:
+        """Count nothing."""
+
+    def discard(self, reply: Message) -> None:
         """Count nothing."""
 
 

@@ -27,10 +27,10 @@ from greenroom.core import (
     ToolResult,
     ToolUseBlock,
     TurnError,
+    UsageReport,
 )
 from greenroom.resilience import Budget, current_meter, use_meter
 from greenroom.runtime.actor import Actor, HandleWait
-from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import current_owner, entered_from_thread, is_cancelled
 
@@ -70,7 +70,7 @@ class ModelCallScope:
         self._price: Price | None = getattr(model, "price", None)
         self._call = ModelCall(model.name, model.model, request)
         self._count = count
-        self._running = _RunningCall(actor.budgets)
+        self._running = _RunningCall(actor)
         self._meter = use_meter(self._running)
         self.reply: Message | None = None
 
@@ -85,6 +85,13 @@ class ModelCallScope:
         except BaseException:
             self._running.free()
             raise
+
+    def discard(self, reply: Message) -> None:
+        """Count a reply, complete or not, that is thrown away; its usage stays in the session.
+
+        A `UsageReport` is published. Without reported usage it does nothing.
+        """
+        self._running.discard(reply)
 
     async def _reserve(self) -> None:
         budgets, call = self._actor.budgets, self._call
@@ -144,8 +151,9 @@ class _RunningCall:
     The first attempt was counted by `step`; each further one is a model call of its own.
     """
 
-    def __init__(self, budgets: Budgets) -> None:
-        self._budgets = budgets
+    def __init__(self, actor: Actor) -> None:
+        self._actor = actor
+        self._budgets = actor.budgets
         self.is_over = False  # a task that outlives the call has inherited this
         self.reserves = ExitStack()
 
@@ -169,6 +177,11 @@ class _RunningCall:
     def begin_attempt(self) -> None:
         if not self.is_over:
             self._budgets.begin_model_call()
+
+    def discard(self, reply: Message) -> None:
+        if reply.usage is not None and not self.is_over:
+            self._actor.publish(UsageReport(reply.usage, model=reply.model))
+            self._actor.session.add_usage(reply.usage, reply.model)
 
 
 def _running_call() -> _RunningCall | None:

@@ -12,6 +12,7 @@ from greenroom.core import (
     SUMMARY,
     Message,
     ToolUseBlock,
+    Usage,
     Used,
     check_session_id,
     new_id,
@@ -238,7 +239,8 @@ class AgentSession:
     def used(self) -> Used:
         """The usage on record since the session was created, rewound parts included.
 
-        It counts replies written by a model, and tool calls that started. It leaves out what a fork
+        It counts replies written by a model, those that were thrown away (`add_usage`), and tool
+        calls that started. It leaves out what a fork
         copied, which the original paid for, and subagents, which have their own sessions.
         """
         return self.conversation.transcript.expenses.used
@@ -268,6 +270,17 @@ class AgentSession:
     def mark_tools_started(self, ids: Iterable[str]) -> None:
         """Record that these calls of the last reply start; save this before they do."""
         self.conversation.mark_tools_started(ids)
+
+    def add_usage(self, usage: Usage, model: str = "") -> None:
+        """Count a model call in `used` whose reply is not added, such as one that broke off.
+
+        `agent.model_call(…)` does so for a reply that its block discards. No rewind removes it.
+
+        Args:
+            usage: what the reply has used.
+            model: the model that wrote it.
+        """
+        self.conversation.add_usage(usage, model)
 
     def add_record(self, kind: str, value: object) -> None:
         """Add a JSON value of your own beside the conversation; the next save stores it.

@@ -30,6 +30,7 @@ from greenroom.core import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Usage,
 )
 from greenroom.session.entries import (
     QUESTION,
@@ -45,6 +46,7 @@ from greenroom.session.entries import (
     RewindEntry,
     RewriteEntry,
     ToolsStartedEntry,
+    UsageEntry,
     decision_entry,
     find_open_questions,
     record_entry,
@@ -145,6 +147,10 @@ class Conversation:
     def add_record(self, kind: str, value: object) -> None:
         """Keep a program's JSON value; see `AgentSession.add_record`."""
         self._add(record_entry(kind, value))
+
+    def add_usage(self, usage: Usage, model: str = "") -> None:
+        """Keep what a reply cost that is not kept; see `AgentSession.add_usage`."""
+        self._add(UsageEntry(usage, model))
 
     @property
     def grants(self) -> tuple[dict[str, object], ...]:

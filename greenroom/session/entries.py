@@ -21,6 +21,7 @@ from greenroom.core import (
     StopReason,
     TextBlock,
     UnknownBlock,
+    Usage,
     Wire,
     serde,
     valid_unicode,
@@ -112,6 +113,13 @@ class CopiedEntry(Wire, frozen=True, tag_field="kind", tag="copied"):
     """Everything before this was copied from another session, which paid for it."""
 
 
+class UsageEntry(Wire, frozen=True, tag_field="kind", tag="usage"):
+    """A model call was paid for, and its reply is not in the conversation."""
+
+    usage: Usage
+    model: str = ""
+
+
 class GrantEntry(Wire, frozen=True, tag_field="kind", tag="grant"):
     """The rules made from a person's answer that holds for the rest of the session."""
 
@@ -148,6 +156,7 @@ Entry: TypeAlias = (
     | RewriteEntry
     | CheckpointEntry
     | CopiedEntry
+    | UsageEntry
     | GrantEntry
     | RevokeEntry
     | DecisionEntry

@@ -44,6 +44,7 @@ from greenroom.session.entries import (
     RewindEntry,
     RewriteEntry,
     ToolsStartedEntry,
+    UsageEntry,
 )
 
 _STRAY = "The result of a call that is not on record:"
@@ -202,6 +203,8 @@ class Transcript:
                 self.records.add(entry, len(self._messages))
             case CopiedEntry():
                 self.expenses = Expenses()
+            case UsageEntry(usage=usage):
+                self.expenses.note_call(usage)
             case CheckpointEntry() | DecisionEntry():
                 pass
             case FormatEntry():
@@ -458,9 +461,13 @@ class Expenses:
     def note_message(self, message: Message) -> None:
         """Count a reply or a summary, if a model wrote it."""
         if message.provider or message.usage is not None:
-            self._model_calls += 1
-            if message.usage is not None:
-                self._usages.append(message.usage)
+            self.note_call(message.usage)
+
+    def note_call(self, usage: Usage | None) -> None:
+        """Count a model call, with its usage as far as that is known."""
+        self._model_calls += 1
+        if usage is not None:
+            self._usages.append(usage)
 
     def note_tool_calls(self, count: int) -> None:
         """Count calls that start; a negative count takes back calls that did not."""

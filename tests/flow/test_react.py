@@ -173,7 +173,8 @@ async def test_words_without_end_fail_the_turn():
     assert len(llm.requests) == 4
     assert run.results[0].status is TurnStatus.FAILED
     assert "could not be read" in run.results[0].error
-    assert steps(run) == [("reply.restarted",), ("react.reformat",)] * 3
+    begun_anew = [("reply.restarted",), ("react.reformat",)] * 3
+    assert steps(run) == [*begun_anew, ("reply.discarded",)]
     # None of it is in the history.
     assert [message.role for message in run.history] == ["user"]
 

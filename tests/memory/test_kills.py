@@ -31,6 +31,9 @@ class Internals:
         self.known = [session.history]
 
     async def send(self, chunk):
+        self.send_nowait(chunk)
+
+    def send_nowait(self, chunk):
         self.known.append(self.session.history)
 
     @asynccontextmanager

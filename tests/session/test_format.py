@@ -66,6 +66,7 @@ async def fill(files, conversation):
                 PermissionRecord("t1", "Read", at=utc_now(), decision="allow")
             )
             session.add_record("plan.step", {"id": "read", "status": "done"})
+            session.add_usage(Usage(3, 2), "small")
             session.mark_tools_started(use.id for use in message.tool_uses)
         await session.save(flush=not message.tool_results)
     picture, plan = ImageBlock("image/png", data="aQ=="), DocumentBlock("text/plain", url="a:b")
