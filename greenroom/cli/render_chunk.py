@@ -118,6 +118,8 @@ def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | No
 def _render_event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | None:
     """Show events of the agent itself."""
     match chunk:
+        case core.Lagged(missed=None):
+            return Text("… the agent was started again; what it showed before is gone", scheme.note)
         case core.Lagged():
             return Text(f"… {chunk.missed} updates came too fast to be shown", scheme.note)
         case core.Error():

@@ -118,6 +118,7 @@ from greenroom.core.message import (
     seed_ids as seed_ids,
     set_clock as set_clock,
     timestamp as timestamp,
+    unix_milliseconds as unix_milliseconds,
     utc_now as utc_now,
 )
 from greenroom.core.model_errors import (

@@ -17,10 +17,10 @@
     ├── BudgetExceededError            a budget of this turn is spent
     ├── InvalidJSONError               a value or a text is not usable as JSON
     ├── SessionError                   about stored conversations
-    │   ├── SessionInUseError          an agent already runs this session
     │   ├── SessionNotFoundError       no such session in the store
     │   ├── SessionExistsError         the store already holds this id
-    │   ├── SessionLockedError         another process writes this session
+    │   ├── SessionLockedError         somebody else writes this session
+    │   │   ├── SessionInUseError      an agent of this process runs it
     │   │   └── SessionFencedError     another process took it over from us
     │   ├── SessionCorruptError        damage in the middle of a history
     │   ├── SessionStorageError        the disk refused
@@ -243,12 +243,6 @@ class SessionError(GreenroomError):
         self.session_id = session_id
 
 
-class SessionInUseError(SessionError):
-    """An agent already runs this session."""
-
-    remedy = "end the agent that runs it, or fork the session"
-
-
 class SessionNotFoundError(SessionError):
     """The store holds no session of this id."""
 
@@ -262,16 +256,32 @@ class SessionExistsError(SessionError):
 
 
 class SessionLockedError(SessionError):
-    """Another process is writing this session; `pid` is its process id, if known."""
+    """Another process is writing this session; `holder` is who, as far as known: HOST/PID/STORE.
+
+    `pid` is the process id, or None if unknown. STORE tells the store objects of a process apart.
+    """
 
     remedy = "close the other program, or fork the session"
 
     def __init__(
-        self, message: str, *, session_id: str = "", pid: int | None = None, hint: str = ""
+        self,
+        message: str,
+        *,
+        session_id: str = "",
+        pid: int | None = None,
+        holder: str = "",
+        hint: str = "",
     ) -> None:
-        """Keep the id of the process that holds the lock."""
+        """Keep who holds the lock."""
         super().__init__(message, session_id=session_id, hint=hint)
         self.pid = pid
+        self.holder = holder
+
+
+class SessionInUseError(SessionLockedError):
+    """An agent of this process already runs this session."""
+
+    remedy = "end the agent that runs it, or fork the session"
 
 
 class SessionFencedError(SessionLockedError):

@@ -62,6 +62,11 @@ def utc_now() -> datetime:
     return _clock().replace(microsecond=0)
 
 
+def unix_milliseconds() -> int:
+    """Return the present time by the same clock, in milliseconds since 1970."""
+    return int(_clock().timestamp() * 1000)
+
+
 def set_clock(clock: Callable[[], datetime] | None) -> None:
     """Replace the wall clock in this process, for tests; None puts the system's clock back."""
     global _clock  # noqa: PLW0603

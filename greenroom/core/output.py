@@ -219,9 +219,13 @@ class UsageReport(Wire, frozen=True, tag="usage_report"):
 
 
 class Lagged(Wire, frozen=True, tag="lagged"):
-    """This reader was too slow and has missed this many chunks; it goes on from here."""
+    """This reader has missed this many chunks; it goes on from here.
 
-    missed: int
+    It was too slow, and the ring has forgotten them. None: nobody knows how many, since its
+    position is one of an earlier life of the agent, in a process or `spawn` before this one.
+    """
+
+    missed: int | None
 
 
 class Error(Wire, frozen=True, tag="error"):

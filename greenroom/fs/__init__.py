@@ -16,6 +16,7 @@ from greenroom.fs.durable import (
     is_alive as is_alive,
     is_locked as is_locked,
     lock as lock,
+    lock_as as lock_as,
     unlock as unlock,
 )
 from greenroom.fs.name_patterns import (

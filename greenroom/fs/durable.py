@@ -5,12 +5,12 @@ disk honours a flush: data is synced before it is acknowledged, and so is every 
 name appeared or changed. No file is opened through a link, which may lead to another user's.
 
 **One writer.** A folder has a lock file, held with `flock`. The kernel drops the lock when its
-holder dies, however it dies, so a lock can't go stale; the file's content (the holder's process id)
-is only for people. The file is removed on release, so a lock counts only if the file that it is on
-is still in the folder. On network file systems `flock` may not hold between machines. A process
-that forks shares the lock with its child, and the kernel would keep it until both have ended. So a
-child releases its parent's locks at once, and whatever it still tries to write is refused. That
-works for forks that Python knows of, such as those of `multiprocessing`.
+holder dies, however it dies, so a lock can't go stale; the file's content (the holder's process id
+and its name) is only for people. The file is removed on release, so a lock counts only if the file
+that it is on is still in the folder. On network file systems `flock` may not hold between machines.
+A process that forks shares the lock with its child, and the kernel would keep it until both have
+ended. So a child releases its parent's locks at once, and whatever it still tries to write is
+refused. That works for forks that Python knows of, such as those of `multiprocessing`.
 """
 
 import contextlib
@@ -21,6 +21,7 @@ import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from os import kill  # which is about processes, and no part of a simulated disk
 
 _NOT_OURS = {errno.EACCES, errno.EPERM, errno.EINVAL, errno.ENOTSUP, errno.EROFS}
@@ -351,17 +352,33 @@ def _remove_tree(path: str) -> None:
 
 _ATTEMPTS = 100
 
+_holder: ContextVar[str] = ContextVar("holder", default="")
+
 _lock_inodes: dict[int, int] = {}
 """The inode of each lock that this process holds or tries to take, by its descriptor."""
 
 
 class FolderLockedError(Exception):
-    """Another writer holds the lock; `pid` is its process id, or None if unknown."""
+    """Another writer holds the lock; `pid` is its process id, or None if unknown.
 
-    def __init__(self, pid: int | None) -> None:
-        """Keep the holder's process id."""
+    `holder` is the name that it took the lock under, or empty.
+    """
+
+    def __init__(self, pid: int | None, holder: str = "") -> None:
+        """Keep who holds it."""
         super().__init__(pid)
         self.pid = pid
+        self.holder = holder
+
+
+@contextmanager
+def lock_as(holder: str) -> Iterator[None]:
+    """Let each lock that is taken in this block tell the others this name, of one line."""
+    token = _holder.set(holder)
+    try:
+        yield
+    finally:
+        _holder.reset(token)
 
 
 def lock(folder: str) -> int:
@@ -390,7 +407,7 @@ def check_lock(fd: int, folder: str) -> None:
         OSError: the folder can't be read.
     """
     if not _is_ours(fd, folder):
-        raise FolderLockedError(_find_holder(folder))
+        raise FolderLockedError(*_find_holder(folder))
 
 
 def unlock(fd: int, folder: str) -> None:
@@ -441,12 +458,12 @@ def _try_lock(path: str) -> int | None:
         if os.path.samestat(os.fstat(fd), os.stat(path)):
             with contextlib.suppress(OSError):  # the lock holds on a full disk too
                 os.ftruncate(fd, 0)
-                os.pwrite(fd, b"%d\n" % os.getpid(), 0)
+                os.pwrite(fd, _describe_holder(), 0)
             return fd
     except BlockingIOError:
-        pid = _read_pid(fd)
+        pid, name = _read_holder(fd)
         _close(fd)
-        raise FolderLockedError(pid) from None
+        raise FolderLockedError(pid, name) from None
     except FileNotFoundError:
         pass
     except BaseException:
@@ -454,6 +471,11 @@ def _try_lock(path: str) -> int | None:
         raise
     _close(fd)
     return None
+
+
+def _describe_holder() -> bytes:
+    name = _holder.get()
+    return f"{os.getpid()}\n{name}\n".encode(errors="replace") if name else b"%d\n" % os.getpid()
 
 
 def _is_ours(fd: int, folder: str) -> bool:
@@ -469,7 +491,7 @@ def is_locked(folder: str) -> bool:
 
     Trying the lock would tell for sure, but could make that process fail to get it.
     """
-    pid = _find_holder(folder)
+    pid, _ = _find_holder(folder)
     return pid is not None and is_alive(pid)
 
 
@@ -484,15 +506,19 @@ def is_alive(pid: int) -> bool:
     return True
 
 
-def _find_holder(folder: str) -> int | None:
+def _find_holder(folder: str) -> tuple[int | None, str]:
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW
     with contextlib.suppress(OSError), _open(os.path.join(folder, "lock"), flags) as fd:
-        return _read_pid(fd)
-    return None
+        return _read_holder(fd)
+    return None, ""
 
 
-def _read_pid(fd: int) -> int | None:
+_NOTE = 1_000  # bytes of a lock file that are read; it holds a process id and a name
+
+
+def _read_holder(fd: int) -> tuple[int | None, str]:
     with contextlib.suppress(OSError):  # it is not a file
-        text = os.pread(fd, 32, 0).strip()
-        return int(text) if text.isdigit() else None
-    return None
+        pid, _, name = os.pread(fd, _NOTE, 0).partition(b"\n")
+        is_pid = pid.isdigit() and len(pid) < 20
+        return (int(pid) if is_pid else None), name.decode(errors="replace").strip()
+    return None, ""

@@ -53,7 +53,7 @@ from greenroom.runtime.results import Outcome
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
 from greenroom.runtime.turn import Turn, Turns
-from greenroom.session import AgentSession, SessionStore
+from greenroom.session import AgentSession, SessionStore, begin_epoch, holder_of
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -87,6 +87,7 @@ class Actor:
     """One agent: its identity, its state and its life. For the thread of its event loop only."""
 
     has_lock = False
+    _lives = 1
     """Whether it has the session's lock."""
     is_killed = False
     outcome: Outcome | None = None
@@ -368,8 +369,8 @@ class Actor:
 
     @property
     def epoch(self) -> int:
-        """Which life it is in, from 1."""
-        return self.output.epoch
+        """Which life it is in, from 1; a position's epoch is `output.epoch`."""
+        return self._lives
 
     @property
     def restarts(self) -> int:
@@ -378,7 +379,8 @@ class Actor:
 
     def begin_life(self) -> None:
         """Begin again: the identity, the session and what subscribers read go on."""
-        self.output.epoch += 1
+        self._lives += 1
+        self.output.begin_epoch(begin_epoch())  # above all of this process
         self.life = Life()
         self.turns.may_resume = True
         self.context = self._make_context()
@@ -488,6 +490,8 @@ class Registry:
             raise SessionInUseError(
                 f"the session {session.session_id} has a running agent",
                 session_id=session.session_id,
+                pid=os.getpid(),
+                holder=holder_of(session.store),
                 hint="get its handle from its runtime, or fork the session",
             )
 

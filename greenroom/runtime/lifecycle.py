@@ -97,6 +97,7 @@ async def _open(actor: Actor) -> bool:
         if not actor.has_lock:
             await actor.session.open()
             actor.has_lock = True
+            actor.output.begin_epoch(actor.session.journal.epoch)
         if actor.restart_note:
             actor.session.add_message(Message.user(actor.restart_note, sender=RUNTIME))
             actor.restart_note = ""

@@ -4,11 +4,12 @@ Theory of operation
 ===================
 
 There is one writer, the agent, and any number of readers, and the writer waits for none of them.
-Chunks are numbered from 0 over all lives of the agent. The ring keeps the newest ones, within a
-bound by count and one by bytes, and forgets the oldest; a reader is only the number of the chunk
-that it reads next. So a reader that never reads costs nothing. One that falls behind gets `Lagged`
-once, with the number of chunks that it missed, and goes on at the oldest that is left. Whatever it
-may have missed (the state, open requests, the text so far) can be asked of the handle.
+Chunks are numbered from 0 over all lives of the agent; the epoch tells these numbers from those of
+the agents that had the session before and will have it after. The ring keeps the newest ones,
+within a bound by count and one by bytes, and forgets the oldest; a reader is only the number of the
+chunk that it reads next. So a reader that never reads costs nothing. One that falls behind gets
+`Lagged` once, with the number of chunks that it missed, and goes on at the oldest that is left.
+Whatever it may have missed (the state, open requests, the text so far) can be asked of the handle.
 
 `Output.publish` handles a chunk in one step, without a checkpoint, so no cancel can fall into it:
 the chunk is copied if a reader could change what the agent goes on with, counted, put into the
@@ -20,6 +21,7 @@ After `Exited` the ring is closed: readers read what is left and end, and publis
 leaves tools open; `close_tools` gives each its `ToolEnd`, at the end of the turn or of the life.
 """
 
+import secrets
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -206,8 +208,10 @@ class Output:
         self._above = above
         self._forward = forward
         self.ring = ring
-        self.epoch = 1
-        """Which life of the agent publishes, from 1."""
+        self._unopened = secrets.randbits(40)  # below the milliseconds that epochs are counted in
+        self._opened = 0
+        self.epoch = self._unopened
+        """The first number of a position: a random one, and from `begin_epoch` on the session's."""
         self.readers: set[Subscription] = set()
         self.partial = PartialText(text)
         self.usage = Usage()
@@ -216,6 +220,18 @@ class Output:
         self.open_tools: dict[str, _OpenTool] = {}
         """The tools that were started and have not ended, by tool-use id."""
         self._progress: dict[str, PartialText] = {}
+
+    def begin_epoch(self, epoch: int) -> None:
+        """Take over the epoch of the session's lock, or of a restart under it."""
+        self._opened = self._opened or epoch
+        self.epoch = epoch
+
+    def knows_epoch(self, epoch: int) -> bool:
+        """Whether positions of this epoch count the chunks of this ring.
+
+        While the lock is held, nobody else gets an epoch of this session.
+        """
+        return epoch == self._unopened or 0 < self._opened <= epoch <= self.epoch
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.
@@ -285,8 +301,8 @@ class Output:
 
 
 Position: TypeAlias = tuple[int, int]
-"""A place in an agent's output: the epoch, which a restart raises, and the sequence number, which
-goes on over restarts."""
+"""A place in an agent's output: the epoch, which begins with that of the session's lock and rises
+with each restart, and the sequence number, which goes on over restarts."""
 
 Replay: TypeAlias = Literal["none", "turn", "all"] | Position
 """Where a reader begins: at what comes next, at the open turn (else the last one), at the oldest
@@ -338,7 +354,8 @@ class Subscription:
 
     Leave it with its `async with` block. A reader that falls behind the ring gets `Lagged` with the
     number of chunks that are gone for it, and goes on; everything that it may have missed (state,
-    open requests, text so far) can be asked of the handle.
+    open requests, text so far) can be asked of the handle. So does one whose position is of another
+    epoch, from before this agent was spawned; nobody knows then how many it missed.
 
     Example:
         ```python
@@ -359,6 +376,7 @@ class Subscription:
         self._output = output
         self._hooks = hooks
         self._ring = output.ring
+        self._lost: Position | None = None  # a position of another epoch, until it is told so
         self._cursor = self._find_start(replay)
         self._attendance = attendance
         self._reads = 0
@@ -375,14 +393,16 @@ class Subscription:
             start = ring.first
         else:
             epoch, seq = _check_position(replay)
-            start = min(max(seq, 0), ring.next) if epoch <= self._output.epoch else ring.first
+            is_known = self._output.knows_epoch(epoch)
+            self._lost = None if is_known else (epoch, seq)
+            start = min(max(seq, 0), ring.next) if is_known else ring.first
         # A reader that comes after the end still learns how the agent ended.
         return min(start, ring.next - 1) if ring.closed else start
 
     @property
     def position(self) -> Position:
         """The place of the next chunk; `subscribe(replay=position)` goes on from there."""
-        return (self._output.epoch, self._cursor)
+        return self._lost or (self._output.epoch, self._cursor)
 
     @property
     def lag(self) -> int:
@@ -425,6 +445,9 @@ class Subscription:
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.checkpoint_if_cancelled()
+            if self._lost is not None:
+                self._lost = None
+                return Lagged(None)
             if self._cursor >= self._ring.next and not await self._wait_more():
                 raise StopAsyncIteration
         finally:

@@ -35,6 +35,12 @@ from greenroom.session.history import (
     read_history as read_history,
     read_page as read_page,
 )
+from greenroom.session.holders import (
+    begin_epoch as begin_epoch,
+    holder_of as holder_of,
+    is_here as is_here,
+    name_holder as name_holder,
+)
 from greenroom.session.journal import Durability as Durability, Journal as Journal
 from greenroom.session.past_sessions import (
     SearchHit as SearchHit,

@@ -12,12 +12,14 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import InvalidSessionIdError, SessionError, check_session_id
-from greenroom.fs import FolderLockedError, durable, lock
+from greenroom.fs import FolderLockedError, durable, lock, lock_as
 from greenroom.session.description import SessionMetadata
 from greenroom.session.history import START, RepairReport, check_count
+from greenroom.session.holders import begin_file_epoch, name_holder, new_store_id
 from greenroom.session.session_folder import (
     FileWriter,
     is_undescribed,
+    metadata_path,
     read_last,
     read_metadata,
     read_session,
@@ -51,10 +53,16 @@ class FileStore:
         """Set the folder; nothing is read or created yet."""
         self._folder = os.path.abspath(folder)
         self._limiter = trio.CapacityLimiter(_THREADS)
+        self._id = new_store_id()
         self._is_safe = False  # whether the folder's own name is known to be on the disk
 
     def __repr__(self) -> str:
         return f"FileStore({self._folder!r})"
+
+    @property
+    def holder(self) -> str:
+        """The name under which it holds sessions: HOST/PID/STORE."""
+        return name_holder(self._id)
 
     def statistics(self) -> StoreStatistics:
         """Return figures about the store's threads."""
@@ -115,15 +123,15 @@ class FileStore:
         """Become the only writer of this session, in this process and all others.
 
         Raises:
-            SessionLockedError: there is another writer; the error has its process id.
+            SessionLockedError: there is another writer; the error has its process id and name.
             SessionStorageError: the folder can't be written.
         """
         folder = self.folder(session_id)
         try:
-            fd = await self._run(session_id, lambda: self._lock(folder))
+            fd, epoch = await self._run(session_id, lambda: self._lock(folder))
         except FolderLockedError as error:
-            raise locked_error(session_id, error.pid) from None
-        return FileWriter(session_id, folder, fd, self._limiter)
+            raise locked_error(session_id, error.pid, error.holder) from None
+        return FileWriter(session_id, folder, fd, self._limiter, epoch)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
         """Make a damaged session usable again, with everything that can be verified.
@@ -160,12 +168,15 @@ class FileStore:
         """
         return os.path.join(self._folder, check_session_id(session_id))
 
-    def _lock(self, folder: str) -> int:
+    def _lock(self, folder: str) -> tuple[int, int]:
+        """Lock a folder, and begin an epoch; return the lock and the epoch."""
         if not self._is_safe:
             durable.make_folder(self._folder)
             durable.sync_folders_above(self._folder)
             self._is_safe = True
-        return lock(folder)
+        with lock_as(self.holder):
+            fd = lock(folder)
+        return fd, begin_file_epoch(metadata_path(folder))
 
     async def _run(self, session_id: str, work: Callable[[], T]) -> T:
         try:

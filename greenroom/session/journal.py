@@ -114,6 +114,11 @@ class Journal:
         return self._tail.is_open
 
     @property
+    def epoch(self) -> int:
+        """The number under which the lock is held, see `SessionWriter.epoch`; 0 without it."""
+        return self._tail.epoch
+
+    @property
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
         is_synced = self._tail.is_flushed or not self._is_sync_due
@@ -291,6 +296,11 @@ class _Tail:
     def is_open(self) -> bool:
         """Whether the writer's lock is held."""
         return self._writer is not None
+
+    @property
+    def epoch(self) -> int:
+        """The number under which the lock is held; 0 without it."""
+        return self._writer.epoch if self._writer is not None else 0
 
     @property
     def is_loose(self) -> bool:

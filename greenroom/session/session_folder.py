@@ -36,6 +36,7 @@ from greenroom.session.history import (
     read_page,
     report_on,
 )
+from greenroom.session.holders import record_epoch
 from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.store import StoredPage, StoredSession, fenced_error, unknown_error
 
@@ -233,9 +234,16 @@ class FileWriter:
     """
 
     def __init__(
-        self, session_id: str, folder: str, lock: int, limiter: trio.CapacityLimiter
+        self,
+        session_id: str,
+        folder: str,
+        lock: int,
+        limiter: trio.CapacityLimiter,
+        epoch: int = 0,
     ) -> None:
-        """Take over a held lock."""
+        """Take over a held lock, and an epoch that has begun."""
+        self.epoch = epoch
+        """The number of this right, see `SessionWriter.epoch`."""
         self._session_id = session_id
         self._folder = folder
         self._lock = lock
@@ -327,7 +335,7 @@ class FileWriter:
         try:
             return await self._run(check_and_work)
         except FolderLockedError as error:
-            raise fenced_error(self._session_id, error.pid) from None
+            raise fenced_error(self._session_id, error.pid, error.holder) from None
 
     async def _run(self, work: Callable[[], T]) -> T:
         try:
@@ -372,7 +380,12 @@ class FileWriter:
                 durable.rewrite(history, 0, 0)  # a writer emptied it and crashed before the sync
         else:
             decode_metadata(previous, session_id=self._session_id, path=path)  # checks it is ours
-        durable.replace(path, encode_metadata(metadata, previous or b"", lines=self._lines or None))
+        self._describe(encode_metadata(metadata, previous or b"", lines=self._lines or None))
+
+    def _describe(self, data: bytes) -> None:
+        path = metadata_path(self._folder)
+        durable.replace(path, data)
+        record_epoch(path, self.epoch)
 
     def _set_aside(self, at: Position) -> str:
         path = history_path(self._folder)
@@ -416,7 +429,7 @@ class FileWriter:
             durable.replace(_unused_path(f"{path}.damaged"), data or b"")
         moment = last_change(self._folder)
         metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
-        durable.replace(path, encode_metadata(metadata))
+        self._describe(encode_metadata(metadata))
         return lost or ("session_id",)
 
     def _limit_lines(self, most: int) -> None:
@@ -424,7 +437,7 @@ class FileWriter:
         self._lines = min(self._lines, most)
         data = durable.read_bytes(metadata_path(self._folder)) or b""
         if read_line_count(data) > most:
-            durable.replace(metadata_path(self._folder), with_line_count(data, most))
+            self._describe(with_line_count(data, most))
 
     def _note_lines(self) -> None:
         """Record the number of lines in the description, after more than one commit.
@@ -440,7 +453,7 @@ class FileWriter:
             check_lock(self._lock, self._folder)
             data = durable.read_bytes(metadata_path(self._folder))
             if data is not None and read_line_count(data) < self._lines:
-                durable.replace(metadata_path(self._folder), with_line_count(data, self._lines))
+                self._describe(with_line_count(data, self._lines))
 
     def _release(self) -> None:
         try:

@@ -20,6 +20,7 @@ from greenroom.core import SessionCorruptError, SessionError, SessionStorageErro
 from greenroom.fs import sqlite
 from greenroom.session.description import SessionMetadata, decode_metadata
 from greenroom.session.history import Position
+from greenroom.session.holders import begin_epoch
 from greenroom.session.session_folder import hint_for
 from greenroom.session.store import fenced_error
 from greenroom.threads import FileThreads
@@ -346,12 +347,15 @@ def repair_hint(path: str) -> str:
     )
 
 
-def begin_epoch(connection: sqlite3.Connection, session_id: str) -> int:
+def take_epoch(connection: sqlite3.Connection, session_id: str) -> int:
     """Begin a new epoch for this process, which ends the older ones."""
-    values = [session_id, os.getpid()]
-    done = connection.execute("REPLACE INTO writers (session_id, pid) VALUES (?, ?)", values)
-    assert done.lastrowid is not None
-    return done.lastrowid
+    query = "SELECT seq FROM sqlite_sequence WHERE name = 'writers'"
+    (last,) = connection.execute(query).fetchone() or (0,)
+    epoch = begin_epoch(last)
+    values = [epoch, session_id, os.getpid()]
+    query = "REPLACE INTO writers (epoch, session_id, pid) VALUES (?, ?, ?)"
+    connection.execute(query, values)
+    return epoch
 
 
 def check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:

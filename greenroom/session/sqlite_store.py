@@ -19,7 +19,7 @@ from greenroom.core import (
     check_session_id,
     utc_now,
 )
-from greenroom.fs import FolderLockedError, lock, unlock
+from greenroom.fs import FolderLockedError, lock, lock_as, unlock
 from greenroom.session.description import SessionMetadata, encode_metadata
 from greenroom.session.entries import Entry
 from greenroom.session.history import (
@@ -32,13 +32,13 @@ from greenroom.session.history import (
     read_history,
     read_page,
 )
+from greenroom.session.holders import name_holder, new_store_id
 from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.sqlite_database import (
     Database,
     Row,
     add_line,
     add_row,
-    begin_epoch,
     check_epoch,
     check_size,
     cut_lines,
@@ -51,6 +51,7 @@ from greenroom.session.sqlite_database import (
     select_lines_backwards,
     select_row,
     select_rows,
+    take_epoch,
     write_description,
 )
 from greenroom.session.store import (
@@ -202,7 +203,8 @@ class SQLiteWriter:
         self._session_id = session_id
         self._database = database
         self._path = f"{database.path}#{session_id}"
-        self._epoch = epoch
+        self.epoch = epoch
+        """The number of this right, see `SessionWriter.epoch`."""
         self._lock = lock
         self._folder = folder
         self._is_broken = False
@@ -288,7 +290,7 @@ class SQLiteWriter:
     async def _write(self, work: Callable[[Connection], T]) -> T:
         def write() -> T:
             with self._database.write_transaction() as connection:
-                check_epoch(connection, self._session_id, self._epoch)
+                check_epoch(connection, self._session_id, self.epoch)
                 return work(connection)
 
         return await self._run(write)
@@ -328,7 +330,7 @@ class SQLiteWriter:
     def _release(self) -> None:
         try:
             with self._database.write_transaction() as connection:
-                end_epoch(connection, self._session_id, self._epoch)
+                end_epoch(connection, self._session_id, self.epoch)
         finally:
             unlock(self._lock, self._folder)
             with contextlib.suppress(OSError):  # another writer holds it already
@@ -359,6 +361,12 @@ class SQLiteStore:
         """Set the file; nothing is read or created yet."""
         self._path = os.path.abspath(path)
         self._database = Database(self._path)
+        self._id = new_store_id()
+
+    @property
+    def holder(self) -> str:
+        """The name under which it holds sessions: HOST/PID/STORE."""
+        return name_holder(self._id)
 
     def __repr__(self) -> str:
         return f"SQLiteStore({self._path!r})"
@@ -447,7 +455,7 @@ class SQLiteStore:
         """Become the only writer of this session, in this process and all others.
 
         Raises:
-            SessionLockedError: there is another writer; the error has its process id.
+            SessionLockedError: there is another writer; the error has its process id and name.
             SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be written.
         """
@@ -457,7 +465,7 @@ class SQLiteStore:
                 session_id, lambda: self._acquire(session_id, folder)
             )
         except FolderLockedError as error:
-            raise locked_error(session_id, error.pid) from None
+            raise locked_error(session_id, error.pid, error.holder) from None
         return SQLiteWriter(session_id, self._database, epoch, fd, folder)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
@@ -506,10 +514,11 @@ class SQLiteStore:
             return None if connection is None else select_row(connection, session_id)
 
     def _acquire(self, session_id: str, folder: str) -> tuple[int, int]:
-        fd = lock(folder)
+        with lock_as(self.holder):
+            fd = lock(folder)
         try:
             with self._database.write_transaction(create=True) as connection:
-                return fd, begin_epoch(connection, session_id)
+                return fd, take_epoch(connection, session_id)
         except BaseException:
             unlock(fd, folder)
             raise

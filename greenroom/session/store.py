@@ -35,6 +35,13 @@ from greenroom.session.history import (
     read_history,
     read_page,
 )
+from greenroom.session.holders import (
+    begin_epoch,
+    describe_holder,
+    is_here,
+    name_holder,
+    new_store_id,
+)
 
 T = TypeVar("T")
 Writer = TypeVar("Writer", bound="SessionWriter")
@@ -103,6 +110,14 @@ class SessionWriter(Protocol):
 
     Every method may raise `SessionStorageError`.
     """
+
+    @property
+    def epoch(self) -> int:
+        """The number of this right. It is higher than that of each earlier writer of the session.
+
+        It is at least the milliseconds since 1970 by the wall clock. `begin_epoch` makes one from
+        the last that the store knows of.
+        """
 
     @property
     def is_broken(self) -> bool:
@@ -213,8 +228,8 @@ class SessionStore(Protocol):
         """Become the only writer of this session, which need not exist yet.
 
         Raises:
-            SessionLockedError: there is another writer; the error has its process id, if known. A
-                writer that died, however it died, does not count.
+            SessionLockedError: there is another writer; the error has its process id and its
+                name, if known. A writer that died, however it died, does not count.
             SessionStorageError: the store can't be written.
         """
 
@@ -222,30 +237,35 @@ class SessionStore(Protocol):
         """Return a session's folder for files that belong to it, or "" if it has none."""
 
 
-def locked_error(session_id: str, pid: int | None = None) -> SessionLockedError:
-    """Return the error for a session that is locked, by the process `pid` if known."""
-    if pid is not None and not is_alive(pid):
+def locked_error(session_id: str, pid: int | None = None, holder: str = "") -> SessionLockedError:
+    """Return the error for a session that is locked, by this process and holder if known."""
+    if pid is not None and is_here(holder) and not is_alive(pid):
         return SessionLockedError(
             f"session {session_id!r} is locked by process {pid}, which has ended",
             session_id=session_id,
             pid=pid,
+            holder=holder,
             hint="a process that it started still holds the lock: end that process",
         )
     return SessionLockedError(
-        f"session {session_id!r} is being written by {_name_process(pid)}",
+        f"session {session_id!r} is being written by {describe_holder(pid, holder)}",
         session_id=session_id,
         pid=pid,
+        holder=holder,
         hint="close it there, or wait until that process ends",
     )
 
 
-def fenced_error(session_id: str, pid: int | None = None) -> SessionFencedError:
-    """Return the error of a writer that lost its session, to the process `pid` if known."""
-    fate = f"{_name_process(pid)} took it over" if pid else "its lock was removed or taken over"
+def fenced_error(session_id: str, pid: int | None = None, holder: str = "") -> SessionFencedError:
+    """Return the error of a writer that lost its session, to this process and holder if known."""
+    fate = "its lock was removed or taken over"
+    if pid:
+        fate = f"{describe_holder(pid, holder)} took it over"
     return SessionFencedError(
         f"session {session_id!r} can no longer be written here: {fate}",
         session_id=session_id,
         pid=pid,
+        holder=holder,
         hint="nothing was written; what is unsaved is kept in memory",
     )
 
@@ -274,12 +294,6 @@ def changed_error(session_id: str) -> SessionError:
         session_id=session_id,
         hint="load it again, and repeat what was added since",
     )
-
-
-def _name_process(pid: int | None) -> str:
-    if pid is None:
-        return "another process"
-    return "this process" if pid == os.getpid() else f"process {pid}"
 
 
 @dataclass(frozen=True)
@@ -353,6 +367,13 @@ class InMemoryStore:
     def __init__(self) -> None:
         """Make an empty store."""
         self._sessions: dict[str, _MemorySession] = {}
+        self._id = new_store_id()
+        self._last_epoch = 0
+
+    @property
+    def holder(self) -> str:
+        """The name under which it holds sessions: HOST/PID/STORE."""
+        return name_holder(self._id)
 
     def __repr__(self) -> str:
         return "InMemoryStore()"
@@ -406,9 +427,9 @@ class InMemoryStore:
         await trio.lowlevel.checkpoint()
         session = self._find(session_id)
         if session.is_locked:
-            raise locked_error(session_id, os.getpid())
+            raise locked_error(session_id, os.getpid(), self.holder)
         session.is_locked = True
-        session.epoch += 1
+        session.epoch = self._last_epoch = begin_epoch(self._last_epoch)
         self._sessions[session_id] = session
         return _MemoryWriter(session_id, session, self._sessions)
 
@@ -430,7 +451,7 @@ class _MemoryWriter:
         self._session_id = session_id
         self._session = session
         self._sessions = sessions
-        self._epoch = session.epoch
+        self.epoch = session.epoch
 
     async def read(self, since: Position) -> StoredSession:
         await trio.lowlevel.checkpoint()
@@ -477,7 +498,7 @@ class _MemoryWriter:
     @property
     def _is_current(self) -> bool:
         session = self._session
-        return session.epoch == self._epoch and self._sessions.get(self._session_id) is session
+        return session.epoch == self.epoch and self._sessions.get(self._session_id) is session
 
     async def _check_epoch(self) -> None:
         await trio.lowlevel.checkpoint()

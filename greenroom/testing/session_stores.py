@@ -9,6 +9,7 @@ import os
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import cycle
 from typing import TypeVar, cast
@@ -162,10 +163,37 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
                 await attempt()
             check_equal(caught[0].session_id, first.session_id)
             assert caught[0].pid in (os.getpid(), None), "it names the process, if it knows it"
+            assert caught[0].holder.count("/") in (0, 2), "HOST/PID/STORE, if it knows it"
         check_equal(await load_texts(other, first), ["one"])
     await first.close()
     await second.save()
     check_equal(await load_texts(store, first), ["one", "two"])
+
+
+async def each_writer_has_a_higher_epoch(case: StoreUnderTest) -> None:
+    """Whatever the wall clock does, and whether anything was stored or deleted meanwhile."""
+    store, stored, last = await case.open(), await save_new(await case.open(), "one"), 0
+    start, session_id = core.utc_now(), stored.session_id
+    try:
+        for hours in (0, 0, 2, 1, -5, -5):
+            moment = start + timedelta(hours=hours)
+            core.set_clock(partial(_just, moment))
+            for each in (store, await case.open()):
+                writer = await each.acquire(session_id)
+                assert writer.epoch > last, f"{writer.epoch} follows {last}"
+                assert writer.epoch >= moment.timestamp() * 1000, "it is the time at the least"
+                last = writer.epoch
+                await writer.release()
+    finally:
+        core.set_clock(None)
+    await delete_session(session_id, store=store)
+    writer = await store.acquire(session_id)
+    assert writer.epoch > last, "a new session of that id has a later epoch"
+    await writer.release()
+
+
+def _just(moment: datetime) -> datetime:
+    return moment
 
 
 async def an_open_unsaved_session_holds_its_id(case: StoreUnderTest) -> None:

@@ -123,11 +123,15 @@ async def test_a_position_goes_on_where_a_reader_has_left(runtime):
 
 
 @pytest.mark.parametrize("position", [(99, 3), (1, -5), (0, 0)])
-async def test_a_position_of_another_life_begins_with_what_is_held(runtime, position):
+async def test_a_position_of_another_epoch_is_told_so_and_begins_with_what_is_held(
+    runtime, position
+):
     handle = runtime.spawn(new(), parrot)
     await handle.ask("a b")
     await handle.shutdown()
-    assert await read(handle.subscribe(position)) == await read(handle.subscribe("all"))
+    reader, kept = handle.subscribe(position), await read(handle.subscribe("all"))
+    assert reader.position == position  # until it is told
+    assert await read(reader) == [Lagged(None), *kept]
 
 
 @pytest.mark.parametrize("replay", ["none", "turn", "all", (1, 10_000)])

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ import trio
 
 from greenroom.core import Message, SessionFencedError, SessionLockedError
 from greenroom.fs.durable import FolderLockedError, check_lock, lock, unlock
-from greenroom.session import AgentSession, FileStore, SQLiteStore
+from greenroom.session import AgentSession, FileStore, SQLiteStore, fenced_error, locked_error
 
 WRITER = """
 import sys, trio
@@ -293,3 +294,35 @@ def test_a_store_can_be_used_from_one_run_after_another(tmp_path):
         return len(session.history)
 
     assert [trio.run(add, text) for text in "abc"] == [1, 2, 3]
+
+
+def test_a_holder_in_another_process_is_named(files):
+    script = (
+        "import sys, trio\n"
+        "from greenroom import AgentSession, FileStore\n"
+        "async def main():\n"
+        "    store = FileStore(sys.argv[1])\n"
+        "    await AgentSession.new('coder', session_id='mine', store=store).open()\n"
+        "    print(store.holder, flush=True)\n"
+        "    sys.stdin.read()\n"
+        "trio.run(main)\n"
+    )
+    command = [sys.executable, "-c", script, os.path.dirname(files.folder("mine"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        name = process.stdout.readline().decode().strip()
+        with pytest.raises(SessionLockedError) as caught:
+            trio.run(AgentSession.new("coder", session_id="mine", store=files).open)
+        process.stdin.close()
+    host, pid, place = name.split("/")
+    assert (host, pid) == (socket.gethostname(), str(process.pid))
+    assert len(place) == 8
+    assert (caught.value.holder, caught.value.pid) == (name, process.pid)
+    assert f"process {process.pid} ({name})" in str(caught.value)
+
+
+@pytest.mark.parametrize("holder", ["far/12/ab", ""])
+def test_a_holder_on_another_machine_is_not_looked_for_here(ended, holder):
+    error = locked_error("mine", ended.pid, holder)
+    assert ("on far (far/12/ab)" in str(error)) == bool(holder)
+    assert ("has ended" in str(error)) != bool(holder)
+    assert "far/12/ab" in str(fenced_error("mine", 12, "far/12/ab"))

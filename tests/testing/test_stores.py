@@ -263,7 +263,15 @@ class Busy(with_writer(delete=deletes_one_at_a_time)):
         self._sessions = type("Sessions", (dict,), {})()
 
 
+async def counts_from_one(self, session_id):
+    writer = await BrokenStore.acquire(self, session_id)
+    writer.epoch = self.epoch = getattr(self, "epoch", 0) + 1
+    self._find(session_id).epoch = writer.epoch
+    return writer
+
+
 MUTANTS = {
+    "each_writer_has_a_higher_epoch": with_store(acquire=counts_from_one),
     "a_loaded_session_equals_the_saved_one": with_writer(write_metadata=forgets_lineage),
     "a_session_grows_over_many_saves_and_loads": with_writer(
         append=loses_lines(lambda line, at: at.lines == 3)
