@@ -17,6 +17,7 @@ from greenroom.agents.tool_calls import current_caller
 from greenroom.core import (
     RUNTIME,
     SUMMARY,
+    AlreadyAnsweredError,
     Answer,
     ConfigurationError,
     ContentBlock,
@@ -34,6 +35,7 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
     Usage,
+    Wire,
     serde,
 )
 from greenroom.resilience import Budget
@@ -59,6 +61,13 @@ GO_ON = "Go on where you left off."
 """The input of a run without one; its sender is `RUNTIME`."""
 
 _ANSWERS = "agent.answers"
+
+
+class _Given(Wire, frozen=True):
+    """An answer on record, and the digest of the question that it was given to."""
+
+    answer: Answer
+    digest: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,18 +197,47 @@ async def _load_or_begin(
 
 def _check_session(options: RunOptions, session: AgentSession) -> None:
     if options.answers is not None:
-        open_ids = [question.request_id for question in session.open_questions]
-        for request_id in options.answers:
-            if request_id not in open_ids:
-                raise ConfigurationError(
-                    f"{session.session_id} has no open question {request_id!r}",
-                    hint=f"it has {', '.join(open_ids) or 'none'}; an input, a rewind and a fork"
-                    " leave none open",
-                )
+        _check_answers(options.answers, session)
     if options.input is None and not session.unstarted and not _is_broken_off(session):
         raise ConfigurationError(
             f"{session.session_id} has nothing to go on with", hint="pass an input"
         )
+
+
+def _check_answers(answers: Answers, session: AgentSession) -> None:
+    """Refuse an answer to what is not open; the same one may be given again after a crash.
+
+    Raises:
+        AlreadyAnsweredError: it was open, and was answered or left behind.
+        ConfigurationError: this session never asked it.
+    """
+    open_ids = [question.request_id for question in session.open_questions]
+    stored = _stored_answers(session)
+    for request_id, answer in answers.items():
+        if request_id not in open_ids and not session.conversation.was_asked(request_id):
+            raise ConfigurationError(
+                f"{session.session_id} has no open question {request_id!r}",
+                hint=f"it has {', '.join(open_ids) or 'none'}",
+            )
+        before = stored.get(request_id)
+        if request_id not in open_ids or (before and before.answer != as_answer(answer)):
+            raise AlreadyAnsweredError(
+                f"the question {request_id!r} of {session.session_id} is answered already, or was"
+                " left behind by an input, a rewind or an interrupt",
+                session_id=session.session_id,
+            )
+
+
+def _stored_answers(session: AgentSession) -> dict[str, _Given]:
+    """Return the answers on record to questions that are open, and the same as when answered."""
+    digests = {question.request_id: question.digest for question in session.open_questions}
+    record = session.last_record(_ANSWERS)
+    found = dict[str, _Given]()
+    for request_id, given in record.items() if isinstance(record, dict) else ():
+        # What an earlier version stored names no digest: then the question is asked again.
+        if isinstance(given, dict) and "answer" in given:
+            found[request_id] = serde.convert(given, _Given)
+    return {id_: each for id_, each in found.items() if digests.get(id_) == each.digest}
 
 
 def _collect_answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
@@ -208,13 +246,12 @@ def _collect_answers(session: AgentSession, given: Answers) -> dict[str, Answer]
     A reply may ask about several calls, one after the other, and none starts before the last
     answer. So a run that got an answer may end at the next question, with no call started.
     """
-    open_ids = {question.request_id for question in session.open_questions}
-    stored = serde.convert(session.last_record(_ANSWERS) or {}, dict[str, Answer])
-    answers = {id_: answer for id_, answer in stored.items() if id_ in open_ids}
+    answers = _stored_answers(session)
     if given:
-        answers |= {id_: as_answer(answer) for id_, answer in given.items()}
+        digests = {question.request_id: question.digest for question in session.open_questions}
+        answers |= {id_: _Given(as_answer(each), digests[id_]) for id_, each in given.items()}
         session.add_record(_ANSWERS, msgspec.to_builtins(answers))
-    return answers
+    return {id_: each.answer for id_, each in answers.items()}
 
 
 def _is_broken_off(session: AgentSession) -> bool:

@@ -28,6 +28,7 @@ from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
     AgentCrashError as AgentCrashError,
     AgentNotRunningError as AgentNotRunningError,
+    AlreadyAnsweredError as AlreadyAnsweredError,
     BlackboardFullError as BlackboardFullError,
     BudgetExceededError as BudgetExceededError,
     CassetteError as CassetteError,

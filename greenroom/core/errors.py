@@ -24,6 +24,7 @@
     │   │   └── SessionFencedError     another process took it over from us
     │   ├── SessionCorruptError        damage in the middle of a history
     │   ├── SessionStorageError        the disk refused
+    │   ├── AlreadyAnsweredError       the question is no longer open
     │   └── InvalidSessionIdError      an id that could leave the store
     ├── MemoryStorageError             a file of memories can't be read or written
     ├── ToolError                      a tool failed, or is not usable as a tool
@@ -329,6 +330,12 @@ class SessionStorageError(SessionError):
         """Keep what is known of the outcome."""
         super().__init__(message, session_id=session_id, hint=hint)
         self.nothing_written = nothing_written
+
+
+class AlreadyAnsweredError(SessionError):
+    """A question is no longer open: it was answered before, or the conversation went on."""
+
+    remedy = "load the session: `open_questions` lists what can still be answered"
 
 
 class InvalidSessionIdError(SessionError):

@@ -155,14 +155,21 @@ class Approvals:
         self.digests = {each.request_id: each.digest for each in self._expected.values()}
         self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
-    def make_question(self, tool_use_id: str, digest: str) -> OpenQuestion:
-        """Return the question about a call; one that was asked before keeps its id, once.
+    @property
+    def expected_requests(self) -> tuple[PermissionRequest, ...]:
+        """What an earlier process asked and nobody has answered; it will be asked again."""
+        self._drop_stale()
+        waiting = (q for q in self._expected.values() if q.request_id not in self._ahead)
+        return tuple(question.request for question in waiting if question.request is not None)
+
+    def choose_id(self, tool_use_id: str) -> str:
+        """Return the id of the question about a call; one that was asked before keeps its id, once.
 
         Two calls of a reply may have the same id.
         """
         self._drop_stale()
         before = self._expected.pop(tool_use_id, None)
-        return OpenQuestion(before.request_id if before else new_id("p"), tool_use_id, digest)
+        return before.request_id if before else new_id("p")
 
     def _drop_stale(self) -> None:
         """Forget questions that the conversation left behind; a later call may have their ids."""
@@ -175,8 +182,8 @@ class Approvals:
     async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
         """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
-        It is denied if no reader can answer any more, or if the agent or one above it is shutting
-        down.
+        Then only the decision is published: whoever answered has seen the question. Another one is
+        denied if no reader can answer any more, or if the agent or one above it is shutting down.
 
         Raises:
             MailboxFullError: as many requests as the limit allows are open already.
@@ -186,11 +193,14 @@ class Approvals:
         agent = self._agent
         if not self._open:
             self._state_before = agent.state
-        pending = _OpenRequest(request, agent.find_suspender())
         digest = self.digests.pop(request.request_id, None)
         ahead = self._ahead.pop(request.request_id, None)
         if ahead is not None and digest == request.digest:
-            pending.decide(ahead)
+            await trio.lowlevel.checkpoint()
+            agent.notify("before_permission", request)
+            self._tell_decision(request, ahead)
+            return ahead
+        pending = _OpenRequest(request, agent.find_suspender())
         self._open[request.request_id] = pending
         try:
             agent.notify("before_permission", request)
@@ -236,6 +246,14 @@ class Approvals:
         self, request: PermissionRequest, answer: Answer, *, cancelled: bool = False
     ) -> None:
         del self._open[request.request_id]
+        self._tell_decision(request, answer, cancelled=cancelled)
+        # The state goes back when the last request is decided, unless it has moved on meanwhile.
+        if not self._open and self._agent.state.kind is StateKind.WAITING_FOR_PERMISSION:
+            self._agent.set_state(self._state_before)
+
+    def _tell_decision(
+        self, request: PermissionRequest, answer: Answer, *, cancelled: bool = False
+    ) -> None:
         self._agent.notify("after_permission", request, answer)
         self._agent.publish(
             PermissionResponse(
@@ -248,9 +266,6 @@ class Approvals:
                 cancelled=cancelled,
             )
         )
-        # The state goes back when the last request is decided, unless it has moved on meanwhile.
-        if not self._open and self._agent.state.kind is StateKind.WAITING_FOR_PERMISSION:
-            self._agent.set_state(self._state_before)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Decide a request of this agent or of a descendant; False if none with this id is open.

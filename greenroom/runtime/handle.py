@@ -508,7 +508,11 @@ class AgentHandle:
         return self._actor.output.tree_usage
 
     async def pending(self) -> tuple[PermissionRequest, ...]:
-        """Return the open permission requests, its own and its descendants'."""
+        """Return the open permission requests, its own and its descendants'.
+
+        In an agent whose session was loaded with `keep_open`, these include what an earlier process
+        asked, which may be answered before it is asked again.
+        """
         await trio.lowlevel.checkpoint()
         return _find_pending(self._actor)
 
@@ -541,7 +545,7 @@ def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
     # Copies: whoever reads a request may change what is in it.
     own = (
         serde.decode(serde.encode(each), PermissionRequest)
-        for each in actor.approvals.open_requests
+        for each in (*actor.approvals.open_requests, *actor.approvals.expected_requests)
     )
     below = (request for child in actor.children for request in _find_pending(child))
     return (*own, *below)

@@ -46,7 +46,7 @@ from greenroom.runtime.spawning import Scope, spawn_child
 from greenroom.runtime.subagents import Monitor
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.turn import Turn
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, OpenQuestion
 
 Ts = TypeVarTuple("Ts")
 
@@ -343,18 +343,18 @@ class AgentInternals:
             "", tool_name, action, session_id="", lineage=(), cwd="", warnings=(), **fields
         )
         approvals = self._actor.approvals
-        question = approvals.make_question(draft.tool_use_id, draft.digest)
-        if self.session.conversation.add_question(question):
-            # A person may take hours, and the question must not be lost meanwhile.
-            await self.session.save(flush=False)
         request = replace(
             draft,
-            request_id=question.request_id,
+            request_id=approvals.choose_id(draft.tool_use_id),
             session_id=self._actor.session_id,
             lineage=self._actor.lineage,
             cwd=str(self.context.workspace.cwd),
             warnings=await _find_warnings(draft),
         )
+        question = OpenQuestion(request.request_id, request.tool_use_id, request.digest, request)
+        if self.session.conversation.add_question(question):
+            # A person may take hours, and the question must not be lost meanwhile.
+            await self.session.save(flush=False)
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
         return await approvals.request(request, limit)
 

@@ -20,8 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
 
-from msgspec.structs import asdict
-
 from greenroom.core import (
     Checkpoint,
     Message,
@@ -33,7 +31,6 @@ from greenroom.core import (
     Usage,
 )
 from greenroom.session.entries import (
-    QUESTION,
     CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
@@ -49,6 +46,7 @@ from greenroom.session.entries import (
     UsageEntry,
     decision_entry,
     find_open_questions,
+    question_entry,
     record_entry,
     validate_entry,
 )
@@ -178,7 +176,7 @@ class Conversation:
     @property
     def open_questions(self) -> dict[str, OpenQuestion]:
         """The questions that a person was asked about unstarted calls, by the call's id."""
-        records = self.transcript.records_since_reply(QUESTION)
+        records = self.transcript.questions_since_reply()
         return find_open_questions(records, (call.id for call in self.transcript.unstarted))
 
     def add_question(self, question: OpenQuestion) -> bool:
@@ -190,8 +188,12 @@ class Conversation:
         if all(call.id != question.tool_use_id for call in self.transcript.unstarted):
             return False
         if self.open_questions.get(question.tool_use_id) != question:
-            self.add_record(QUESTION, asdict(question))
+            self._add(question_entry(question))
         return True
+
+    def was_asked(self, request_id: str) -> bool:
+        """Whether a question of this id was ever recorded here, open or not."""
+        return request_id in self.transcript.asked_ids
 
     def mark_tools_started(self, ids: Iterable[str]) -> None:
         """Record that these calls of the last reply start; save this before they do."""

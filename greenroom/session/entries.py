@@ -16,6 +16,7 @@ from greenroom.core import (
     InvalidJSONError,
     Message,
     PermissionRecord,
+    PermissionRequest,
     ResultContent,
     SessionError,
     StopReason,
@@ -335,11 +336,32 @@ class OpenQuestion(Wire, frozen=True):
         request_id: the id of the permission request, also when it is asked again.
         tool_use_id: the call.
         digest: what the answer is bound to; an early answer counts only while this is the same.
+        request: the whole question, as a person was shown it; None if an earlier version asked.
     """
 
     request_id: str
     tool_use_id: str
     digest: str = ""
+    request: PermissionRequest | None = None
+
+
+class _Asked(Wire, frozen=True):
+    """What of a question says that it was asked."""
+
+    request_id: str = ""
+
+
+def question_entry(question: OpenQuestion) -> RecordEntry:
+    """Make the entry of a question; it is as long as the call that it is about."""
+    return RecordEntry(QUESTION, msgspec.Raw(serde.encode(question)))
+
+
+def read_request_id(entry: RecordEntry) -> str:
+    """Return the id of a recorded question; empty if it can't be read."""
+    try:
+        return serde.decode(bytes(entry.value), _Asked).request_id
+    except InvalidJSONError:
+        return ""
 
 
 def find_open_questions(
@@ -352,10 +374,12 @@ def find_open_questions(
 
 
 def _read(record: JSON) -> OpenQuestion | None:
-    """Read a question; one that can't be read, such as a newer version's, is asked anew."""
+    """Read a question; what can't be read of it, such as a newer version's, is asked anew."""
     try:
         return serde.convert(record, OpenQuestion)
     except msgspec.ValidationError:
+        if isinstance(record, dict) and "request" in record:
+            return _read({key: record[key] for key in record if key != "request"})
         return None
 
 

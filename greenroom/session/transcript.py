@@ -30,6 +30,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.session.entries import (
+    QUESTION,
     CheckpointEntry,
     CompactionEntry,
     CopiedEntry,
@@ -45,6 +46,7 @@ from greenroom.session.entries import (
     RewriteEntry,
     ToolsStartedEntry,
     UsageEntry,
+    read_request_id,
 )
 
 _STRAY = "The result of a call that is not on record:"
@@ -72,6 +74,9 @@ class Transcript:
         self._pairs = Pairs()
         self.grants = GrantedRules()
         self.records = Records()
+        self._questions = Records()  # those after the last reply: earlier ones have been decided
+        self.asked_ids: set[str] = set()
+        """The ids of all questions that were ever asked."""
         self.expenses = Expenses()
         self.version = 1
         """The oldest version of the format that can express these entries."""
@@ -124,9 +129,9 @@ class Transcript:
         started = self.started_ids if calls else ()
         return tuple(call for call in calls if call.id not in started)
 
-    def records_since_reply(self, kind: str) -> Iterator[JSON]:
-        """Return the records of a kind that were added after the last reply."""
-        return self.records.values(kind, since=self._last_reply() + 1)
+    def questions_since_reply(self) -> Iterator[JSON]:
+        """Return the questions that were recorded after the last reply."""
+        return self._questions.values(QUESTION, since=self._last_reply() + 1)
 
     def mark_paired(self) -> None:
         """Record that every call so far has its result, so that they are not searched again."""
@@ -190,15 +195,17 @@ class Transcript:
                 cut = self._replace(entry, version=2)
                 self.expenses.note_message(summary)
                 self.grants.move(lambda place: max(place - cut + 1, 0))
-                self.records.move(lambda place: place and max(place - cut, 0) + 1)
+                self._move_records(lambda place: place and max(place - cut, 0) + 1)
             case RewriteEntry(messages=messages):
                 self._replace(entry, version=3)
                 self.grants.move(lambda place: min(place, len(messages)))
-                self.records.move(lambda place: min(place, len(messages)))
+                self._move_records(lambda place: min(place, len(messages)))
             case GrantEntry(rules=rules):
                 self.grants.add(rules, len(self._messages))
             case RevokeEntry():
                 self.grants.revoke()
+            case RecordEntry(name=name) if name == QUESTION:
+                self._add_question(entry)
             case RecordEntry():
                 self.records.add(entry, len(self._messages))
             case CopiedEntry():
@@ -210,6 +217,15 @@ class Transcript:
             case FormatEntry():
                 return
         self.count += 1
+
+    def _add_question(self, entry: RecordEntry) -> None:
+        self._questions.drop(before=self._last_reply() + 1)
+        self._questions.add(entry, len(self._messages))
+        self.asked_ids.add(read_request_id(entry))
+
+    def _move_records(self, to: Callable[[int], int]) -> None:
+        self.records.move(to)
+        self._questions.move(to)
 
     def _last_reply(self) -> int:
         for index in range(len(self._messages) - 1, -1, -1):
@@ -228,6 +244,7 @@ class Transcript:
         self._pairs.look_again(self._messages)
         self.grants.rewind(to)
         self.records.rewind(to)
+        self._questions.rewind(to)
 
     def _replace(self, entry: Replacement, *, version: int) -> int:
         """Replace all but the last messages by the entry's head; return how many were replaced."""
@@ -408,6 +425,10 @@ class Records:
     def rewind(self, to: int) -> None:
         """Remove the records after this place."""
         self._records = [each for each in self._records if each[0] <= to]
+
+    def drop(self, before: int) -> None:
+        """Remove the records before this place."""
+        self._records = [each for each in self._records if each[0] >= before]
 
     def move(self, to: Callable[[int], int]) -> None:
         """Move the records to new places, after messages before them were replaced."""

@@ -8,6 +8,8 @@ import pytest
 
 from greenroom import (
     Agent,
+    AgentSession,
+    AlreadyAnsweredError,
     Answer,
     ConfigurationError,
     FileStore,
@@ -17,6 +19,7 @@ from greenroom import (
     RuleDecision,
     SQLiteStore,
 )
+from greenroom.agents.agent_run import _collect_answers
 from greenroom.core import TurnError
 from greenroom.testing import ScriptedProvider, call
 
@@ -138,8 +141,38 @@ async def test_an_input_goes_on_without_the_calls(shop):
     result = await shop.agent("As you like.").run("Stop.", session=session, store=shop.store)
     assert (result.output, shop.ran) == ("As you like.", [])
     again = {"session": session, "store": shop.store}
-    with pytest.raises(ConfigurationError, match="no open question"):
+    with pytest.raises(AlreadyAnsweredError, match="left behind"):
         await shop.agent("Out.").run(**again, answers={first.pending[0].request_id: "allow"})
+
+
+async def test_a_second_answer_is_an_error_of_its_own(shop):
+    first = await shop.ask(call("deploy", where="a"), call("deploy", where="b"))
+    again = {"session": first.session.session_id, "store": shop.store}
+    answer = {first.pending[0].request_id: "allow"}
+    second = await shop.agent("Done.").run(**again, answers=answer, approve="later")
+    with pytest.raises(AlreadyAnsweredError) as caught:
+        await shop.agent("Done.").run(
+            **again, answers=answer | {first.pending[0].request_id: "deny"}
+        )
+    assert caught.value.session_id == first.session.session_id
+    await shop.agent("Done.").run(**again, answers={second.pending[0].request_id: "allow"})
+    with pytest.raises(AlreadyAnsweredError):
+        await shop.agent("Done.").run(**again, answers={second.pending[0].request_id: "allow"})
+    assert shop.ran == ["a", "b"]
+
+
+async def test_an_answer_that_was_stored_may_be_given_again_and_another_one_not(shop):
+    """A run that is cut off right after it has stored an answer can be tried again."""
+    first = await shop.ask()
+    request_id = first.pending[0].request_id
+    again = {"session": first.session.session_id, "store": shop.store}
+    cut_off = await AgentSession.load(again["session"], store=shop.store, keep_open=True)
+    _collect_answers(cut_off, {request_id: "allow"})
+    await cut_off.save()
+    with pytest.raises(AlreadyAnsweredError):
+        await shop.agent("Done.").run(**again, answers={request_id: "deny"})
+    await shop.agent("Done.").run(**again, answers={request_id: True})
+    assert shop.ran == ["shop"]
 
 
 @pytest.mark.parametrize(
@@ -168,6 +201,12 @@ async def test_a_call_that_changed_meanwhile_is_asked_again(shop, tmp_path, monk
     second = await shop.agent().run(**again)
     assert (second.status, shop.ran) == ("waiting", [])
     assert second.pending[0].request_id == first.pending[0].request_id
+    # Nor does the answer count for what is asked now, in a run after that.
+    third = await shop.agent().run(session=first.session, approve="later")
+    assert (third.status, shop.ran) == ("waiting", [])
+    answers = {first.pending[0].request_id: "allow"}
+    await shop.agent("Out.").run(session=first.session, answers=answers)
+    assert shop.ran == ["shop"]
 
 
 PROGRAM = """
