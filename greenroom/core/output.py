@@ -128,6 +128,9 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         prefixes: the rules that it would store if the answer says `prefix`, in words: the same, but
             with just the first words of a command, such as `npm run build:*`; empty if none is
             offered.
+        may_have_run: whether it was cut off, and nobody knows whether it has run. To allow it says
+            that it did not; a denial with the input `{"result": value}` says that it did, with this
+            result, or None if that is not known; any other denial leaves it out.
     """
 
     request_id: str
@@ -154,6 +157,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     options: tuple[str, ...] | None = None
     credential: str = ""
     prefixes: tuple[str, ...] = ()
+    may_have_run: bool = False
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):

@@ -25,7 +25,6 @@ without native tool calls; `parse_action` parses its replies, and `almost_json` 
 """
 
 from greenroom.flow.agent_functions import (
-    find_goal as find_goal,
     find_open_run as find_open_run,
     is_answered as is_answered,
     plan_and_execute as plan_and_execute,
@@ -126,6 +125,13 @@ from greenroom.flow.recovery_policy import (
     RecoveryPolicy as RecoveryPolicy,
 )
 from greenroom.flow.references import fill as fill, references_in as references_in
+from greenroom.flow.resume import (
+    Trace as Trace,
+    find_goal as find_goal,
+    find_trace as find_trace,
+    reopen as reopen,
+    trace_worker as trace_worker,
+)
 from greenroom.flow.revision import (
     Failure as Failure,
     Planner as Planner,
@@ -140,12 +146,6 @@ from greenroom.flow.topic import (
     Topic as Topic,
     TopicStatistics as TopicStatistics,
     WhenFull as WhenFull,
-)
-from greenroom.flow.trace import (
-    Trace as Trace,
-    find_trace as find_trace,
-    reopen as reopen,
-    trace_worker as trace_worker,
 )
 from greenroom.flow.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
 from greenroom.flow.workflow_execution import request_approval as request_approval

@@ -6,12 +6,12 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.agents import GO_ON, Agent, find_model, stream_reply
+from greenroom.agents import Agent, find_model, stream_reply
 from greenroom.core import (
     AUTOMATIC_DECIDERS,
-    RUNTIME,
     AgentState,
     ConversationInput,
+    Custom,
     GreenroomError,
     Message,
     PlanError,
@@ -30,6 +30,7 @@ from greenroom.flow.model_planner import (
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PLAN_STEP, PlanRun
 from greenroom.flow.recovery_policy import RecoveryPolicy
+from greenroom.flow.resume import find_goal
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.text_tools import TextTools
 from greenroom.llm import LLMProvider
@@ -214,9 +215,10 @@ class _PlanAndExecute:
         async for message in agent.inputs():
             was_answered = is_answered(agent.session)
             async with agent.turn(message):
-                run = find_open_run(agent.session, message.text, was_answered=was_answered)
+                goal = find_goal(agent.session, message)
+                run = find_open_run(agent.session, goal, was_answered=was_answered)
                 try:
-                    await self.answer(agent, message.text, run)
+                    await self.answer(agent, goal, run)
                 except GreenroomError as error:
                     self.last_error = error
                     raise
@@ -273,14 +275,6 @@ def is_answered(session: AgentSession) -> bool:
     """Whether the last message of a session is a complete reply."""
     last = session.history[-1] if session.history else Message.user("")
     return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
-
-
-def find_goal(session: AgentSession, message: ConversationInput) -> str:
-    """Return the goal of an input: its text, or what was asked before if it says to go on."""
-    if message.sender != RUNTIME or message.text != GO_ON:
-        return message.text
-    asked = (each for each in reversed(session.history) if each.role == "user" and each.text)
-    return next((each.text for each in asked if each.sender != RUNTIME), message.text)
 
 
 def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:

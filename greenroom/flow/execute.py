@@ -13,13 +13,14 @@ from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
-from typing import TypeVarTuple, Unpack
+from typing import NamedTuple, TypeVarTuple, Unpack
 
 import msgspec
 import trio
+from msgspec import UNSET
 
 from greenroom.agents import Toolbox, pass_permissions
-from greenroom.core import AgentState, ConfigurationError, PlanError, RuleDecision, leaves
+from greenroom.core import AgentState, ConfigurationError, PlanError, leaves
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import (
@@ -32,6 +33,7 @@ from greenroom.flow.plan_run import (
     SubtaskStatus,
 )
 from greenroom.flow.recovery_policy import RecoveryPolicy
+from greenroom.flow.resume import find_inspection
 from greenroom.flow.revision import (
     Failure,
     Planner,
@@ -138,9 +140,8 @@ async def execute_plan(
         return agent.spawn(session, worker, *args, report=False, name=name)
 
     repeats = recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat
-    runner = SubtaskRunner(
-        agent, recorder, box.registry, rules, spawn, may_repeat=repeats, patience=patience
-    )
+    inspect, registry = find_inspection(worker), box.registry
+    runner = SubtaskRunner(agent, recorder, registry, rules, spawn, inspect, repeats, patience)
     execution = _Execution(
         runner,
         concurrency=min(concurrency, max(1, agent.subagent_room)),
@@ -279,20 +280,21 @@ class _Execution:
         session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
         failure = replace(self._make_failure(run, id_), session_id=session_id)
         try:
-            decision, context = ("", None) if is_refused else await self._decide(run, failure)
+            decided = _Decided() if is_refused else await self._decide(run, failure)
         except BaseException:
             pending = SubtaskStatus.PENDING
             error = "" if failure.subtask.tool else failure.error
             self.recorder.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
             raise
+        if decided.result is not UNSET:
+            self.runner.record_result(failure.subtask, decided.result, session_id)
+            return None
         self.recorder.write(end.move)
-        return None if is_refused else self._apply_decision(failure, decision, context)
+        return None if is_refused else self._apply_decision(failure, decided)
 
-    def _apply_decision(
-        self, failure: Failure, decision: str, context: ErrorContext | None
-    ) -> float | None:
+    def _apply_decision(self, failure: Failure, decided: "_Decided") -> float | None:
         """Apply a decision; return the seconds until another try, if any."""
-        id_ = failure.subtask.id
+        id_, (decision, context, _) = failure.subtask.id, decided
         if decision in ("retry", "go_on") and (
             context or failure.failures < self.policy.same_subtask
         ):
@@ -313,28 +315,28 @@ class _Execution:
             self.is_stopped |= self._may_revise
         return None
 
-    async def _decide(self, run: PlanRun, failure: Failure) -> tuple[str, ErrorContext | None]:
+    async def _decide(self, run: PlanRun, failure: Failure) -> "_Decided":
         """Ask the recovery, if any, about a failure, and a person if it says so."""
         if self.recovery is None:
-            return "", None
+            return _Decided()
         found = await self.recovery.recover(run, failure)
         context = found if isinstance(found, ErrorContext) else None
         decision = found.decision if isinstance(found, ErrorContext) else found
         if context:
             self.agent.send_nowait(context.chunk())
         if decision not in failure.possible:
-            return "give_up", None
+            return _Decided("give_up")
         if decision != "ask_person":
-            return decision, context
-        answer = await self.runner.ask(
+            return _Decided(decision, context)
+        settled = await self.runner.ask(
             failure.subtask,
             " again",
             f"It has failed, and may have had its effect: {failure.error}",
             "it has failed, and may not be run twice without your consent",
         )
-        if answer.decision is not RuleDecision.ALLOW:
+        if settled.refusal is not None:
             return await self._decide(run, replace(failure, possible=failure.possible - _TRIES))
-        return "retry", context
+        return _Decided("retry", context, settled.result)
 
     def _make_failure(self, run: PlanRun, id_: str) -> Failure:
         state = run.state(id_)
@@ -386,6 +388,14 @@ class _Execution:
             f"the plan was revised {self.run.revisions} times, and {again}",
             hint="try a smaller goal",
         )
+
+
+class _Decided(NamedTuple):
+    """What is done about a failure, and the result if a person says that it has run after all."""
+
+    decision: str = ""
+    context: ErrorContext | None = None
+    result: object = UNSET
 
 
 class _Frontier:

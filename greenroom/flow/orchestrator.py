@@ -23,24 +23,24 @@ from greenroom.core import (
     mark_lines,
     serde,
 )
-from greenroom.flow.agent_functions import find_goal, find_open_run, is_answered
+from greenroom.flow.agent_functions import find_open_run, is_answered
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
 from greenroom.flow.orchestrator_crew import (
-    WORK,
     Crew,
     CrewMember,
     Stint,
     add_help_tool,
     describe_workers,
+    read_stints,
 )
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PLAN_STEP, PlanRun
+from greenroom.flow.resume import find_goal
 from greenroom.flow.revision import Planner, ReplanPolicy
 from greenroom.llm import LLMProvider
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
 
 _TRIES = ReplanPolicy(same_subtask=5)
@@ -237,7 +237,7 @@ class Orchestrator(Runnable[object, object]):
         run = await execute_plan(
             agent,
             run,
-            crew.work,
+            crew,
             concurrency=len(self.workers) * self.concurrency,
             policy=_TRIES,
             planner=None if isinstance(self.planner, Plan) else crew,
@@ -284,12 +284,6 @@ async def _synthesise(
     )
     reply = await stream_reply(agent, llm, messages=[Message.user(prompt)], system=_SYNTHESIS)
     return reply.text
-
-
-def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
-    """Return the stints of a run, oldest first, each by its last record."""
-    stints = (serde.convert(record, Stint) for record in session.records(WORK))
-    return tuple({each.session_id: each for each in stints if each.run == number}.values())
 
 
 def find_sources(run: PlanRun, stints: Iterable[Stint]) -> tuple[Source, ...]:

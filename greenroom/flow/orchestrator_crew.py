@@ -11,13 +11,24 @@ import msgspec
 import trio
 
 from greenroom.agents import Agent, RunContext, Runnable, find_cycle
-from greenroom.core import AgentContext, Custom, PlanError, ToolError, TurnStatus, Usage, Wire
+from greenroom.core import (
+    AgentContext,
+    Custom,
+    PlanError,
+    ToolError,
+    TurnStatus,
+    Usage,
+    Wire,
+    serde,
+)
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.members import Member, ask_member, name_members, unwrap
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import FailureReason, PlanRun
+from greenroom.flow.resume import NOTHING, Trace, find_inspection
 from greenroom.flow.revision import Failure, Planner, SubtaskDecision
 from greenroom.runtime import AgentInternals
+from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry, tool
 
 WORK = "team.work"
@@ -84,6 +95,12 @@ class CrewMember:
         return wanted in (self.name.casefold(), *(each.casefold() for each in self.capabilities))
 
 
+def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
+    """Return the stints of a run, oldest first, each by its last record."""
+    stints = (serde.convert(record, Stint) for record in session.records(WORK))
+    return tuple({each.session_id: each for each in stints if each.run == number}.values())
+
+
 _HELP_WAIT = 60.0  # seconds that a worker waits for help if all others are busy
 
 
@@ -141,7 +158,14 @@ class Crew:
         self._failed_pairs.add((id_, name))
         return "go_on"
 
-    async def work(self, agent: AgentInternals) -> None:
+    def inspect(self, session: AgentSession) -> Trace:
+        """Find out what became of a worker, which is none if no stint in the session began."""
+        stints = read_stints(self._agent.session, self._number)
+        name = next((each.agent for each in stints if each.session_id == session.session_id), "")
+        worker = next((each for each in self._workers if each.name == name), None)
+        return NOTHING if worker is None else find_inspection(worker.run)(session)
+
+    async def __call__(self, agent: AgentInternals) -> None:
         """Run a subtask: assign the best free worker, and run it in place of this agent."""
         subtask = self._subtasks[agent.lineage[-1]]
         able = self._find_able(subtask.capability)
@@ -156,11 +180,18 @@ class Crew:
             )
             return
         fresh = [each for each in able if (subtask.id, each.name) not in self._failed_pairs]
-        async with self._assign(fresh or able, subtask.goal) as worker:
+        last = self._find_last_worker(subtask.id) if agent.session.history else ""
+        same = [each for each in fresh if each.name == last]  # it knows the calls that are left
+        async with self._assign(same or fresh or able, subtask.goal) as worker:
             self._assignments[subtask.id] = worker.name
             data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
             agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
             await self._run(agent, worker, (worker,), subtask.id)
+
+    def _find_last_worker(self, subtask: str) -> str:
+        """Return the name of the worker that had this subtask last; empty if none had."""
+        stints = read_stints(self._agent.session, self._number)
+        return next((each.agent for each in reversed(stints) if each.subtask == subtask), "")
 
     async def help(self, caller: "CrewContext", capability: str, question: str) -> str:
         """Ask another worker a question on behalf of one, and return the answer.

@@ -6,6 +6,7 @@ session can see its state at any moment.
 """
 
 from collections.abc import Iterator
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TypeAlias
@@ -13,13 +14,17 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import asdict, replace
 
-from greenroom.core import JSON, MAX_ERROR_TEXT, Custom, PlanError, Wire, clip, serde
+from greenroom.core import JSON, MAX_ERROR_TEXT, Custom, PlanError, Wire, clip, serde, utc_now
 from greenroom.flow.plan import Plan
+from greenroom.flow.unit import Start
 from greenroom.runtime import AgentInternals
 from greenroom.session import LONGEST_RECORD, AgentSession
 
 PLAN_STEP = "plan.step"
 """The kind of the records, and of the `Custom` chunks."""
+
+UNKNOWN = "it has run, but its result is not known"
+"""The error of a completed subtask of which a person says just that it has run."""
 
 _LONGEST_RESULT = 64 * 1024
 _CLIPPED_RESULT = 16_000
@@ -79,7 +84,7 @@ class SubtaskState(Wire, frozen=True):
     Attributes:
         status: its status.
         result: its result once it is completed, a JSON value.
-        error: why it failed, is blocked, or is uncertain.
+        error: why it failed, is blocked, or is uncertain; `UNKNOWN` if its result is not known.
         reason: the kind of failure.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
@@ -122,8 +127,9 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 class SubtaskMove(Wire, frozen=True, tag="move"):
     """A subtask's status changed; the fields are those of its `SubtaskState`.
 
-    `call` is a hash of the call that starts, if its tool may not be called twice. A failure has it
-    as well unless the tool itself reported the failure, since the call may have had its effect.
+    `at` is when it was recorded. `call` is a hash of the call that starts, if its tool may not be
+    called twice. A failure has it as well unless the tool itself reported the failure, since the
+    call may have had its effect.
     """
 
     id: str
@@ -134,6 +140,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     session_id: str = ""
     failures: int | None = None
     call: str = ""
+    at: datetime | None = None
 
     def __str__(self) -> str:
         why = f": {' '.join(self.error.split())}" if self.error else ""
@@ -427,6 +434,19 @@ def last_records(session: AgentSession) -> tuple[JSON, ...]:
     return found[max(begins, default=0) :]
 
 
+def find_start(session: AgentSession, id_: str) -> Start:
+    """Return the last start of a subtask in the last plan of a session."""
+    starts = [
+        each
+        for each in last_records(session)
+        if isinstance(each, dict) and (each.get("id"), each.get("status")) == (id_, "executing")
+    ]
+    if not starts:
+        return Start(count=0)
+    at = serde.convert(starts[-1].get("at"), datetime | None)
+    return Start(str(starts[-1].get("session_id", "")), at, len(starts))
+
+
 def _copy_result(result: object) -> JSON:
     """Return a copy of a result, shortened if it is too long."""
     plain = serde.plain(result, "a subtask's result")
@@ -466,8 +486,9 @@ class PlanRecorder:
             PlanError: the step is illegal or too long for a record; nothing was changed.
         """
         run = self.run.apply(step)
-        if isinstance(step, SubtaskMove) and step.status is SubtaskStatus.COMPLETED:
-            step = replace(step, result=run.state(step.id).result)  # shortened if it was long
+        if isinstance(step, SubtaskMove):
+            result = run.state(step.id).result  # shortened if it was long
+            step = replace(step, result=result, at=utc_now())
         if (length := len(msgspec.json.encode(step))) > LONGEST_RECORD:
             raise PlanError(
                 f"the plan is too long: {length:,} of {LONGEST_RECORD:,} bytes",

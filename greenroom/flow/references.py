@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from greenroom.core import InvalidJSONError, PlanError, serde
 from greenroom.flow.plan import Plan, Subtask
-from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.plan_run import UNKNOWN, PlanRun
 
 _REFERENCE = re.compile(r"\{\{([\w-]+(?:\.[\w-]+)*)\}\}|\{([\w-]+)((?:\.[\w-]+)*)\}")
+_UNKNOWN = "(not known)"
 _INDEX = re.compile(r"[0-9]{1,9}")
 _NUMBERS = ("integer", "number", "boolean")
 
@@ -30,7 +31,8 @@ def fill(subtask: Subtask, run: PlanRun, types: Mapping[str, object]) -> Subtask
 
     An argument that is a single reference becomes the result itself, such as a number or a list;
     within a text, the result is written out. `{name}` is left alone if no subtask has that name,
-    and `{{name.field}}` escapes the braces.
+    and `{{name.field}}` escapes the braces. A result that is not known is None, and "(not known)"
+    within a text.
 
     Args:
         subtask: a subtask of the run's plan.
@@ -108,7 +110,11 @@ class _Results:
             return match[0][1:-1]
         if not self._is_reference(match):
             return match[0]
-        return serde.to_text(self._look_up(match))
+        is_unknown = match[2] in self._dependencies and self._is_unknown(match[2])
+        return _UNKNOWN if is_unknown else serde.to_text(self._look_up(match))
+
+    def _is_unknown(self, name: str) -> bool:
+        return self._run.state(name).error == UNKNOWN
 
     def _look_up(self, match: re.Match[str]) -> object:
         name, path = match[2], match[3].split(".")[1:]
@@ -119,6 +125,8 @@ class _Results:
         if name not in self._dependencies:
             hint = f"add {name!r} to `after` of {self._id}"
             raise PlanError(f"{match[0]}: {self._id} does not wait for {name}", hint=hint)
+        if self._is_unknown(name):
+            return None
         found = self._run.state(name).result
         for field in path:
             found = _get_field(found, field, match[0], name)

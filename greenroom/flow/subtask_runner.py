@@ -14,16 +14,14 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import trio
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import GO_ON, find_caller, run_tools
+from greenroom.agents import find_caller, run_tools
 from greenroom.core import (
-    AUTOMATIC_DECIDERS,
     JSON,
-    Answer,
     Message,
     PlanError,
-    RuleDecision,
     ToolError,
     ToolResult,
     ToolStatus,
@@ -34,23 +32,36 @@ from greenroom.core import (
 from greenroom.flow.error_context import ErrorClass, classify
 from greenroom.flow.plan import Subtask
 from greenroom.flow.plan_run import (
+    UNKNOWN,
     FailureReason,
     PlanRecorder,
     SubtaskMove,
     SubtaskStatus,
+    find_start,
     last_records,
 )
 from greenroom.flow.references import fill, read_value
-from greenroom.flow.trace import Trace, find_trace, reopen, trace_call, trace_worker
+from greenroom.flow.resume import (
+    NOTHING,
+    Doubt,
+    Inspect,
+    Settlement,
+    Trace,
+    ask_person,
+    ask_to_continue,
+    describe_cut,
+    find_trace,
+    is_flow,
+    reopen,
+    trace_call,
+)
 from greenroom.permissions import PermissionManager
-from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
 from greenroom.session import AgentSession
 from greenroom.tools import RegisteredTool, ToolRegistry, is_misfit
 
 Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""
-
-_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing twice."
 
 
 class SubtaskEnd(NamedTuple):
@@ -69,6 +80,7 @@ class SubtaskRunner:
     tools: ToolRegistry
     permissions: PermissionManager
     spawn: Spawn
+    inspect: Inspect
     may_repeat: Callable[[RegisteredTool], bool]
     patience: float | None
 
@@ -79,7 +91,7 @@ class SubtaskRunner:
             subtask: a pending subtask.
             is_again: whether this is another try after a failure.
         """
-        trace, before = Trace("nothing"), self.recorder.run.state(subtask.id)
+        trace, before = NOTHING, self.recorder.run.state(subtask.id)
         if old_session_id := before.session_id:
             trace = await self._inspect_last_run(old_session_id, subtask)
             # If an agent failed after its last reply, that reply is not a result.
@@ -91,52 +103,73 @@ class SubtaskRunner:
         except PlanError as error:
             return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
         is_known = is_again or bool(old_session_id)
-        end = await self._ask(filled, trace, old_session_id, is_known=is_known)
-        if end is not None:
+        settled = await self._settle(filled, trace, is_known=is_known)
+        if settled is None:
+            settled = Settlement()
+        elif (end := self._end_of_settlement(settled, subtask, trace, old_session_id)) is not None:
             return end
-        session, call = await self._open_session(trace), self._call_hash(filled)
+        session, call = await self._open_session(trace, settled), self._call_hash(filled)
         self._record_start(subtask, session.session_id, call)
         try:
             await self.recorder.save(flush=True)
             if subtask.tool:
                 return await self._make_call(filled, session, call)
-            text = _opening_text(filled, session, before.error)
-            return await self._wait_for_end(self.spawn(session, subtask.id), text, subtask)
+            handle = self.spawn(session, subtask.id)
+            return await self._wait_for_end(handle, session, filled.goal, subtask, before.error)
         except BaseException:
             self._record_interruption(subtask, session, call)
             raise
 
-    async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Answer:
-        """Ask a person whether a subtask that may have had its effect is to be run again."""
+    def record_result(self, subtask: Subtask, result: object, session_id: str) -> None:
+        """Record that a subtask is completed, as a person has said, though it seemed to fail."""
+        if self.recorder.run.state(subtask.id).status is not SubtaskStatus.EXECUTING:
+            self._record_start(subtask, session_id)
+        self.recorder.write(_complete_as_stated(subtask, result).move)
+
+    async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Settlement:
+        """Ask a person about a subtask that may have had its effect."""
         with suppress(PlanError):  # without results, show it as in the plan
             subtask = fill(subtask, self.recorder.run, self._argument_types(subtask.tool))
-        return await self.agent.request_permission(
-            subtask.tool or "plan",
+        return await self._make_doubt(subtask, about, doubt, reason).settle(
+            partial(ask_person, self.agent)
+        )
+
+    def _make_doubt(
+        self,
+        subtask: Subtask,
+        about: str,
+        doubt: str,
+        reason: str,
+        calls: tuple[ToolUseBlock, ...] = (),
+    ) -> Doubt:
+        return Doubt(
             f"Run the subtask {subtask.id}{about}",
-            details=f"{subtask.goal}\n{doubt}".strip(),
-            input=subtask.arguments,
-            reason=reason,
+            subtask.goal,
+            subtask.tool or "plan",
+            dict(subtask.arguments) if subtask.tool else {"goal": subtask.goal},
+            find_start(self.agent.session, subtask.id),
+            doubt,
+            calls,
+            reason,
         )
 
     async def _inspect_last_run(self, session_id: str, subtask: Subtask) -> Trace:
-        session, tool = self.agent.session, self.tools.get(subtask.tool)
-        inspect = trace_call if subtask.tool else trace_worker
-        trace = await find_trace(session_id, [session.session_id], session.store, inspect)
+        tool = self.tools.get(subtask.tool)
+        inspect = trace_call if subtask.tool else self.inspect
+        trace = await find_trace(session_id, self.agent.session, inspect)
         if trace.kind == "unsure" and tool is not None and self.may_repeat(tool):
-            return Trace("nothing")
+            return NOTHING
         return trace
 
-    async def _ask(
-        self, subtask: Subtask, trace: Trace, old_session_id: str, *, is_known: bool
-    ) -> SubtaskEnd | None:
-        """Ask a person if the subtask may have had an effect; return its end if they decline."""
+    async def _settle(self, subtask: Subtask, trace: Trace, *, is_known: bool) -> Settlement | None:
+        """Ask a person if the subtask may have had an effect; None if it has not."""
         if trace.kind == "unsure":
-            doubt = f"It was cut off, and {trace.doubt}: it may have had its effect already."
-            answer = await self.ask(subtask, " again", doubt, "it was cut off in the middle")
-            error = f"it was cut off, and {trace.doubt}; "
+            reason = "it was cut off in the middle"
+            doubt = self._make_doubt(
+                subtask, " again", describe_cut(trace.doubt), reason, trace.calls
+            )
         elif not is_known and (earlier := self._find_earlier_call(subtask)):
-            error = f"the same call was made before, by {earlier}; "
-            answer = await self.ask(
+            doubt = self._make_doubt(
                 subtask,
                 ", a call that was made before",
                 f"The same call was made by {earlier}, and may have had its effect.",
@@ -144,16 +177,26 @@ class SubtaskRunner:
             )
         else:
             return None
-        if answer.decision is RuleDecision.ALLOW:
+        return await doubt.settle(partial(ask_person, self.agent))
+
+    def _end_of_settlement(
+        self, settled: Settlement, subtask: Subtask, trace: Trace, session_id: str
+    ) -> SubtaskEnd | None:
+        """Return how a subtask ends by what a person says; None if it is to be run."""
+        if settled.result is not UNSET:
+            self._record_start(subtask, session_id)
+            return _complete_as_stated(subtask, settled.result)
+        if settled.refusal is None:
             return None
-        error += answer.message or "it is not to be run again"
-        if not old_session_id:
+        said = settled.refusal.message or "it is not to be run again"
+        if not session_id:
+            earlier = self._find_earlier_call(subtask)
+            error = f"the same call was made before, by {earlier}; {said}"
             return _make_failure(subtask, error, kind=ErrorClass.DENIED)
-        if answer.by in AUTOMATIC_DECIDERS:  # a person may answer later
+        error = f"it was cut off, and {trace.doubt}; {said}"
+        if settled.is_unanswered:
             pending = SubtaskStatus.PENDING
-            return SubtaskEnd(
-                SubtaskMove(subtask.id, pending, error=error, session_id=old_session_id)
-            )
+            return SubtaskEnd(SubtaskMove(subtask.id, pending, error=error, session_id=session_id))
         return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
     def _find_earlier_call(self, subtask: Subtask) -> str:
@@ -177,11 +220,11 @@ class SubtaskRunner:
             return {}
         return {key: each.get("type") for key, each in properties.items() if isinstance(each, dict)}
 
-    async def _open_session(self, trace: Trace) -> AgentSession:
+    async def _open_session(self, trace: Trace, settled: Settlement) -> AgentSession:
         """Open the session of a subtask, with the conversation of its interrupted run, if any."""
         if trace.session is None:
             return AgentSession.new("subtask")
-        return await reopen(trace.session, self.agent.session)
+        return await reopen(trace.session, self.agent.session, settled.results)
 
     def _record_start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
         executing = SubtaskStatus.EXECUTING
@@ -190,18 +233,28 @@ class SubtaskRunner:
     async def _make_call(self, subtask: Subtask, session: AgentSession, call: str) -> SubtaskEnd:
         agent_fn = SubtaskCall(subtask, self.tools, self.permissions)
         handle = self.agent.spawn(session, agent_fn, report=False, name=subtask.id)
-        move, error = await self._wait_for_end(handle, subtask.goal or subtask.tool, subtask)
+        text = subtask.goal or subtask.tool
+        move, error = await self._wait_for_end(handle, session, text, subtask)
         is_from_tool = error is ErrorClass.FAILED  # the turn reports nothing more specific
         error = agent_fn.error_class if is_from_tool else error
         if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
         return SubtaskEnd(move, error)
 
-    async def _wait_for_end(self, handle: AgentHandle, text: str, subtask: Subtask) -> SubtaskEnd:
+    async def _wait_for_end(
+        self,
+        handle: AgentHandle,
+        session: AgentSession,
+        text: str,
+        subtask: Subtask,
+        error: str = "",
+    ) -> SubtaskEnd:
         """Ask an agent, shut it down, and return how it ended."""
         try:
-            metadata = {"subtask": subtask.id}
-            ask = partial(try_ask, handle, text, sender="plan", metadata=metadata)
+            facts = {"subtask": subtask.id}
+            ask = partial(
+                ask_to_continue, handle, session, text, error=error, sender="plan", metadata=facts
+            )
             end = self._make_end(await interrupt_if_silent(handle, self.patience, ask), subtask)
             await handle.shutdown()
         finally:
@@ -219,8 +272,8 @@ class SubtaskRunner:
             return _make_failure(
                 subtask, result.error or f"its turn was {result.status}", kind=kind
             )
-        value = result.text if result.value is msgspec.UNSET else result.value
-        return SubtaskEnd(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, value))
+        value = result.text if result.value is UNSET else result.value
+        return _complete(subtask, value)
 
     def _record_interruption(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Record that a subtask was cut off, or the result of a call that ended nevertheless."""
@@ -311,11 +364,13 @@ def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
     return next(iter(made), "") if id_ not in first else ""
 
 
-def _opening_text(subtask: Subtask, session: AgentSession, error: str) -> str:
-    """Return the first input of a subtask's agent, in a session that may have earlier work."""
-    if not any(message.role == "assistant" for message in session.history):
-        return subtask.goal  # without a reply there is no conversation to continue
-    return f"{_TAKE_OVER} It had stopped with: {error}" if error else GO_ON
+def _complete(subtask: Subtask, result: object, error: str = "") -> SubtaskEnd:
+    return SubtaskEnd(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, result, error))
+
+
+def _complete_as_stated(subtask: Subtask, result: object) -> SubtaskEnd:
+    """Complete a subtask with the result that a person has given, or None if nobody knows it."""
+    return _complete(subtask, result, UNKNOWN if result is None else "")
 
 
 def _make_failure(
@@ -333,7 +388,8 @@ def _make_failure(
 def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskEnd:
     if trace.error:
         return _make_failure(subtask, trace.error)
-    return SubtaskEnd(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, trace.result))
+    is_text = isinstance(trace.result, str) and trace.session and is_flow(trace.session)
+    return _complete(subtask, read_value(str(trace.result)) if is_text else trace.result)
 
 
 T = TypeVar("T")

@@ -9,7 +9,6 @@ from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast
 import trio
 
 from greenroom.agents import (
-    Agent,
     AgentRun,
     Answers,
     Approve,
@@ -22,6 +21,7 @@ from greenroom.agents import (
 from greenroom.core import (
     JSON,
     Answer,
+    ConversationInput,
     GreenroomError,
     Message,
     OutputChunk,
@@ -34,7 +34,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.flow.members import Member, unwrap
-from greenroom.flow.trace import Trace, trace_worker
+from greenroom.flow.resume import Trace, find_goal, find_inspection, is_go_on, trace_runnable
 from greenroom.flow.workflow_execution import WorkflowExecution
 from greenroom.flow.workflow_graph import Edge, Function, Graph, Node, is_async
 from greenroom.flow.workflow_run import (
@@ -155,17 +155,11 @@ class Workflow(Generic[StateT]):
             raise WorkflowError(f"{name} has a timeout of {timeout}", hint="give it more than 0")
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
-        inspect_session = trace_worker
-        if isinstance(inner, Workflow):
-            inspect_session = inner._trace_run
-        elif isinstance(inner, Agent):
-            inspect_session = _trace_agent
         self._editable_graph().add(
             Node(
                 name=name,
                 run=cast("Function", fn),
-                inspect=inspect_session if is_agent else None,
-                continues=not isinstance(inner, Workflow),
+                inspect=find_inspection(fn) if is_agent else None,
                 input=input,
                 output=output,
                 timeout=timeout,
@@ -314,6 +308,10 @@ class Workflow(Generic[StateT]):
         async with open_run(options, AgentRun[None]) as run:
             yield WorkflowStream(task, run, mode)
 
+    def inspect(self, session: AgentSession) -> Trace:
+        """Find out what a nested run that was cut off left behind."""
+        return trace_runnable(session)
+
     def load(self, session: AgentSession) -> WorkflowRun[StateT] | None:
         """Return the progress of the last run in a session, even while it runs; None without a run.
 
@@ -331,15 +329,21 @@ class Workflow(Generic[StateT]):
         self.build()
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
-                state = self._schema.begin(self._read_input(message.text))
-                progress, execution = self._open_run(
-                    agent, state, resume=self._has_open_run(agent, state)
-                )
+                progress, execution = self._open_turn(agent, message)
                 await execution.run(max_steps)
                 turn.set_result(result := self._result(progress))
-                if isinstance(result, str):
-                    agent.session.add_message(Message.assistant(result))
-                    await agent.send(TextComplete(result))
+                text = serde.to_text(result)
+                agent.session.add_message(Message.assistant(text))
+                await agent.send(TextComplete(text))
+
+    def _open_turn(
+        self, agent: AgentInternals, message: ConversationInput
+    ) -> tuple[WorkflowProgress[StateT], WorkflowExecution[StateT]]:
+        """Begin a run with an input, or continue the last one, if told to or begun with it."""
+        if is_go_on(message) and last_entry(agent.session) is not None:
+            return self._open_run(agent, None, resume=True)
+        state = self._schema.begin(self._read_input(find_goal(agent.session, message)))
+        return self._open_run(agent, state, resume=self._has_open_run(agent, state))
 
     def _read_input(self, text: str) -> object:
         return {self._input: text} if self._input else serde.loads(text)
@@ -392,13 +396,6 @@ class Workflow(Generic[StateT]):
         execution = WorkflowExecution(agent, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution
-
-    def _trace_run(self, session: AgentSession) -> Trace:
-        """Inspect the session of a nested run that was cut off: it continues, or has its result."""
-        progress = WorkflowProgress.load(self._schema, session)
-        if progress is None or progress.ready:
-            return Trace("nothing", session)
-        return Trace("result", result=self._result(progress))
 
 
 @dataclass
@@ -505,8 +502,3 @@ def _as_run(progress: WorkflowProgress[StateT], session: AgentSession) -> Workfl
         next=progress.ready,
         session=session,
     )
-
-
-def _trace_agent(session: AgentSession) -> Trace:
-    """Inspect the session of an `Agent`, which has no effects before it uses its model."""
-    return trace_worker(session) if session.model else Trace("nothing", session)

@@ -16,9 +16,8 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import GO_ON, find_cycle
+from greenroom.agents import find_cycle
 from greenroom.core import (
-    AUTOMATIC_DECIDERS,
     Answer,
     Custom,
     SessionError,
@@ -26,9 +25,21 @@ from greenroom.core import (
     WorkflowError,
     WorkflowLimitError,
     serde,
+    utc_now,
 )
 from greenroom.flow.members import has_room, start_member
-from greenroom.flow.trace import Trace, find_trace, reopen
+from greenroom.flow.resume import (
+    NOTHING,
+    Doubt,
+    Question,
+    Settlement,
+    Trace,
+    ask_person,
+    ask_to_continue,
+    describe_cut,
+    find_trace,
+    reopen,
+)
 from greenroom.flow.workflow_graph import Graph, Node
 from greenroom.flow.workflow_run import (
     WORKFLOW_NODE,
@@ -40,7 +51,7 @@ from greenroom.flow.workflow_run import (
     WorkflowStep,
 )
 from greenroom.flow.workflow_state import START, Changes
-from greenroom.runtime import AgentInternals, try_ask
+from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")
@@ -180,32 +191,36 @@ class WorkflowExecution(Generic[StateT]):
 
     async def _run_unit(self, node: Node, unit: Unit) -> None:
         """Run a node, or find its earlier result, and record its changes."""
-        trace = await self._inspect_last_run(node, unit)
-        stated = await self._ask_about_doubt(unit, trace.doubt) if trace.kind == "unsure" else None
-        if stated is not None:
-            changes: object = stated
+        trace, settled = await self._inspect_last_run(node, unit), Settlement()
+        if trace.kind == "unsure":
+            settled = await self._settle(node, unit, trace)
+        changes: object = {}
+        if settled.result is not UNSET:
+            if settled.result is not None:  # else nobody knows it
+                changes = _output(node, settled.result) if node.inspect else settled.result
         elif trace.kind == "result":
             changes = _output(node, trace.result)
-        else:
-            changes = await self._run(node, unit, trace.session)
+        elif settled.refusal is None:
+            changes = await self._run(node, unit, trace.session, settled.results)
         self._record_node(unit, self._progress.schema.check(str(unit), changes))
         self._open_units -= 1
 
     def _record_node(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
         run, step = self._progress.run, self._progress.number
-        record = NodeRecord(run, step, unit, changes, session_id)
+        record = NodeRecord(run, step, unit, changes, session_id, utc_now())
         self._progress.note(record)
         self._record(WORKFLOW_NODE, record)
 
-    async def _run(self, node: Node, unit: Unit, cut_off: AgentSession | None) -> object:
+    async def _run(
+        self, node: Node, unit: Unit, cut_off: AgentSession | None, results: Mapping[str, object]
+    ) -> object:
         with trio.CancelScope() as scope:
             if node.inspect is None:
                 return await self._call_function(node, unit, scope)
-            session = await self._open_session(cut_off)
-            # If no model was asked, there is no conversation to continue.
-            continues = cut_off is not None and node.continues and cut_off.model
-            text = GO_ON if continues else self._input(node, unit)
-            return _output(node, await self._ask_agent(node, unit, scope, session, text))
+            session = AgentSession.new("node")
+            if cut_off is not None:
+                session = await reopen(cut_off, self._agent.session, results)
+            return _output(node, await self._ask_agent(node, unit, scope, session))
         raise WorkflowLimitError(
             f"{unit} took longer than {node.timeout:g} seconds",
             hint="give its node more time, or less to do",
@@ -224,18 +239,13 @@ class WorkflowExecution(Generic[StateT]):
     async def _call_function(self, node: Node, unit: Unit, scope: trio.CancelScope) -> object:
         await self._record_start(node, unit, scope, "")
         state = self._progress.state()
-        token = _ask.set(partial(self._ask_person, unit))
+        token = _ask.set(partial(self._request_approval, unit))
         try:
             if unit.item is None:
                 return await node.run(state)
             return await node.run(state, self._items[unit])
         finally:
             _ask.reset(token)
-
-    async def _open_session(self, cut_off: AgentSession | None) -> AgentSession:
-        if cut_off is None:
-            return AgentSession.new("node")
-        return await reopen(cut_off, self._agent.session)
 
     def _input(self, node: Node, unit: Unit) -> str:
         """Return the input of a node's agent: a text unchanged, anything else as JSON."""
@@ -247,7 +257,7 @@ class WorkflowExecution(Generic[StateT]):
         return value if isinstance(value, str) else serde.encode(value).decode()
 
     async def _ask_agent(
-        self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession, text: str
+        self, node: Node, unit: Unit, scope: trio.CancelScope, session: AgentSession
     ) -> object:
         if chain := find_cycle(node.run):
             raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({chain})")
@@ -265,7 +275,8 @@ class WorkflowExecution(Generic[StateT]):
 
         facts = {"node": str(unit)}
         async with start_member(self._agent, member, name=node.name, session=session) as handle:
-            result = await try_ask(handle, text, sender="workflow", metadata=facts)
+            text = self._input(node, unit)
+            result = await ask_to_continue(handle, session, text, sender="workflow", metadata=facts)
         if failure is not None:
             raise failure
         if result.status is not TurnStatus.COMPLETED:
@@ -274,52 +285,56 @@ class WorkflowExecution(Generic[StateT]):
 
     async def _inspect_last_run(self, node: Node, unit: Unit) -> Trace:
         """Find out what an earlier, unfinished run of a node left behind."""
-        session_id = self._progress.started.get(unit)
-        if session_id is None:
-            return Trace("nothing")
+        start = self._progress.started.get(unit)
+        if start is None:
+            return NOTHING
         if node.inspect is None:
             trace = Trace("unsure", doubt="its function had begun")
         else:
-            session = self._agent.session
-            parents = [session.session_id]
-            if session.parent_session_id is not None and session.forked_from is not None:
-                parents.append(session.forked_from.session_id)  # this run continues that one
-            trace = await find_trace(session_id, parents, session.store, node.inspect)
-        return Trace("nothing") if trace.kind == "unsure" and node.repeatable else trace
+            trace = await find_trace(start.session_id, self._agent.session, node.inspect)
+        return NOTHING if trace.kind == "unsure" and node.repeatable else trace
 
-    async def _ask_about_doubt(self, unit: Unit, doubt: str) -> Changes | None:
+    async def _settle(self, node: Node, unit: Unit, trace: Trace) -> Settlement:
         """Ask a person about a node that may have had an effect.
-
-        Returns:
-            None to run the node again, or the changes to assume instead.
 
         Raises:
             WorkflowError: no person can be asked.
         """
         await self._agent.session.save()  # the answer may take long
-        answer = await self._ask_person(
-            unit,
+        about: dict[str, object] = {"node": str(unit)}
+        if unit.item is not None:
+            about["item"] = serde.loads(serde.encode(self._items[unit]))
+        doubt = Doubt(
             f"Run the node {unit} again",
-            f"It was cut off, and {doubt}: it may have had its effect already. If it is not run"
-            " again, the workflow continues without its changes.",
-            "it was cut off in the middle",
+            "" if unit.item is None else f"The item: {serde.to_text(about['item'])}",
+            "workflow",
+            about,
+            self._progress.started[unit],
+            describe_cut(trace.doubt),
+            trace.calls,
         )
-        if answer.by in AUTOMATIC_DECIDERS:
+        settled = await doubt.settle(partial(self._ask_in_doubt, unit))
+        if settled.refusal is not None and settled.is_unanswered:
             raise WorkflowError(
-                f"{unit} was cut off, and {doubt}; {answer.message}",
+                f"{unit} was cut off, and {trace.doubt}; {settled.refusal.message}",
                 hint="resume where a person can decide whether to run it again, as with approve=",
             )
-        return None if answer.allowed else answer.input or {}
+        return settled
 
-    async def _ask_person(self, unit: Unit, action: str, details: str, reason: str = "") -> Answer:
-        """Ask a person about a node, or use an answer that was given in advance, once."""
+    async def _ask_in_doubt(self, unit: Unit, question: Question) -> Answer:
+        """Ask a person about a node in doubt, or use an answer that was given in advance, once."""
+        await trio.lowlevel.checkpoint()
+        if answer := self._answers.pop(str(unit), None):
+            return answer
+        return await ask_person(self._agent, question)
+
+    async def _request_approval(self, unit: Unit, action: str, details: str) -> Answer:
+        """Ask what a node asks a person, or use an answer that was given in advance, once."""
         await trio.lowlevel.checkpoint()
         if answer := self._answers.pop(str(unit), None):
             return answer
         node: dict[str, object] = {"node": str(unit)}
-        return await self._agent.request_permission(
-            "workflow", action, details=details, input=node, reason=reason
-        )
+        return await self._agent.request_permission("workflow", action, details=details, input=node)
 
 
 def _output(node: Node, result: object) -> Changes:

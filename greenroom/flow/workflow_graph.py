@@ -16,9 +16,8 @@ from typing import (
 )
 
 from greenroom.core import WorkflowError
-from greenroom.flow.trace import Trace
+from greenroom.flow.resume import Inspect
 from greenroom.flow.workflow_state import END, START
-from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")
 
@@ -35,13 +34,11 @@ class Node:
 
     Attributes:
         inspect: finds out what its agent left behind when it was cut off; None for a function.
-        continues: whether its agent is then told to go on, instead of getting its input again.
     """
 
     name: str
     run: Function
-    inspect: Callable[[AgentSession], Trace] | None = None
-    continues: bool = True
+    inspect: Inspect | None = None
     input: str = ""
     output: str = ""
     timeout: float | None = None

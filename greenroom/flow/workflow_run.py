@@ -9,11 +9,13 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip, serde
+from greenroom.flow.unit import Start
 from greenroom.flow.workflow_state import START, Changes, StateSchema, Values
 from greenroom.session import AgentSession
 
@@ -74,6 +76,7 @@ class NodeRecord(Wire, frozen=True):
     Attributes:
         changes: its changes; None at its start.
         session_id: at its start, its session if it is an agent.
+        at: when it was recorded.
     """
 
     run: int
@@ -81,6 +84,7 @@ class NodeRecord(Wire, frozen=True):
     unit: Unit
     changes: Changes | None = None
     session_id: str = ""
+    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,8 +144,8 @@ class WorkflowProgress(Generic[StateT]):
         """The state after the last step; with `keeps_values`, after those before it, too."""
         self.keeps_values = False
         self.steps: list[WorkflowStep] = []
-        self.started: dict[Unit, str] = {}
-        """The units that have begun in the current step, with the session id if it is an agent."""
+        self.started: dict[Unit, Start] = {}
+        """The last starts of the units that have begun in the current step."""
         self.changes: dict[Unit, Changes] = {}
 
     @classmethod
@@ -190,7 +194,8 @@ class WorkflowProgress(Generic[StateT]):
     def note(self, record: NodeRecord) -> None:
         """Apply a record of the current step."""
         if record.changes is None:
-            self.started[record.unit] = record.session_id
+            before = self.started.get(record.unit, Start(count=0))
+            self.started[record.unit] = Start(record.session_id, record.at, before.count + 1)
         else:
             self.changes[record.unit] = record.changes
 

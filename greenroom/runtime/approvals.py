@@ -71,6 +71,7 @@ class RequestFields(TypedDict, total=False):
     claim: str
     options: tuple[str, ...] | None
     credential: str
+    may_have_run: bool
 
 
 class _OpenRequest:

@@ -87,8 +87,10 @@ class TenSteps:
                     step = request.action.split()[3]
                     self.asked.append(step)
                     has_effect = step in self.effects.read_text().split()
-                    decision = "deny" if has_effect else "allow"
-                    await handle.respond_permission(request.request_id, decision)
+                    decision, result = ("deny", {"result": f"booked {step}"})
+                    if not has_effect:
+                        decision, result = ("allow", None)
+                    await handle.respond_permission(request.request_id, decision, input=result)
 
     async def run(self):
         """Execute the plan, or continue it, and return its run."""

@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 import pytest
 import trio
 
-from greenroom.flow import FailureReason, SubtaskStatus
+from greenroom.flow import SubtaskStatus
 from tests.flow.ten_steps import STEPS, TenSteps
 from tests.warm_python import WarmProgram
 
@@ -46,10 +46,7 @@ def test_every_effect_happens_once_wherever_the_process_ends(tmp_path, where):
         run, asked, effects = go_on(tmp_path / step)
         assert set(effects.values()) == {1}, (step, effects)
         assert (step in asked) == (where in ("before", "behind")), (step, asked)
-        failed = run.ids(SubtaskStatus.FAILED)
-        assert {run.state(id_).reason for id_ in failed} <= {FailureReason.CUT_OFF}
-        assert set(failed) <= set(asked)  # the person has seen the effect, and said no
-        assert run.is_completed or failed
+        assert run.is_completed  # the person has seen the effect, and said so
 
 
 def test_where_nobody_can_be_asked_it_waits_and_nothing_is_run_again(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from greenroom import AgentSession, FileStore, InMemoryStore, Message, ToolResultBlock, ToolUseBlock
 from greenroom.core import StopReason, TextBlock
-from greenroom.flow.trace import find_trace, trace_call, trace_worker
+from greenroom.flow.resume import find_trace, trace_call, trace_worker
 
 CALL = ToolUseBlock("t1", "book", {})
 ASKED = Message.user("Book it.")
@@ -68,15 +68,19 @@ def test_an_agent(found, kind, what):
     assert trace.session is found
 
 
+def parent(id_, store):
+    return AgentSession.new("plan", session_id=id_, store=store)
+
+
 async def test_what_was_never_stored_and_what_belongs_to_another():
     store = InMemoryStore()
-    assert (await find_trace("s-none", ["s-plan"], store, trace_call)).kind == "nothing"
-    assert (await find_trace("s-none", ["s-plan"], store, trace_worker)).kind == "unsure"
+    assert (await find_trace("s-none", parent("s-plan", store), trace_call)).kind == "nothing"
+    assert (await find_trace("s-none", parent("s-plan", store), trace_worker)).kind == "unsure"
     stored = AgentSession.new_subagent("subtask", "s-other", session_id="s-1", store=store)
     stored.add_message(ASKED)
     await stored.save()
-    assert (await find_trace("s-1", ["s-other"], store, trace_call)).kind == "nothing"
-    assert (await find_trace("s-1", ["s-plan"], store, trace_call)).kind == "unsure"
+    assert (await find_trace("s-1", parent("s-other", store), trace_call)).kind == "nothing"
+    assert (await find_trace("s-1", parent("s-plan", store), trace_call)).kind == "unsure"
 
 
 async def test_a_damaged_session_is_a_doubt(tmp_path):
@@ -88,5 +92,5 @@ async def test_a_damaged_session_is_a_doubt(tmp_path):
     for path in tmp_path.rglob("*.jsonl"):
         first, *others = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(b"".join([first, b"{damaged}\n", *others]))
-    trace = await find_trace("s-1", ["s-plan"], store, trace_call)
+    trace = await find_trace("s-1", parent("s-plan", store), trace_call)
     assert (trace.kind, trace.doubt) == ("unsure", "its session is damaged")

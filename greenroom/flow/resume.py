@@ -1,0 +1,426 @@
+"""Find out what work that was cut off left behind, ask a person where that is in doubt, and go on.
+
+Work is cut off when the process is killed or its turn interrupted. A call is on record before it
+starts, so the session of the work shows what may have had an effect:
+
+    a result        it is taken
+    nothing, words  the work is done, or goes on, unasked
+    a doubt         a call had started and has no result; or the work keeps no record of what it
+                    does, such as an agent without a model. A person is asked about each such call
+
+The answer to a doubt is one of three. *Allow*: it did not run, so run it. *Deny* with the input
+`{"result": value}`: it ran, and this was its result; None if nobody knows. *Deny*: leave the work
+out. The answers mend a copy of the conversation: a call that ran gets its result, one that did not
+run is left open and is the first thing that the next agent does. That agent never has to guess.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+from msgspec import UNSET
+
+from greenroom.agents import GO_ON, Runnable
+from greenroom.core import (
+    AUTOMATIC_DECIDERS,
+    RUNTIME,
+    Answer,
+    ContentBlock,
+    ConversationInput,
+    Done,
+    Error,
+    Message,
+    SessionCorruptError,
+    SessionNotFoundError,
+    StopReason,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    TurnStatus,
+    describe_error,
+    serde,
+)
+from greenroom.flow.members import unwrap
+from greenroom.flow.references import read_value
+from greenroom.flow.unit import Start
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
+from greenroom.session import AgentSession, is_stand_in, may_have_run
+
+FLOW_RECORDS = ("plan.step", "workflow.step")
+"""The kinds of records of agents that know themselves how far they are."""
+
+Content: TypeAlias = str | Iterable[ContentBlock]
+"""The input of an agent: a text, or content blocks."""
+
+_CONTINUES = "continues"
+"""The key of a session's metadata that lists the sessions which it continues."""
+
+_UNKNOWN = "It has run, but its result is not known."
+_CHOICES = (
+    "Allow it if it did not run. If it ran, deny it and give its result, or null if you don't know"
+    " it. Deny it without a result to leave it out."
+)
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a piece of work that was cut off left behind.
+
+    Attributes:
+        kind: "nothing" if it can be repeated safely, "result" if it ended, or "unsure".
+        session: the conversation to continue, if any.
+        result: its result, if any.
+        error: its error, if it failed.
+        doubt: what may have happened.
+        calls: the calls in the conversation that may have run.
+    """
+
+    kind: Literal["nothing", "result", "unsure"]
+    session: AgentSession | None = None
+    result: object = None
+    error: str = ""
+    doubt: str = ""
+    calls: tuple[ToolUseBlock, ...] = ()
+
+
+NOTHING = Trace("nothing")
+
+Inspect: TypeAlias = Callable[[AgentSession], Trace]
+"""Finds out what a session shows, such as `trace_call`."""
+
+
+async def find_trace(session_id: str, parent: AgentSession, inspect: Inspect) -> Trace:
+    """Find out what a piece of work that was cut off left behind, by its session.
+
+    Args:
+        session_id: the session in which it ran.
+        parent: the session of the agent whose work it is.
+        inspect: returns what a session shows; it gets an empty session if none was stored.
+
+    Raises:
+        SessionError: the store can't be read.
+    """
+    try:
+        session = await AgentSession.load(session_id, store=parent.store)
+    except SessionNotFoundError:
+        # A call is stored before it starts; what an agent does before its first model call is not.
+        return replace(inspect(AgentSession.new("unstored", session_id=session_id)), session=None)
+    except SessionCorruptError:
+        return Trace("unsure", doubt="its session is damaged")
+    if session.parent_session_id not in _find_lives(parent):
+        return Trace("unsure", doubt="it ran in another session, of which this is a fork")
+    return inspect(session)
+
+
+def _find_lives(session: AgentSession) -> set[str]:
+    """Return the ids of a session and of those that it continues after they were cut off."""
+    lives = {session.session_id}
+    if session.parent_session_id is not None and session.forked_from is not None:
+        lives.add(session.forked_from.session_id)
+        earlier = session.get_metadata(_CONTINUES)
+        lives.update(map(str, earlier if isinstance(earlier, list) else ()))
+    return lives
+
+
+def trace_call(session: AgentSession) -> Trace:
+    """Find out what became of the only call in a session."""
+    reply, results = _last_reply(session)
+    calls = reply.tool_uses if reply else ()
+    if not calls or not results:
+        return NOTHING
+    result, name = results[-1], calls[-1].name
+    if may_have_run(result):
+        return Trace("unsure", doubt=f"the call of {name} had started")
+    if is_stand_in(result):
+        return NOTHING
+    if result.is_error:
+        return Trace("result", error=result.text)
+    return Trace("result", result=read_value(result.text))
+
+
+def trace_worker(session: AgentSession) -> Trace:
+    """Find out what became of an agent, of which nothing but its session is known."""
+    reply, results = _last_reply(session)
+    if doubtful := {each.tool_use_id for each in results if may_have_run(each)}:
+        calls = tuple(call for call in (reply.tool_uses if reply else ()) if call.id in doubtful)
+        names = ", ".join(call.name for call in calls) or "a tool"
+        return Trace("unsure", session, doubt=f"the call of {names} had started", calls=calls)
+    if reply and _is_answer(session, reply):
+        return Trace("result", session, reply.text)
+    if session.model or is_flow(session):
+        return Trace("nothing", session)
+    return Trace("unsure", session, doubt="its agent had begun")
+
+
+def is_go_on(message: ConversationInput) -> bool:
+    """Whether an input says no more than to go on: that of a run without an input."""
+    return message.sender == RUNTIME and message.text == GO_ON
+
+
+def find_goal(session: AgentSession, message: ConversationInput) -> str:
+    """Return the goal of an input: its text, or what was asked before if it says to go on."""
+    if not is_go_on(message):
+        return message.text
+    asked = (each for each in reversed(session.history) if each.role == "user" and each.text)
+    return next((each.text for each in asked if each.sender != RUNTIME), message.text)
+
+
+def is_flow(session: AgentSession) -> bool:
+    """Whether a session belongs to a plan or a workflow, which continues by its own records."""
+    return any(session.last_record(kind) is not None for kind in FLOW_RECORDS)
+
+
+def trace_runnable(session: AgentSession) -> Trace:
+    """Find out what became of a `Runnable`, which does nothing before it uses a model or member."""
+    trace = trace_worker(session)
+    return trace if trace.calls or trace.kind == "result" else Trace("nothing", session)
+
+
+@runtime_checkable
+class Inspectable(Protocol):
+    """An agent function that knows better than `trace_worker` what a session of it shows."""
+
+    def inspect(self, session: AgentSession) -> Trace:
+        """Find out what became of an agent that ran this function."""
+
+
+def find_inspection(member: object) -> Inspect:
+    """Return the function that inspects the sessions of an agent function."""
+    inner = unwrap(member)
+    if isinstance(inner, Inspectable):
+        return inner.inspect
+    return trace_runnable if isinstance(inner, Runnable) else trace_worker
+
+
+_UNFINISHED = (
+    StopReason.INTERRUPTED,
+    StopReason.PAUSE,
+    StopReason.MAX_TOKENS,
+    StopReason.MALFORMED_CALL,
+)
+
+
+def _is_answer(session: AgentSession, reply: Message) -> bool:
+    """Whether a reply completed its turn: no message follows, and it asks for nothing."""
+    is_last = session.history[-1] is reply
+    return is_last and not reply.tool_uses and reply.stop_reason not in _UNFINISHED
+
+
+def _last_reply(session: AgentSession) -> tuple[Message | None, tuple[ToolResultBlock, ...]]:
+    """Return the last reply, and the results of its calls."""
+    results: list[ToolResultBlock] = []
+    for message in reversed(session.history):
+        if message.role == "assistant":
+            return message, tuple(results)
+        results[:0] = message.tool_results
+    return None, ()
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a person is asked about a piece of work in doubt.
+
+    Attributes:
+        tool_name: the tool of the call in doubt; or a word for the kind of work.
+        input: the arguments of the call; or what the work is about.
+        action: what would be done, in one line.
+        details: the item, what may have happened, when, how often, and what to answer.
+        reason: why a person is asked.
+    """
+
+    tool_name: str
+    input: dict[str, object]
+    action: str
+    details: str
+    reason: str
+
+
+Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
+"""Asks a person."""
+
+
+async def ask_person(agent: AgentInternals, question: Question) -> Answer:
+    """Ask whoever answers for an agent about work in doubt."""
+    return await agent.request_permission(
+        question.tool_name,
+        question.action,
+        details=question.details,
+        input=question.input,
+        reason=question.reason,
+        may_have_run=True,
+    )
+
+
+class Settlement(NamedTuple):
+    """What a person says about work in doubt.
+
+    Attributes:
+        refusal: the answer that leaves the work out, or by which nobody has answered.
+        result: the result of the work, if it ran; else `msgspec.UNSET`.
+        results: the results of calls in its conversation that ran, by the calls' ids.
+    """
+
+    refusal: Answer | None = None
+    result: object = UNSET
+    results: Mapping[str, object] = {}
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether no person has answered, but may do so later."""
+        return self.refusal is not None and self.refusal.by in AUTOMATIC_DECIDERS
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A piece of work that may have had an effect, and the questions about it.
+
+    Attributes:
+        action: what would be done, such as "Run the subtask flight again".
+        about: what the work is, for people: its goal or its item.
+        tool_name: the tool of the work, or a word for the kind of work.
+        input: the arguments of the work.
+        start: its last start.
+        doubt: why it may have had its effect, in a sentence.
+        calls: the calls in doubt; if there are none, the question is about all of the work.
+        reason: why a person is asked.
+    """
+
+    action: str
+    about: str
+    tool_name: str
+    input: dict[str, object]
+    start: Start
+    doubt: str
+    calls: tuple[ToolUseBlock, ...] = ()
+    reason: str = "it was cut off in the middle"
+
+    async def settle(self, ask: Ask) -> Settlement:
+        """Ask a person about each call in doubt, or else about the work as a whole."""
+        if not self.calls:
+            answer = await ask(self._question(self.tool_name, self.input))
+            return Settlement(_refusal(answer), _stated_result(answer))
+        results: dict[str, object] = {}
+        for call in self.calls:
+            answer = await ask(self._question(call.name, dict(call.input)))
+            if refusal := _refusal(answer):
+                return Settlement(refusal)
+            if (result := _stated_result(answer)) is not UNSET:
+                results[call.id] = result
+        return Settlement(results=results)
+
+    def _question(self, tool_name: str, input: dict[str, object]) -> Question:  # noqa: A002
+        details = "\n".join(filter(None, (self.about, self.doubt, str(self.start), _CHOICES)))
+        return Question(tool_name, input, self.action, details, self.reason)
+
+
+def _stated_result(answer: Answer) -> object:
+    """Return the result of what has run, by an answer; `msgspec.UNSET` if it did not run."""
+    return UNSET if answer.allowed or answer.input is None else answer.input.get("result", UNSET)
+
+
+def _refusal(answer: Answer) -> Answer | None:
+    """Return an answer that leaves the work out, or by which nobody has answered."""
+    return None if answer.allowed or _stated_result(answer) is not UNSET else answer
+
+
+def describe_cut(doubt: str) -> str:
+    """Say that work was cut off, and what may have happened."""
+    return f"It was cut off, and {doubt}: it may have had its effect already."
+
+
+_TAKE_OVER = "Take this over: go on where the work has stopped, and do nothing twice."
+
+
+async def ask_to_continue(
+    handle: AgentHandle,
+    session: AgentSession,
+    content: Content,
+    *,
+    error: str = "",
+    sender: str = "",
+    metadata: Mapping[str, object] | None = None,
+) -> TurnResult:
+    """Give an agent its work, or have it continue the work in its session; return its answer.
+
+    An agent whose calls were left open makes them first, without an input.
+
+    Args:
+        handle: the agent.
+        session: its session, new or from `reopen`.
+        content: the work.
+        error: why an earlier agent has failed, if it has.
+        sender: who gives the work.
+        metadata: JSON facts for the agent's function.
+    """
+    if session.unstarted:
+        return await _wait_for_turn(handle, session)
+    has_begun = session.model and any(each.role == "assistant" for each in session.history)
+    if has_begun or is_flow(session):
+        content = f"{_TAKE_OVER} It had stopped with: {error}" if error else GO_ON
+        sender = sender if error else RUNTIME
+    return await try_ask(handle, content, sender=sender, metadata=metadata)
+
+
+async def _wait_for_turn(handle: AgentHandle, session: AgentSession) -> TurnResult:
+    """Return the result of a turn that begins without an input."""
+    kind = ""
+    async for chunk in handle.stream():
+        match chunk:
+            case Error():
+                kind = kind or chunk.kind
+            case Done(_, status, reason, usage, error, value):
+                texts = (each.text for each in reversed(session.history) if each.role != "user")
+                return TurnResult(status, next(texts, ""), reason, usage, error, value, kind)
+            case _:
+                pass
+    outcome = await handle.wait()
+    problem = describe_error(outcome.error) if outcome.error else f"it has {outcome.status}"
+    return TurnResult(TurnStatus.FAILED, error=problem, kind=type(outcome.error).__name__)
+
+
+async def reopen(
+    session: AgentSession, parent: AgentSession, results: Mapping[str, object] = {}
+) -> AgentSession:
+    """Copy the session of an agent that was cut off, for the agent that continues it.
+
+    Calls of its last reply that have no result stay open, so the next agent begins with them; those
+    that have run get these results.
+
+    Raises:
+        SessionError: it can't be saved.
+    """
+    fork = await session.fork()  # each agent has a session of its own
+    fork.description.set_parent(parent.session_id, None)
+    earlier = session.get_metadata(_CONTINUES)
+    lives = [*(earlier if isinstance(earlier, list) else ()), session.session_id]
+    fork.set_metadata(_CONTINUES, lives)
+    _mend(fork, results)
+    await fork.save()
+    return fork
+
+
+def _mend(session: AgentSession, results: Mapping[str, object]) -> None:
+    """Replace what stands in for results of the last reply: by a result, or by nothing."""
+    reply, given = _last_reply(session)
+    stand_ins = [each for each in given if is_stand_in(each)]
+    if reply is None or not stand_ins:
+        return
+    real = [each for each in given if each not in stand_ins]
+    real += (_result_block(id_, value) for id_, value in results.items())
+    until = session.history.index(reply) + 1
+    conversation = session.conversation
+    conversation.rewrite((*session.history[:until], *_user(real)))
+    conversation.keep_open = True
+    conversation.note_not_started(
+        each.tool_use_id for each in stand_ins if each.tool_use_id not in results
+    )
+
+
+def _user(blocks: Iterable[ToolResultBlock]) -> tuple[Message, ...]:
+    content = tuple(blocks)
+    return (Message.user(content),) if content else ()
+
+
+def _result_block(id_: str, value: object) -> ToolResultBlock:
+    text = _UNKNOWN if value is None else serde.to_text(value)
+    return ToolResultBlock(id_, (TextBlock(text),))
