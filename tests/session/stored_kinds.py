@@ -101,7 +101,10 @@ class Run:
         self.at(f"asked {request.tool_name}")
         if not self.has_effect(request):
             return True
-        return Answer(RuleDecision.DENY, message="It is there.")
+        if not request.may_have_run:
+            return Answer(RuleDecision.DENY, message="It is there.")
+        result = f"{request.input['effect']} is done"
+        return Answer(RuleDecision.DENY, input={"result": result})
 
     async def open(self):
         """Return the stored session, or a new one, and whether it is stored."""
@@ -341,8 +344,9 @@ class Graph(Run):
         node = request.action.split()[3]
         if node not in self.effects:
             return True
-        changes = {"ship[0]": {"shipped": "a"}, "ship[1]": {"shipped": "b"}}
-        return Answer(RuleDecision.DENY, input=changes.get(node, {}))
+        results = {"ship[0]": {"shipped": "a"}, "ship[1]": {"shipped": "b"}}
+        result = results.get(node, {} if node in ("pay", "fold") else f"{node} is done")
+        return Answer(RuleDecision.DENY, input={"result": result})
 
     async def run(self):
         session, is_stored = await self.open()

@@ -36,20 +36,18 @@ ASKED = {
     "reviewed-before-fly": ["Run the subtask fly again"],
     "workflow-behind-ship-1": ["Run the node ship[0] again", "Run the node ship[1] again"],
     "workflow-before-seal": ["Run the node seal again"],
-    "team-before-hotel": ["Run the subtask car again", "Run the subtask hotel again"],
+    "team-before-hotel": ["Run the subtask hotel again"],
     "team-behind-flight": ["Run the subtask flight again"],
 }
 """What a person is asked, beside what a workflow asks in any case; nothing in other runs."""
 
 LOST = {
     "conversation-before-reserve": {"reserve"},
-    "plan-behind-stay": {"eat", "drive"},
-    "team-behind-flight": {"hotel", "car"},
     "thoughts-before-look": {"look"},
     "combined-before-second": {"second"},
     "handoff-before-refund": {"refund"},
 }
-"""Effects that never come: the model is told that a call was cut off, or the person said no."""
+"""Effects that never come: the model is told that a call was cut off."""
 
 EFFECTS = {
     "conversation": {"reserve", "pay"},
@@ -121,8 +119,7 @@ async def test_a_run_that_was_killed_reaches_its_goal(left, tmp_path):
     else:
         done = EFFECTS.get(kind, set()) - LOST.get(name, set())
         plan = ", ".join(each for each in ("fly", "stay", "eat", "drive") if each in done)
-        told = plan if name != "plan-behind-stay" else "fly"
-        assert result.text == REPLIES.get(kind, told)
+        assert result.text == REPLIES.get(kind, plan)
     asked = [each for each in run.asked if each != "Send it"]
     assert sorted(asked) == ASKED.get(name, [])
     assert run.asked.count("Send it") == (2 if kind == "workflow" else 0)
