@@ -20,7 +20,7 @@ import trio
 from msgspec import UNSET
 
 from greenroom.agents import Toolbox, pass_permissions
-from greenroom.core import AgentState, ConfigurationError, PlanError, leaves
+from greenroom.core import AgentState, ConfigurationError, PlanError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import (
@@ -42,7 +42,7 @@ from greenroom.flow.revision import (
 )
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
 from greenroom.permissions import PermissionManager
-from greenroom.runtime import AgentHandle, AgentInternals
+from greenroom.runtime import AgentHandle, AgentInternals, run_each
 from greenroom.session import AgentSession
 from greenroom.tools import Tool, ToolRegistry, may_repeat
 
@@ -193,7 +193,6 @@ class _Execution:
     planner: Planner | None
     recovery: SubtaskRecovery | None
     check: Callable[[PlanRun], None]
-    running: int = 0
     consecutive: int = 0  # failures since something was completed
     is_stopped: bool = False  # nothing else starts before the plan is revised
     abandoned_ids: set[str] = field(default_factory=set)
@@ -226,33 +225,20 @@ class _Execution:
     async def _run_ready(self) -> None:
         """Run subtasks until none is running or may start."""
         frontier = _Frontier(self.run)
-        try:
-            async with trio.open_nursery() as nursery:
-                self._start_ready(frontier, nursery)
-        except BaseExceptionGroup as group:
-            errors = [each for each in leaves(group) if not isinstance(each, trio.Cancelled)]
-            if len(errors) == 1:
-                raise errors[0] from errors[0].__cause__
-            raise
+        await run_each(
+            lambda: None if self.is_stopped else frontier.take(),
+            partial(self._run_subtask, frontier),
+            self.concurrency,
+        )
 
-    def _start_ready(self, frontier: "_Frontier", nursery: trio.Nursery) -> None:
-        while self.running < self.concurrency and not self.is_stopped:
-            id_ = frontier.take()
-            if id_ is None:
-                return
-            self.running += 1
-            nursery.start_soon(self._run_subtask, id_, frontier, nursery, name=f"subtask {id_}")
-
-    async def _run_subtask(self, id_: str, frontier: "_Frontier", nursery: trio.Nursery) -> None:
-        """Run a subtask with all its retries, then start others in its place."""
+    async def _run_subtask(self, frontier: "_Frontier", id_: str) -> None:
+        """Run a subtask with all its retries, then make others ready."""
         pause = await self._run_once(id_, is_again=False)
         while pause is not None:
             await trio.sleep(pause)
             pause = await self._run_once(id_, is_again=True)
-        self.running -= 1
         if self.run.state(id_).status is SubtaskStatus.COMPLETED:
             frontier.complete(id_)
-        self._start_ready(frontier, nursery)
 
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, record how it ended; return the seconds until another try, if any."""

@@ -51,7 +51,7 @@ from greenroom.flow.workflow_run import (
     WorkflowStep,
 )
 from greenroom.flow.workflow_state import START, Changes
-from greenroom.runtime import AgentInternals
+from greenroom.runtime import AgentInternals, run_each
 from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")
@@ -137,8 +137,7 @@ class WorkflowExecution(Generic[StateT]):
         self._open_units = sum(len(units) for _, units in lanes)
         async with trio.open_nursery() as nursery:
             for node, units in lanes:
-                for _ in range(min(node.concurrency, len(units))):
-                    nursery.start_soon(self._work, node, units, name=f"node {node.name}")
+                nursery.start_soon(self._run_units, node, units, name=f"node {node.name}")
         if self._failures:
             first = min(
                 self._failures, key=lambda unit: (progress.ready.index(unit.node), unit.item or 0)
@@ -170,10 +169,10 @@ class WorkflowExecution(Generic[StateT]):
             self._items |= zip(units, items, strict=True)
         return deque(unit for unit in units if unit not in self._progress.changes)
 
-    async def _work(self, node: Node, units: deque[Unit]) -> None:
-        """Run units of a node one after the other, until one fails."""
-        while units:
-            unit = units.popleft()
+    async def _run_units(self, node: Node, units: deque[Unit]) -> None:
+        """Run units of a node, some side by side, until one fails; the others then end."""
+
+        async def work(unit: Unit) -> None:
             try:
                 await self._run_unit(node, unit)
                 if self._open_units and not self._saves_soon(node, units):
@@ -182,6 +181,8 @@ class WorkflowExecution(Generic[StateT]):
                 error.add_note(f"in the node {unit} of a workflow")
                 self._failures[unit] = error
                 units.clear()
+
+        await run_each(lambda: units.popleft() if units else None, work, node.concurrency)
 
     def _saves_soon(self, node: Node, units: deque[Unit]) -> bool:
         """Whether the next unit begins at once, so that its start saves the end of this one."""

@@ -26,7 +26,11 @@ from greenroom.runtime.calls import (
     calling_history as calling_history,
     run_in_call as run_in_call,
 )
-from greenroom.runtime.fan_out import fan_out as fan_out, try_ask as try_ask
+from greenroom.runtime.fan_out import (
+    fan_out as fan_out,
+    run_each as run_each,
+    try_ask as try_ask,
+)
 from greenroom.runtime.handle import AgentHandle as AgentHandle, ParentInfo as ParentInfo
 from greenroom.runtime.internals import (
     AgentInternals as AgentInternals,

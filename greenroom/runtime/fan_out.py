@@ -3,24 +3,26 @@
 Theory of operation
 ===================
 
-A prompt is *waiting* in the deque that all workers share, *asked* (an agent of its own lives), or
-*answered* (its place in `results` is set). Each worker takes a waiting prompt, spawns its agent,
-asks it, and shuts it down before it takes the next: so there are never more agents than workers.
-When there are enough answers, the scope around the workers is cancelled, and later ones are not
-kept: the places of those prompts hold None.
+A prompt is *waiting* in a deque, *asked* (an agent of its own lives), or *answered* (its place in
+`results` is set). `run_each` takes waiting prompts; each spawns its agent, asks it, and shuts it
+down before the next is taken: so there are never more agents than that. When there are enough
+answers, the scope around all of it is cancelled, and later answers are not kept: the places of
+those prompts hold None.
 
 A cancel may fall into an agent's answer or into its shutdown, whether it comes from outside or from
-enough answers. Either way its worker ends that agent, shielded and without a grace, and empties the
-deque, so that no other prompt is begun. Only then does `run` return or raise.
+enough answers. Either way that agent is ended, shielded and without a grace, and the deque is
+emptied, so that no other prompt is begun. Only then does `run` return or raise.
 
-An agent that crashes is an answer with the status failed; it ends no worker. What does raise, such
-as a refused spawn, ends all workers, and leaves `fan_out` as that one error. A crash of the process
-leaves the sessions of the agents in the store, and no record of the fan-out, which starts afresh.
+An agent that crashes is an answer with the status failed; it ends nothing else. What does raise,
+such as a refused spawn, ends all agents, and leaves `fan_out` as that one error. A crash of the
+process leaves the sessions of the agents in the store, and no record of the fan-out, which starts
+afresh.
 """
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Literal, TypeAlias, TypeVarTuple, Unpack, overload
+from functools import partial
+from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 import trio
 
@@ -35,6 +37,7 @@ from greenroom.runtime.spawning import check_agent_function
 from greenroom.runtime.tasks import unwrap
 from greenroom.session import AgentSession
 
+T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 Prompt: TypeAlias = str | Iterable[ContentBlock]
@@ -163,33 +166,32 @@ class _Fan:
         self.results: list[TurnResult | None] = [None] * len(prompts)
 
     async def run(self, width: float) -> None:
-        """Start as many workers as may be busy at once, and wait for them."""
+        """Ask as many agents at once as may be alive, until every prompt has its place."""
         await trio.lowlevel.checkpoint()
-        try:
-            # One wait for all: agents that a cancel leaves to be ended must not wait for a slot.
-            async with Pause(), trio.open_nursery() as nursery:
-                for _ in range(int(min(width, len(self.results)))):
-                    nursery.start_soon(self._work, nursery.cancel_scope)
-        except BaseExceptionGroup as group:
-            failure = unwrap(group)
-            raise failure from failure.__cause__
+        # One wait for all: agents that a cancel leaves to be ended must not wait for a slot.
+        async with Pause():
+            try:
+                with trio.CancelScope() as all_prompts:
+                    await run_each(self._take, partial(self._answer, all_prompts), width)
+            finally:
+                self._rest.clear()
 
-    async def _work(self, all_workers: trio.CancelScope) -> None:
-        try:
-            while self._rest:
-                await self._answer(*self._rest.popleft(), all_workers)
-        finally:
-            self._rest.clear()
+    def _take(self) -> tuple[int, tuple[ContentBlock, ...]] | None:
+        return self._rest.popleft() if self._rest else None
 
     async def _answer(
-        self, index: int, prompt: tuple[ContentBlock, ...], all_workers: trio.CancelScope
+        self, all_prompts: trio.CancelScope, asked: tuple[int, tuple[ContentBlock, ...]]
     ) -> None:
+        index, prompt = asked
         handle = self._spawn(index + 1)
         try:
             self._keep(index, await try_ask(handle, prompt))
             if self._is_enough:
-                all_workers.cancel()
+                all_prompts.cancel()
             await handle.shutdown()
+        except BaseException:
+            self._rest.clear()
+            raise
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
@@ -203,6 +205,46 @@ class _Fan:
         self._is_enough = self._completed == self._until or (
             self._until == "first_failure" and not is_completed
         )
+
+
+async def run_each(
+    take: Callable[[], T | None], work: Callable[[T], Awaitable[None]], concurrency: float
+) -> None:
+    """Take items and work on them, some side by side, until none is left and none is worked on.
+
+    Args:
+        take: returns the next item, or None if there is none now; it is called again whenever an
+            item has been worked on, so an item may make others ready.
+        work: works on one item.
+        concurrency: how many are worked on at once.
+
+    Raises:
+        Exception: what `work` raised; the others are cancelled. A group only if several did.
+    """
+    running = 0
+    ready = deque[T]()
+
+    def start(nursery: trio.Nursery) -> None:
+        nonlocal running
+        while running < concurrency and (item := take()) is not None:
+            running += 1
+            ready.append(item)
+            nursery.start_soon(run, nursery)
+
+    async def run(nursery: trio.Nursery) -> None:
+        nonlocal running
+        if nursery.cancel_scope.cancel_called:
+            return
+        await work(ready.popleft())  # trio starts tasks in any order; this is the first of them
+        running -= 1
+        start(nursery)
+
+    try:
+        async with trio.open_nursery() as nursery:
+            start(nursery)
+    except BaseExceptionGroup as group:
+        failure = unwrap(group)
+        raise failure from failure.__cause__
 
 
 async def try_ask(
