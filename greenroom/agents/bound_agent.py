@@ -273,6 +273,11 @@ class BoundAgent(Generic[DepsT, OutputT]):
                 note_unseen(session, message.id)
         return content
 
+    @property
+    def has_memory(self) -> bool:
+        """Whether it keeps anything across conversations."""
+        return self.agent.memory is not None
+
     async def remind(self, content: Sequence[ContentBlock]) -> None:
         """Add to the conversation what the memory has on an input."""
         if self.agent.memory is not None:
@@ -301,6 +306,11 @@ class BoundAgent(Generic[DepsT, OutputT]):
         if not isinstance(text, str):
             raise TypeError(f"the instructions of {self.name} returned {text!r}, not a text")
         return text
+
+    async def prepare(self) -> str:
+        """Get the tools of this step, and return its system prompt."""
+        await self.refresh_tools()
+        return await self.instructions()
 
     @property
     def has_tools(self) -> bool:

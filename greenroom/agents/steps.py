@@ -11,6 +11,7 @@ from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
+import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
@@ -137,6 +138,7 @@ class Steps(Generic[DepsT]):
             for name, agent in team.members.items()
         }
         self._stalls = StallDetector()
+        self._input: Sequence[ContentBlock] = ()
         self._budget: Budget | None = None
         self._counter = EstimatedCounter()
         self.value: object = UNSET
@@ -185,6 +187,7 @@ class Steps(Generic[DepsT]):
 
     async def begin(self, message: ConversationInput) -> None:
         """Check the input with the guards, or go on with calls that an earlier life left open."""
+        self._input = ()
         if isinstance(message, Resume):
             await self._current.refresh_tools()
             await self.run_tools(message.calls)
@@ -192,7 +195,7 @@ class Steps(Generic[DepsT]):
         content: Sequence[ContentBlock] = message.content
         if self._current.checks_inputs:
             content = await self._current.take(message)
-        await self._current.remind(content)
+        self._input = content
 
     async def reply(self) -> Sequence[ToolUseBlock] | None:
         """Ask the model; return the calls to run, or None if the reply is the answer.
@@ -204,8 +207,7 @@ class Steps(Generic[DepsT]):
         """
         self._state.step += 1
         current, is_last = self._current, self._state.step >= self._agent.max_steps
-        await current.refresh_tools()
-        system = await current.instructions()
+        system = await self._prepare(current)
         self._check_tokens(system)
         warn = self._report.warnings.append
         try:
@@ -223,6 +225,22 @@ class Steps(Generic[DepsT]):
             if warning := warn_of_end(self._internals, reply):
                 self._report.warnings.append(warning)
         return self._read(reply, is_last=is_last)
+
+    async def _prepare(self, current: "BoundAgent[DepsT, object]") -> str:
+        """Get the tools and the instructions of a step, and meanwhile search for the input."""
+        content, self._input = self._input, ()
+        if not content or not current.has_memory:
+            return await current.prepare()
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(current.remind, content)
+                system = await current.prepare()
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) > 1:
+                raise
+            failure = group.exceptions[0]  # without the group, as it was raised
+            raise failure from failure.__cause__
+        return system
 
     def _read(self, reply: Message, *, is_last: bool) -> Sequence[ToolUseBlock] | None:
         """Read the answer; return None if it is valid, no calls if the model has to try again."""

@@ -6,8 +6,9 @@ conversation, and `summary` is what replaces the messages that it removes.
 Memory: `memory_protocol` defines the interface, and `agent_memory` is how an agent uses it: a
 reminder at the start of a turn, and tools for its model. `sqlite_memory` implements it with
 `database` (tables, and one connection in a thread), `rows` (reading and writing entries),
-`word_index` and `vectors` (two ways to search), and `ranking` (combining both). `session_views`
-shows a session as an episodic and as a working memory.
+`word_index` and `vectors` (two ways to search; `stems` are of English words), `ranking` (combining
+both) and `recall_cache` (the last answers). `session_views` shows a session as an episodic and as a
+working memory.
 """
 
 from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder

@@ -22,7 +22,8 @@ from greenroom.core import (
 from greenroom.memory import rows, vectors, word_index
 from greenroom.memory.database import FITS, MemoryDatabase, Totals, read_keys
 from greenroom.memory.memory_protocol import Embedder, Entry, MetadataValue, Recalled
-from greenroom.memory.ranking import RecallRequest, RecallResult, list_recent, recall
+from greenroom.memory.ranking import RecallRequest, RecallResult, list_recent
+from greenroom.memory.recall_cache import RecallCache
 from greenroom.memory.word_index import Filter
 
 T = TypeVar("T")
@@ -127,6 +128,7 @@ class SQLiteMemory:
         self._statistics = MemoryStatistics()
         self._used_keys: dict[int, None] = {}
         self._query_vectors: OrderedDict[str, bytes] = OrderedDict()
+        self._cache = RecallCache()
         self._keys_in_progress: set[int] = set()
         self._next_embedding = -math.inf  # on the monotonic clock; trio's begins anew with each run
         self._was_rebuilt = False
@@ -191,7 +193,7 @@ class SQLiteMemory:
             half_life=self._half_life,
             at=utc_now(),
         )
-        result = await self._database.run(partial(recall, request=request))
+        result = await self._database.run(partial(self._cache.recall, request=request))
         self._used_keys.update(dict.fromkeys(result.keys))
         while len(self._used_keys) > _MOST_USED:
             del self._used_keys[next(iter(self._used_keys))]

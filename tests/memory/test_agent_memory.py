@@ -7,10 +7,19 @@ from datetime import UTC, datetime
 import pytest
 import trio
 
-from greenroom import AgentInternals, AgentRuntime, AgentSession, Custom, InMemoryStore
+from greenroom import (
+    Agent,
+    AgentInternals,
+    AgentRuntime,
+    AgentSession,
+    Custom,
+    InMemoryStore,
+    RunContext,
+)
 from greenroom.core import RECALLED, MemoryStorageError
 from greenroom.memory import Entry, EntryOrigin, Memory, MetadataValue, Recalled
 from greenroom.memory.agent_memory import MAX_ENTRIES, MAX_TEXT, remind
+from greenroom.testing import ScriptedProvider
 
 DAY = datetime(2026, 11, 2, tzinfo=UTC)
 
@@ -130,3 +139,46 @@ async def test_nothing_is_looked_for_where_nothing_was_said() -> None:
     memory = Shelf(entry("I'm vegetarian."))
     session, _ = await recall(memory, " \n")
     assert (len(session.history), memory.queries) == (1, [])
+
+
+class Slow(Shelf):
+    """A memory that answers once the instructions are being made."""
+
+    def __init__(self, *entries: Entry) -> None:
+        super().__init__(*entries)
+        self.is_asked, self.may_answer = trio.Event(), trio.Event()
+
+    async def recall(self, query: str, **options: object) -> Sequence[Recalled]:  # type: ignore[override]
+        self.is_asked.set()
+        await self.may_answer.wait()
+        return await super().recall(query)
+
+
+async def test_an_agent_looks_into_its_memory_while_it_gets_its_instructions() -> None:
+    memory = Slow(entry("I'm vegetarian."))
+
+    async def instruct(context: RunContext) -> str:
+        await memory.is_asked.wait()
+        memory.may_answer.set()
+        return "Be brief."
+
+    llm = ScriptedProvider("Then no ham.", "No.")
+    agent = Agent(llm, instructions=instruct, memory=memory)
+    with trio.fail_after(60):
+        result = await agent.run("Is ham vegetarian?")
+        await agent.run("And now?", session=result.session)
+    first, second = llm.requests
+    assert [message.sender for message in first.messages] == ["", RECALLED]
+    assert [message.sender for message in second.messages] == ["", RECALLED, "", ""]
+    assert memory.queries == ["Is ham vegetarian?", "And now?"]
+
+
+async def test_instructions_that_fail_end_the_search_and_the_turn_with_their_own_error() -> None:
+    memory = Slow()
+
+    async def instruct(context: RunContext) -> str:
+        await memory.is_asked.wait()
+        raise ZeroDivisionError("a bug")
+
+    with trio.fail_after(60), pytest.raises(ZeroDivisionError, match="a bug"):
+        await Agent(ScriptedProvider(), instructions=instruct, memory=memory).run("Hi")
