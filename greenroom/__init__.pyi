@@ -18,6 +18,7 @@ from greenroom.agents import (
     run_turn as run_turn,
     stream_reply as stream_reply,
     texts as texts,
+    windowed as windowed,
 )
 from greenroom.cli import ConsoleRenderer as ConsoleRenderer
 from greenroom.core import (

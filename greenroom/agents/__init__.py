@@ -36,6 +36,7 @@ from greenroom.agents.chunk_streams import (
     only as only,
     stream_events as stream_events,
     texts as texts,
+    windowed as windowed,
 )
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox

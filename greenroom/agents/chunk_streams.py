@@ -5,6 +5,7 @@ nothing to close. Leave the block of the subscription or run that it reads to en
 reads several streams at once, so it is a block itself.
 """
 
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -87,6 +88,33 @@ def only(chunks: AsyncIterable[OutputChunk], *kinds: type[Chunk]) -> AsyncIterat
     if not kinds or not all(isinstance(kind, type) for kind in kinds):
         raise TypeError("only() wants the classes of the chunks, such as only(chunks, ToolEnd)")
     return mapped(chunks, lambda chunk: chunk if isinstance(chunk, kinds) else None)
+
+
+def windowed(items: AsyncIterable[T], size: int) -> AsyncIterator[tuple[T, ...]]:
+    """Iterate over windows: at each item, a tuple of the last `size` items, this one at its end.
+
+    The first windows are shorter, so that no item waits for others.
+
+    Raises:
+        ValueError: `size` is below 1.
+
+    Example:
+        ```python
+        async with handle.subscribe() as chunks:
+            async for last in windowed(only(chunks, ToolEnd), 3):
+                if len(last) == 3 and all(end.is_error for end in last):
+                    await handle.interrupt()
+        ```
+    """
+    if size < 1:
+        raise ValueError(f"a window of {size} items holds nothing")
+    window = deque[T](maxlen=size)
+
+    def slide(item: T) -> tuple[T, ...]:
+        window.append(item)
+        return tuple(window)
+
+    return mapped(items, slide)
 
 
 def texts(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[str]:

@@ -20,6 +20,7 @@ from greenroom import (
     merged,
     only,
     texts,
+    windowed,
 )
 from greenroom.agents import mapped
 from greenroom.core import Custom, ModelStreamError
@@ -77,6 +78,32 @@ def test_only_wants_classes(kinds):
 
 async def test_mapped_leaves_out_what_is_none_alone():
     assert await collect(mapped(Items(0, 1, 2), lambda n: n if n != 1 else None)) == [0, 2]
+
+
+@given(st.lists(st.integers()), st.integers(1, 5))
+def test_a_window_has_the_last_items_and_none_waits_for_another(items, size):
+    read = []
+
+    def note():
+        for item in items:
+            read.append(item)
+            yield item
+
+    async def slide():
+        windows = 0
+        stream = Items()
+        stream.values = note()
+        async for window in windowed(stream, size):
+            windows += 1
+            assert (len(read), window) == (windows, tuple(read[-size:]))
+        assert windows == len(items)
+
+    trio.run(slide)
+
+
+def test_a_window_has_room_for_an_item():
+    with pytest.raises(ValueError, match="0 items"):
+        windowed(Items(), 0)
 
 
 async def test_what_was_read_by_one_is_not_read_by_the_next():
