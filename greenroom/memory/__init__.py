@@ -1,7 +1,7 @@
 """Fitting long conversations into a model's window, and memory across sessions.
 
-The window: `context_window` divides it and chooses the messages that fit; `compactor` shortens a
-conversation, and `summary` is what replaces the messages that it removes.
+The window: `context_window` divides it and chooses the messages that fit, by their `importance`;
+`compactor` shortens a conversation, and `summary` is what replaces the messages that it removes.
 
 Memory: `memory_protocol` defines the interface, and `agent_memory` is how an agent uses it: a
 reminder at the start of a turn, and tools for its model. `sqlite_memory` implements it with

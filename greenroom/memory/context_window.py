@@ -30,6 +30,7 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import TokenCounter
+from greenroom.memory.importance import choose, rate_all
 
 MIN_ROOM = 64
 """The fewest tokens that a conversation can be reduced to."""
@@ -40,7 +41,7 @@ class ContextBudget:
     """How many tokens a request may have, and how they are shared among kinds of messages.
 
     The `room` for messages is what the reply and the overhead leave of the window. An unused share
-    goes to the newest messages.
+    goes to the other messages.
 
     Attributes:
         window: the tokens that the model takes, request and reply together.
@@ -120,12 +121,13 @@ _MEDIA = 4_000  # characters that an image or a document counts as
 def fit(
     messages: Sequence[Message], budget: ContextBudget, counter: TokenCounter
 ) -> tuple[Message, ...]:
-    """Return the messages that fit into the room of a budget: all, or the newest of each kind.
+    """Return the messages that fit into the room of a budget: all, or the most important ones.
 
-    The summary and recalled memories get their shares of the room, and the newest messages get the
-    rest. A call is never separated from its result. If the newest message or the summary is too
-    long on its own, it is cut in the middle, with a note. The result never takes more than
-    `budget.room` tokens.
+    The summary, recalled memories and the newest messages get their shares of the room. The rest is
+    for earlier messages: first what a person said, beginning with the task, then answers, and then
+    calls with their results; of equal ones the newest. A call is never separated from its result.
+    If the newest message or the summary is too long on its own, it is cut in the middle, with a
+    note. The result never takes more than `budget.room` tokens.
 
     Args:
         messages: a conversation, oldest first.
@@ -140,7 +142,7 @@ def fit(
         >>> said = [Message.user(f"{number} " + "word " * 100) for number in range(9)]
         >>> kept = fit(said, ContextBudget(400, reply=100), EstimatedCounter())
         >>> [message.text[0] for message in kept]
-        ['7', '8']
+        ['0', '8']
     """
     if not messages or counter.count(messages) <= budget.room:
         return tuple(messages)
@@ -156,8 +158,16 @@ def fit(
             room = budget.room - counter.count((_LEFT_OUT,))
             return _join([(index, shorten(last, room, counter))], units)
         while over > 0 and len(chosen) > 1:  # each count is rounded down, so the sum may be too low
-            place = -1 if is_repeated(chosen[-1][1][0]) else 0
-            over -= max(counter.count(chosen.pop(place)[1]), 1)
+            over -= max(counter.count(chosen.pop(_find_least(chosen))[1]), 1)
+
+
+def _find_least(chosen: Sequence[tuple[int, Unit]]) -> int:
+    """Return the place of the least important unit, the oldest of several, but not the newest."""
+    units = [unit for _, unit in chosen]
+    newest = max((i for i, (first, *_) in enumerate(units) if not is_repeated(first)), default=-1)
+    ratings = rate_all(units)
+    places = (place for place in range(len(units)) if place != newest % len(units))
+    return min(places, key=lambda place: ratings[place])
 
 
 def fit_newest(
@@ -223,9 +233,14 @@ def _choose(
     room -= sum(counter.count(unit) for _, unit in chosen)
     special = {*summaries, *recalled}
     others = [i for i in range(last + 1) if i not in special]  # only an old summary can come later
-    kept = count_newest([units[i] for i in others], room, counter)
-    newest = [(i, units[i]) for i in others[len(others) - kept :]] or [cut(others[-1], room)]
-    return sorted(chosen + newest)
+    costs = [counter.count(units[i]) for i in others]
+    kept = count_fitting(reversed(costs), max(min(room, budget.recent * budget.room), costs[-1]))
+    if costs[-1] > room:
+        return sorted([*chosen, cut(others[-1], room)])
+    first = len(others) - kept
+    ratings = rate_all([units[i] for i in others])
+    older = choose(ratings[:first], costs[:first], room - sum(costs[first:]))
+    return sorted(chosen + [(i, units[i]) for i in [*(others[j] for j in older), *others[first:]]])
 
 
 def _join(chosen: Sequence[tuple[int, Unit]], units: Sequence[Unit]) -> tuple[Message, ...]:

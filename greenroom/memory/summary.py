@@ -21,7 +21,8 @@ from greenroom.core import (
     serde,
 )
 from greenroom.llm import TokenCounter
-from greenroom.memory.context_window import count_fitting, count_newest, is_from_person, is_repeated
+from greenroom.memory.context_window import count_fitting, is_from_person, is_repeated
+from greenroom.memory.importance import Importance, choose, rate
 
 _PROMPT = """\
 You keep the notes of a long conversation between a user and an assistant who uses tools. The notes
@@ -146,8 +147,8 @@ def ask_for_summary(
 ) -> ModelRequest:
     """Return the request for notes on some messages, given the notes on earlier ones.
 
-    If not all of them fit, the oldest are left out, none in part: a cut could separate words from
-    their speaker.
+    If not all of them fit, the least important are left out, none in part: a cut could separate
+    words from their speaker.
 
     Args:
         notes: the notes on earlier messages.
@@ -160,10 +161,10 @@ def ask_for_summary(
     head = f"# Old notes\n\n{mark_lines(notes or '(none)')}\n\n# New messages"
     parts = list(_describe_all(segment))
     room = window - most - counter.count([Message.user(system), Message.user(head)])
-    kept = count_newest([(Message.user(part),) for part in parts], room, counter)
-    if left_out := len(parts) - kept:
-        parts[:left_out] = [f"({left_out} are left out.)"]
-    text = "\n\n".join([head, *parts])
+    costs = [counter.count([Message.user(text)]) for _, text in parts]
+    kept = choose([importance for importance, _ in parts], costs, room)
+    note = [f"({left_out} are left out.)"] if (left_out := len(parts) - len(kept)) else []
+    text = "\n\n".join([head, *note, *(parts[place][1] for place in kept)])
     return ModelRequest(
         messages=[Message.user(text)],
         system=system,
@@ -177,14 +178,15 @@ _MAX_TEXT = 2_000
 _MAX_CALL = 300
 
 
-def _describe_all(segment: Sequence[Message]) -> Iterator[str]:
+def _describe_all(segment: Sequence[Message]) -> Iterator[tuple[Importance, str]]:
     names = {call.id: call.name for message in segment for call in message.tool_uses}
     for message in segment:
         if not is_repeated(message):
             for block in message.content:
                 if said := _describe(block, _speaker(message), names):
                     who, text = said
-                    yield f"{who}:\n{mark_lines(text)}"
+                    importance = rate(replace(message, content=(block,)))
+                    yield importance, f"{who}:\n{mark_lines(text)}"
 
 
 def _speaker(message: Message) -> str:

@@ -19,6 +19,8 @@ from greenroom.core import (
 )
 from greenroom.llm import EstimatedCounter, ModelRequest
 from greenroom.memory import ContextBudget, fit
+from greenroom.memory.context_window import is_repeated, units_of
+from greenroom.memory.importance import rate_all
 
 texts = st.text(alphabet="ab c\n素😀", max_size=8).flatmap(
     lambda text: st.integers(1, 400).map(lambda times: text * times)
@@ -107,6 +109,53 @@ def test_each_kind_has_its_share_and_gives_what_it_does_not_use() -> None:
 
     alone = fit(talk, budget, counter)
     assert counter.count(alone) > 900
+
+
+def test_what_is_least_important_is_left_out_first() -> None:
+    filler = "word " * 40
+    talk = [Message.user(f"The task. {filler}")]
+    for number in range(10):
+        use = ToolUseBlock(f"c{number}", "Read", {"path": filler})
+        result = ToolResultBlock(use.id, (TextBlock(filler),))
+        talk += [Message.assistant([use]), Message.user([result])]
+        talk += [Message.assistant(f"Answer {number}. {filler}")]
+        talk += [Message.user(f"Question {number}. {filler}")]
+    counter = EstimatedCounter()
+    seen = set()
+    for room in range(200, counter.count(talk), 50):
+        budget = ContextBudget(room, reply=0, recent=0)
+        kept = [message.text.split(" ")[0] or "Step" for message in fit(talk, budget, counter)]
+        questions, answers, steps = map(kept.count, ("Question", "Answer", "Step"))
+        assert kept[0] == "The"
+        assert questions == 10 or not answers
+        assert answers == 10 or not steps
+        seen.add((answers > 0, steps > 0))
+    assert seen == {(False, False), (True, False), (True, True)}
+
+
+def test_one_long_message_does_not_push_out_the_others() -> None:
+    talk = [Message.user("paste " * 5_000), *(Message.user(f"{n} " * 20) for n in range(40))]
+    kept = fit(talk, ContextBudget(800, reply=0), EstimatedCounter())
+    assert EstimatedCounter().count(kept) > 700
+    assert not kept[0].text.startswith("paste")
+
+
+@given(conversations, budgets)
+def test_nothing_is_left_out_for_something_less_important_that_is_older(
+    messages: list[Message], budget: ContextBudget
+) -> None:
+    counter = EstimatedCounter()
+    kept = {message.id for message in fit(messages, budget, counter)}
+    units = units_of(messages)
+    ratings = rate_all(units)
+    for place, unit in enumerate(units):
+        older = [
+            other
+            for other, rating in zip(units[:place], ratings, strict=False)
+            if rating <= ratings[place] and not is_repeated(other[0]) and other[0].id in kept
+        ]
+        if unit[0].id not in kept and not is_repeated(unit[0]):  # each one kept takes less room
+            assert all(counter.count(other) <= counter.count(unit) for other in older)
 
 
 def test_one_message_that_is_too_long_is_cut_in_the_middle() -> None:
