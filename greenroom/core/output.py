@@ -38,10 +38,15 @@ class TurnStart(Wire, frozen=True, tag="turn_start"):
         input_id: the input's id.
         sender: the program or agent that sent it, `RUNTIME` for the runtime itself; empty for a
             person.
+        text: what it says, cut to 10,000 characters; empty where the agent's guards have yet to
+            pass it.
+        waited: how many seconds it waited in the mailbox.
     """
 
     input_id: str
     sender: str = ""
+    text: str = ""
+    waited: float = 0.0
 
 
 class TextDelta(Wire, frozen=True, tag="text_delta"):

@@ -34,13 +34,14 @@ from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Self, cast
 
 import trio
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from greenroom.core import (
     AgentExit,
     AgentNotRunningError,
     ContentBlock,
     ConversationInput,
+    Custom,
     Interrupt,
     MailboxFullError,
     Message,
@@ -50,8 +51,10 @@ from greenroom.core import (
     ToolError,
     ToolResult,
     ToolResultInput,
+    TurnStart,
     UserInput,
     as_blocks,
+    clip,
     new_id,
     serde,
 )
@@ -77,6 +80,8 @@ class Mailbox:
         self._on_take = on_take
         self._when_empty = when_empty
         self._items: deque[ConversationInput] = deque()
+        # When each of them came, by its id.
+        self._came: dict[str, float] = {}
         # Handed to a receiver that was woken and has not run yet.
         self._handovers: dict[trio.lowlevel.Task, ConversationInput] = {}
         self._receivers = trio.lowlevel.ParkingLot()
@@ -125,6 +130,7 @@ class Mailbox:
                 hint="use `await handle.send_input(...)`, which waits for room",
             )
         self._items.remove(replaced)
+        self.end_wait(replaced)
         return self._push(message), replaced.id
 
     async def put(self, message: UserInput) -> bool:
@@ -158,7 +164,13 @@ class Mailbox:
 
     def put_back(self, message: ConversationInput) -> None:
         """Put a message that was taken and not answered before all others."""
+        self._came[message.id] = trio.current_time()
         self._items.appendleft(message)
+
+    def end_wait(self, message: ConversationInput) -> float:
+        """Return for how many seconds a message that was taken had waited; call it once."""
+        now = trio.current_time()
+        return now - self._came.pop(message.id, now)
 
     def put_result(self, result: SubAgentResult | AgentExit | UserInput) -> None:
         """Queue news of what the agent has started or watches.
@@ -171,6 +183,7 @@ class Mailbox:
         """Take a message back if it still waits."""
         if message in self._items:
             self._items.remove(message)
+            self.end_wait(message)
             self._let_one_in()
 
     def withdraw(self, input_ids: Container[str]) -> tuple[str, ...]:
@@ -193,6 +206,7 @@ class Mailbox:
             self._handovers[receiver] = message
             self._on_take(message, receiver)
         if not woken:
+            self._came[message.id] = trio.current_time()
             self._items.append(message)
         return bool(woken)
 
@@ -225,6 +239,7 @@ class Mailbox:
         """Take everything out that was never delivered."""
         items = tuple(self._items)
         self._items.clear()
+        self._came.clear()
         return items
 
     async def next_input(self) -> ConversationInput | None:
@@ -327,6 +342,21 @@ def user_input(
 def as_message(message: ConversationInput) -> Message:
     """Return what an input adds to the conversation."""
     return Message.user(message.content, id=message.id, sender=message.sender)
+
+
+_LONGEST_TEXT = 10_000  # characters of an input in a chunk
+
+
+def begin_chunk(message: ConversationInput, waited: float, *, shows_text: bool) -> TurnStart:
+    """Return the chunk that says which input a turn begins with."""
+    text = clip(message.text, _LONGEST_TEXT) if shows_text else ""
+    return TurnStart(message.id, message.sender, text, round(waited, 3))
+
+
+def join_chunk(message: ConversationInput, waited: float) -> Custom:
+    """Return the chunk that says which input has joined the open turn."""
+    data = asdict(begin_chunk(message, waited, shows_text=True))
+    return Custom("input.joined", data)
 
 
 class ClientResults:

@@ -43,7 +43,6 @@ from greenroom.core import (
     Resume,
     StopReason,
     TurnError,
-    TurnStart,
     TurnStatus,
     Usage,
     clip,
@@ -54,7 +53,7 @@ from greenroom.core import (
 from greenroom.runtime.background import note_taken
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption, InterruptMode
-from greenroom.runtime.mailbox import Mailbox, as_message
+from greenroom.runtime.mailbox import Mailbox, as_message, begin_chunk, join_chunk
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import (
@@ -117,6 +116,8 @@ class Turn:
         self.message = message
         self.inputs = [message.id]
         """The inputs that this turn answers: its own, and those that joined it."""
+        self.waited = 0.0
+        """Seconds that its message waited in the mailbox."""
         self.taker: trio.lowlevel.Task | None = None
         """The task that took the message; None if the turn was made without one."""
         self.is_handed_on = False
@@ -156,7 +157,7 @@ class Turn:
         self._depth = len(self._task.child_nurseries)
         self._turns.open(self)
         self._timer = agent.begin_turn()
-        agent.publish(TurnStart(self.message.id, self.message.sender))
+        agent.publish(begin_chunk(self.message, self.waited, shows_text=self.append))
         agent.notify("before_turn", self.message)
         agent.set_state(AgentState.processing())
         if self._timer is not None:
@@ -294,6 +295,7 @@ class Turn:
             self.inputs.append(message.id)
             session.add_message(as_message(message))
             note_taken(session, message)
+            self._agent.publish(join_chunk(message, self._turns.mailbox.end_wait(message)))
 
     def _find_status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
@@ -431,6 +433,7 @@ class Turns:
         A message that is taken inside a turn is part of that turn.
         """
         self.may_resume = False
+        waited = self.mailbox.end_wait(message)
         if self.current is not None and self.current.encloses(task):
             self.current.inputs.append(message.id)
             return
@@ -439,6 +442,7 @@ class Turns:
         again = self._requeued.pop(message.id, None)
         turn = self._unopened[message.id] = Turn(self, message) if again is None else again
         turn.taker = task
+        turn.waited += waited
 
     def make(self, message: ConversationInput, *, steer: bool, append: bool) -> Turn:
         """Return the turn that was made when this message was taken, else a new one."""

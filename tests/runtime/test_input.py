@@ -369,7 +369,7 @@ async def test_a_message_taken_inside_a_turn_belongs_to_that_turn(runtime):
     assert (await handle.ask("an answer")).status == "completed"
 
 
-def test_a_subagent_s_result_always_finds_room_and_is_counted():
+async def test_a_subagent_s_result_always_finds_room_and_is_counted():
     mailbox = Mailbox(1)
     mailbox.put_nowait(UserInput(()))
     mailbox.put_result(SubAgentResult("s-1", "worker", EndStatus.COMPLETED))

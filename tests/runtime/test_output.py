@@ -67,7 +67,7 @@ async def test_every_reader_sees_the_same_chunks_in_the_same_order(runtime):
     streams = [await read(reader) for reader in readers]
     assert streams[0] == streams[1] == streams[2]
     assert streams[0] == [
-        TurnStart(streams[0][0].input_id),
+        TurnStart(streams[0][0].input_id, text="a b c"),
         StateChange(AgentState.processing()),
         TextDelta("a"),
         TextDelta("b"),

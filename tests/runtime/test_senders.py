@@ -48,7 +48,7 @@ async def test_the_agent_the_history_and_the_readers_learn_who_speaks(handle, se
     assert [each.sender for each in asked] == ["plan", "boss", ""]
     assert asked[0].id == seen[0].id == "task 7"
     starts = [each async for each in handle.stream(receipt) if isinstance(each, TurnStart)]
-    assert starts == [TurnStart("task 7", "plan")]
+    assert [(each.input_id, each.sender) for each in starts] == [("task 7", "plan")]
 
 
 async def test_who_steers_a_turn_is_named_too(handle, seen):

@@ -81,7 +81,10 @@ async def test_a_stream_of_steered_input_is_the_turn_that_it_joined(runtime):
     handle, first = await started(runtime, steerable(steps))
     receipt = handle.send_input_nowait("second")
     chunks = [chunk async for chunk in handle.stream(receipt)]
-    assert (chunks[0], chunks[-1].input_id) == (TurnStart(first.input_id), first.input_id)
+    assert (chunks[0], chunks[-1].input_id) == (
+        TurnStart(first.input_id, text="first"),
+        first.input_id,
+    )
     # Also when it is read after its end.
     assert [chunk async for chunk in handle.stream(receipt)] == chunks
 
