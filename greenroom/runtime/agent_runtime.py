@@ -194,6 +194,8 @@ class AgentRuntime:
             RuntimeClosedError: the runtime's block is not open.
             SessionInUseError: an agent with this session is running, here or in another runtime
                 that was given the same object.
+            ConfigurationError: the session is kept elsewhere than in the runtime's store; one in
+                memory may be.
             EventLoopError: called from another thread.
             TypeError: `agent_fn` is not an async function, or `budget` not a `Budget`.
         """

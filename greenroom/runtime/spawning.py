@@ -24,7 +24,7 @@ from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.calls import current_call
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
-from greenroom.session import AgentSession, default_store
+from greenroom.session import AgentSession, InMemoryStore, SessionStore, default_store
 
 Ts = TypeVarTuple("Ts")
 
@@ -138,6 +138,7 @@ def _refuse_one_too_many(parent: Actor) -> None:
 def _refuse(kernel: Kernel, session: AgentSession, agent_fn: object, budget: object) -> None:
     _check_session(session)
     kernel.registry.refuse(session)
+    _check_place(session, kernel.store)
     check_agent_function(agent_fn)
     _check_budget(budget)
 
@@ -167,6 +168,21 @@ def _check_session(session: object) -> None:
         raise TypeError(
             f"the first argument of spawn is a session, not {session!r}: write "
             "spawn(AgentSession.new('coder'), fn, x), or load one by its id"
+        )
+
+
+def _check_place(session: AgentSession, store: SessionStore | None) -> None:
+    """Refuse a session that is kept elsewhere than the runtime keeps its own.
+
+    One in memory is kept nowhere: it is for agents that are not to be stored with the others.
+    """
+    own = session.store
+    if store is not None and not (own is None or own == store or isinstance(own, InMemoryStore)):
+        raise ConfigurationError(
+            f"session {session.session_id!r} is kept in {own!r}, and this runtime's "
+            f"sessions in {store!r}",
+            hint="give AgentSession.new, load or fork the runtime's store, also where a session is "
+            "saved or opened before it is spawned",
         )
 
 

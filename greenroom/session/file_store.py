@@ -59,6 +59,13 @@ class FileStore:
     def __repr__(self) -> str:
         return f"FileStore({self._folder!r})"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both keep the same sessions: stores of one folder are equal."""
+        return isinstance(other, FileStore) and self._folder == other._folder
+
+    def __hash__(self) -> int:
+        return hash(self._folder)
+
     @property
     def holder(self) -> str:
         """The name under which it holds sessions: HOST/PID/STORE."""

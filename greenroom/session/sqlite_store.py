@@ -371,6 +371,13 @@ class SQLiteStore:
     def __repr__(self) -> str:
         return f"SQLiteStore({self._path!r})"
 
+    def __eq__(self, other: object) -> bool:
+        """Whether both keep the same sessions: stores of one file are equal."""
+        return isinstance(other, SQLiteStore) and self._path == other._path
+
+    def __hash__(self) -> int:
+        return hash(self._path)
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -18,7 +18,13 @@ from greenroom.core import (
     ToolUseBlock,
 )
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, InMemoryStore
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    InMemoryStore,
+    SQLiteStore,
+    default_store,
+)
 
 
 async def idle(agent, *args):
@@ -262,3 +268,25 @@ async def test_whoever_asks_an_agent_that_has_crashed_reads_why(runtime):
 async def test_requests_that_nobody_can_answer_wait_or_are_denied_and_are_never_allowed(runtime):
     with pytest.raises(ConfigurationError, match=r"unattended='allow' is not one of .*rules"):
         runtime.spawn(new(), idle, unattended="allow")
+
+
+@pytest.mark.parametrize("kind", [FileStore, SQLiteStore])
+async def test_a_session_that_is_kept_elsewhere_is_refused(tmp_path, monkeypatch, kind):
+    monkeypatch.chdir(tmp_path)
+    async with AgentRuntime(store=kind(tmp_path / "here")) as runtime:
+        for bound in (new(store=FileStore("elsewhere")), new(store=SQLiteStore("elsewhere"))):
+            with pytest.raises(ConfigurationError, match="elsewhere") as caught:
+                runtime.spawn(bound, idle)
+            assert "here" in str(caught.value)
+            assert not runtime.is_running(bound.session_id)
+        early = new()
+        early.journal.bind(default_store())  # as a save before the spawn does
+        with pytest.raises(ConfigurationError, match="sessions'"):
+            runtime.spawn(early, idle)
+
+        async def parent(agent):
+            agent.spawn(new(store=FileStore("elsewhere")), idle)
+
+        outcome = await runtime.spawn(new(store=InMemoryStore()), parent).wait()
+        assert isinstance(outcome.error, ConfigurationError)
+        runtime.spawn(new(store=kind(tmp_path / "here")), idle).kill()
