@@ -26,7 +26,14 @@ from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 import trio
 
-from greenroom.core import AgentNotRunningError, ContentBlock, TurnError, TurnStatus, describe_error
+from greenroom.core import (
+    AgentNotRunningError,
+    ContentBlock,
+    TurnError,
+    TurnStatus,
+    describe_error,
+    leaves,
+)
 from greenroom.runtime.agent_runtime import AgentRuntime
 from greenroom.runtime.calls import Pause
 from greenroom.runtime.handle import AgentHandle
@@ -34,7 +41,7 @@ from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.results import Outcome, TurnResult
 from greenroom.runtime.spawning import check_agent_function
-from greenroom.runtime.tasks import unwrap
+from greenroom.runtime.tasks import is_cancelled
 from greenroom.session import AgentSession
 
 T = TypeVar("T")
@@ -243,8 +250,10 @@ async def run_each(
         async with trio.open_nursery() as nursery:
             start(nursery)
     except BaseExceptionGroup as group:
-        failure = unwrap(group)
-        raise failure from failure.__cause__
+        found = leaves(group)
+        if len(found) > 1 and not is_cancelled(group):
+            raise  # a cancel beside a failure goes further
+        raise found[0] from found[0].__cause__
 
 
 async def try_ask(

@@ -1,5 +1,7 @@
 """Fan-out: one agent per prompt, a few at once, and none of them left behind."""
 
+from contextlib import suppress
+
 import pytest
 import trio
 from hypothesis import given, strategies as st
@@ -16,6 +18,7 @@ from greenroom.core import (
     TextBlock,
     TurnError,
     TurnStatus,
+    leaves,
 )
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
@@ -259,6 +262,26 @@ async def test_a_cancel_leaves_no_agent_behind(runtime, crew):
     assert scope.cancelled_caught
     assert trio.current_time() == before + 2.125
     assert (crew.alive, runtime.list_active()) == (0, ())
+
+
+async def test_a_cancel_that_comes_beside_a_failure_goes_further(runtime, crew, monkeypatch):
+    spawn, raised = runtime.spawn, []
+
+    def spawn_one(*args, **options):
+        if crew.alive:
+            scope.cancel()
+            raise TurnError("no room")
+        crew.alive += 1
+        return spawn(*args, **options)
+
+    monkeypatch.setattr(runtime, "spawn", spawn_one)
+    with suppress(ExceptionGroup), trio.CancelScope() as scope:
+        try:
+            await fan_out(runtime, crew.work, prompts=["one 9", "two 9"])
+        except BaseException as error:
+            raised += [type(each) for each in leaves(error)]
+            raise
+    assert {*raised} == {TurnError, trio.Cancelled}
 
 
 async def test_a_cancel_while_an_agent_leaves_does_not_wait_for_its_grace(runtime):
