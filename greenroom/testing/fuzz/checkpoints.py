@@ -4,6 +4,9 @@ import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from types import FrameType
 
 import trio
 from trio.lowlevel import Task
@@ -52,7 +55,10 @@ class Checkpoints(trio.abc.Instrument):
         self.during_calls: list[int] = []
         """Those of them that were passed while a call of a tool ran."""
         self.way: list[tuple[bool, str]] = []
-        """The places passed in the user's code, each with whether a call ran; of the control."""
+        """The places passed in the user's code, each with whether a call ran; of the control.
+
+        On a real clock they are never quite the same, and not kept.
+        """
         self.swallowed = SwallowedCancels()
         self.where = ""
         """Where the task of interest stood; empty until the number is reached."""
@@ -113,7 +119,7 @@ class Checkpoints(trio.abc.Instrument):
         is_calling = self._is_calling()
         if is_calling:
             self.during_calls.append(self.count)
-        if not self._at and lines_of(task, is_user_code):
+        if not self._at and is_virtual() and lines_of(task, is_user_code):
             self.way.append((is_calling, place_of(task)))
         try:
             if self.count == self._at:
@@ -146,18 +152,43 @@ def lines_of(task: Task, choose: Callable[[str], bool]) -> list[str]:
     ]
 
 
+@dataclass(frozen=True)
+class _Cancel:
+    """A cancel that came to a task in the user's code.
+
+    Attributes:
+        place: where, in words.
+        scopes: all that the task was in; of those that are cancelled the outermost catches it.
+        wait: what the user's code awaited there, of a library or of trio.
+    """
+
+    place: str
+    scopes: tuple[trio.CancelScope, ...]
+    wait: object
+
+    def is_open_in(self, task: Task) -> bool:
+        """Whether the task is still in a scope that is cancelled."""
+        return any(each.cancel_called for each in _scopes(task) if each in self.scopes)
+
+    @property
+    def is_caught(self) -> bool:
+        """Whether a scope has caught it, as it should."""
+        return any(each.cancelled_caught for each in self.scopes)
+
+
 class SwallowedCancels:
     """Finds tasks that go on although a cancel came to them in the user's code.
 
-    Such a task waits again while what was cancelled is still open, or has left it without the
-    cancel, and no exception is on its way up its stack. trio tells instruments neither what a task
-    wakes with nor which scopes it is in, so this looks at what is not public; in a trio that has it
-    otherwise nothing is found.
+    Such a task waits again while what was cancelled is still open, or has left it without that a
+    scope has caught the cancel, and no exception is on its way up its stack. While it is still in
+    the library that the user's code awaits, it may be on its way out. trio tells instruments
+    neither what a task wakes with nor which scopes it is in, so this looks at what is not public;
+    in a trio that has it otherwise nothing is found.
     """
 
     def __init__(self) -> None:
         """Find nothing yet."""
-        self._cancelled: dict[Task, tuple[trio.CancelScope, str]] = {}
+        self._cancelled: dict[Task, _Cancel] = {}
         self._counts: dict[Task, int] = {}
         self._deliveries: dict[Task, int] = {}
         self.found: list[str] = []
@@ -167,10 +198,10 @@ class SwallowedCancels:
         """Note that the task wakes with a cancel."""
         if not isinstance(_error(task), trio.Cancelled):
             return
-        scope = next((each for each in _scopes(task) if each.cancel_called), None)
-        place = next((place_of(each) for each in _nearby(task) if _waits_in_user_code(each)), "")
-        if scope is not None and place:
-            self._cancelled.setdefault(task, (scope, place))
+        user = next((each for each in _nearby(task) if lines_of(each, is_user_code)), None)
+        if user is not None:
+            cancel = _Cancel(place_of(user), tuple(_scopes(task)), _wait_of(user))
+            self._cancelled.setdefault(task, cancel)
         self._deliveries[task] = self._deliveries.get(task, 0) + 1
         if self._deliveries[task] > _MAX_SWALLOWED:
             self.found.append(f"in {place_of(task)}, which went on to wait there again")
@@ -178,33 +209,27 @@ class SwallowedCancels:
 
     def after_step(self, task: Task) -> None:
         """See whether the task, which waits again, is on its way out."""
-        scope, place = self._cancelled.get(task, (None, ""))
-        if scope is None:
+        cancel = self._cancelled.get(task)
+        if cancel is None or any(each is cancel.wait for each in _awaitables(task)):
             return
-        is_open = scope in _scopes(task)
+        is_open = cancel.is_open_in(task)
         if is_open and not _is_cancelled(task):
             return  # it cleans up behind a shield
-        if (is_open or not scope.cancelled_caught) and not _is_unwinding(task):
+        if not cancel.is_caught and not _is_unwinding(task):
             self._counts[task] = self._counts.get(task, 0) + 1
             if self._counts[task] == 1:
-                self.found.append(f"in {place}, which went on to {place_of(task)}")
+                self.found.append(f"in {cancel.place}, which went on to {place_of(task)}")
         if not is_open or task in self._counts:
             del self._cancelled[task]
 
     def forget(self, task: Task) -> None:
         """Drop a task that has ended; its cancel goes to the task that waits for its nursery."""
-        found = self._cancelled.pop(task, None)
+        cancel = self._cancelled.pop(task, None)
         self._counts.pop(task, None)
         self._deliveries.pop(task, None)
         parent = task.parent_nursery.parent_task if task.parent_nursery else None
-        if found and parent and found[0] in _scopes(parent) and _waits_for_children(parent):
-            self._cancelled.setdefault(parent, found)
-
-
-def _waits_in_user_code(task: Task) -> bool:
-    """Whether the user's code waits itself, with no library in between that may know better."""
-    lines = lines_of(task, lambda file: not file.startswith(_TRIO))
-    return bool(lines) and lines[-1:] == lines_of(task, is_user_code)[-1:]
+        if cancel and parent and cancel.is_open_in(parent) and _waits_for_children(parent):
+            self._cancelled.setdefault(parent, replace(cancel, wait=_wait_of(parent)))
 
 
 def _nearby(task: Task) -> Iterator[Task]:
@@ -241,20 +266,45 @@ def _is_cancelled(task: Task) -> bool:
 
 def _is_unwinding(task: Task) -> bool:
     """Whether an exception is being handled somewhere on the stack of the task."""
+    # A suspended frame refers to what it holds and handles.
+    return any(
+        isinstance(held, BaseException)
+        for each in _awaitables(task)
+        for held in gc.get_referents(each)
+    )
+
+
+def _wait_of(task: Task) -> object:
+    """Return what the innermost code of the user's awaits, of a library or of trio."""
+    waits: object = None
+    chain = [*_awaitables(task), None]
+    for outer, inner in pairwise(chain):
+        frame = _frame_of(outer)
+        if frame is not None and is_user_code(frame.f_code.co_filename):
+            waits = inner
+    return waits
+
+
+def _awaitables(task: Task) -> Iterator[object]:
+    """Yield the coroutine of the task, what it awaits, what that awaits, and so on."""
     awaited: object = task.coro
     while awaited is not None:
-        held = gc.get_referents(awaited)  # with what a suspended frame holds and handles
-        if any(isinstance(each, BaseException) for each in held):
-            return True
-        awaited = _awaited_by(awaited, held)
-    return False
+        yield awaited
+        for attribute in ("cr_await", "gi_yieldfrom", "ag_await"):
+            if hasattr(awaited, attribute):
+                awaited = getattr(awaited, attribute)
+                break
+        else:
+            held = gc.get_referents(awaited)
+            awaited = next((each for each in held if hasattr(each, "ag_await")), None)  # of `asend`
 
 
-def _awaited_by(awaitable: object, held: list[object]) -> object:
-    for attribute in ("cr_await", "gi_yieldfrom", "ag_await"):
-        if hasattr(awaitable, attribute):
-            return getattr(awaitable, attribute)
-    return next((each for each in held if hasattr(each, "ag_await")), None)  # of `asend`
+def _frame_of(awaitable: object) -> FrameType | None:
+    for attribute in ("cr_frame", "gi_frame", "ag_frame"):
+        frame: object = getattr(awaitable, attribute, None)
+        if isinstance(frame, FrameType):
+            return frame
+    return None
 
 
 def _end(task: Task) -> None:

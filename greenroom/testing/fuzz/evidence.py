@@ -170,7 +170,8 @@ class Trial:
         turns_again: how each turn of the probe ended.
         swallowed_cancels: where a task went on although it was cancelled.
         way: the places in the user's code at which the tasks waited and went on, one after the
-            other; where nothing was done, and in a scenario of a tool only while that runs.
+            other; where nothing was done, on a clock that jumps, and in a scenario of a tool only
+            while that runs.
         successor: the session of the next agent; empty where there was none.
         files_before: what files there were before the run.
         files_after_calls: what files there were after each call of a tool; where nothing was done.

@@ -12,6 +12,7 @@ import tempfile
 import time
 import uuid
 
+import anyio
 import trio
 
 from greenroom.agents import coder
@@ -416,6 +417,40 @@ def a_nursery_that_ends_with_the_first():
         return f"{answers}"
 
     return race
+
+
+@careful()
+def time_outs_within_each_other_that_end_together():
+    @tool
+    async def fetch() -> str:
+        """Ask a server that does not answer; the outer time-out catches the cancel of both."""
+        with trio.move_on_after(1):
+            with trio.move_on_after(1):
+                await trio.sleep(9)
+        with anyio.move_on_after(1), anyio.move_on_after(1):
+            await anyio.sleep(9)
+        await trio.sleep(1)
+        return "no answer"
+
+    return fetch
+
+
+@careful(real_time=True)
+def a_program_that_is_polled():
+    @tool
+    async def ask() -> str:
+        """Look whether a program has ended, as often as that takes."""
+        process = await trio.lowlevel.open_process(["sleep", "0.04"])
+        try:
+            while process.poll() is None:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        finally:
+            process.kill()
+            with trio.CancelScope(shield=True):
+                await process.wait()
+        return "asked"
+
+    return ask
 
 
 def say(agent, text):

@@ -21,9 +21,12 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
+import anyio
 import trio
 
 from greenroom.core import AgentContext, Message, Shutdown, ToolError, UserInput
+from greenroom.runtime import spawn_subagent
+from greenroom.session import AgentSession
 from greenroom.testing import Scenario
 from greenroom.tools import tool
 
@@ -398,6 +401,38 @@ def a_cancel_that_is_swallowed_with_another_text_each_time():
     return press
 
 
+@planted("no_cancel_is_swallowed", "press, which went on to")
+def a_cancel_that_is_swallowed_in_a_wait_of_a_library():
+    async def press() -> str:
+        """Go on with something else, whatever a library raises."""
+        with suppress(BaseException):
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.sleep, 2)
+        await anyio.sleep(1)
+        return f"pressed at {time.time_ns()}"
+
+    return press
+
+
+@planted("no_cancel_is_swallowed", "press, which went on to")
+def a_cancel_that_is_swallowed_while_a_subagent_works():
+    async def helper(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await trio.sleep(2)
+
+    async def press() -> str:
+        """Ask a subagent, and go on without it."""
+        child = spawn_subagent(AgentSession.new("helper"), helper)
+        with suppress(BaseException):
+            await child.ask("Help!")
+        await trio.sleep(1)
+        await child.shutdown()
+        return "pressed"
+
+    return press
+
+
 @planted("no_thread_is_left", "still running: ")
 def a_timer_that_goes_on():
     async def press() -> str:
@@ -521,6 +556,19 @@ def an_agent_that_swallows_what_its_tasks_raise():
                         nursery.start_soon(trio.sleep, 1)
                 say(agent, "pressed")
                 await trio.sleep(1)
+
+    return agent
+
+
+@planted_agent("no_cancel_is_swallowed", "agent, which went on to")
+def an_agent_that_swallows_the_cancel_of_a_question():
+    async def agent(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with suppress(BaseException):
+                    await agent.request_permission("press", "Press apples", timeout=10)
+                await trio.sleep(1)
+                say(agent, "pressed")
 
     return agent
 
