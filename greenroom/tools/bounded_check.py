@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from greenroom.core import BoundedPattern, ConfigurationError, ToolError, clip
+from greenroom.tools.brief_value import make_brief, write_value
 from greenroom.tools.foreign_schema import check_schema, find_patterns, rewrite_schema
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ class BoundedValidator:
         """
         token = _current.set(_Check(self._patterns, steps))
         try:
-            found = self._validator.iter_errors(value)
+            found = self._validator.iter_errors(make_brief(value))
             return [error for error, _ in zip(found, range(limit), strict=False)]
         finally:
             _current.reset(token)
@@ -175,6 +176,7 @@ def _validator_class() -> "type[Draft202012Validator]":
 
 def _within_limits(name: str, keyword: _Keyword) -> _Keyword:
     price = 5 if "Ref" in name or name == "$ref" else 1
+    compares_all = name.startswith("unevaluated")  # each part of a value with each other
 
     def check(
         validator: "Draft202012Validator",
@@ -184,6 +186,8 @@ def _within_limits(name: str, keyword: _Keyword) -> _Keyword:
     ) -> "Iterable[ValidationError] | None":
         size = len(wanted) if isinstance(wanted, (list, Mapping)) else 0
         _current.get().spend(price + size // 8)
+        if compares_all and isinstance(instance, (list, Mapping)):
+            _current.get().spend(len(instance) ** 2 // 200)
         return keyword(validator, wanted, instance, schema)
 
     return check
@@ -199,7 +203,7 @@ def _check_pattern(
     _: object, pattern: object, instance: object, __: object
 ) -> Iterator["ValidationError"]:
     if isinstance(instance, str) and _search(str(pattern), instance) is False:
-        yield _error(f"{clip(repr(instance), 120)} does not match {clip(repr(pattern), 300)}")
+        yield _error(f"{write_value(instance)} does not match {write_value(pattern, 300)}")
 
 
 def _check_pattern_properties(
@@ -247,12 +251,12 @@ def _check_unevaluated_properties(
     """Check as jsonschema does, unless it would match patterns itself."""
     from jsonschema import Draft202012Validator
 
-    patterns = _current.get().patterns
-    if patterns.are_of_names:
-        patterns.warn("unevaluatedProperties", "there are patterns for the names of properties")
-    else:
-        check = cast("_Keyword", Draft202012Validator.VALIDATORS["unevaluatedProperties"])
-        yield from check(validator, allowed, instance, schema) or ()
+    check = _current.get()
+    if check.patterns.are_of_names:
+        check.patterns.warn("unevaluatedProperties", "it stands beside patternProperties")
+        return
+    known = cast("_Keyword", Draft202012Validator.VALIDATORS["unevaluatedProperties"])
+    yield from known(validator, allowed, instance, schema) or ()
 
 
 def _check_unique_items(
@@ -264,7 +268,7 @@ def _check_unique_items(
     for item in instance:
         key = _identity(item, check)
         if key in seen:
-            yield _error(f"{clip(repr(item), 120)} occurs more than once")
+            yield _error(f"{write_value(item)} occurs more than once")
             return
         seen.add(key)
 

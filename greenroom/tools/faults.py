@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from greenroom.core import clip, valid_unicode
+from greenroom.tools.brief_value import write_value
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError
@@ -12,7 +13,6 @@ _Errors: TypeAlias = "list[ValidationError]"
 
 _MAX_NAMES = 5
 _MAX_BRANCHES = 3
-_MAX_VALUE = 120
 _MAX_MESSAGE = 600
 
 
@@ -95,9 +95,9 @@ def _list_expected_types(error: "ValidationError") -> list[str] | None:
             kinds = error.validator_value
             return [kinds] if isinstance(kinds, str) else list(cast("list[str]", kinds))
         case "const":
-            return [_write_value(error.validator_value)]
+            return [write_value(error.validator_value)]
         case "enum":
-            return [_write_value(each) for each in cast("list[object]", error.validator_value)]
+            return [write_value(each) for each in cast("list[object]", error.validator_value)]
         case _:
             pass
     branches = branches_of(error)
@@ -137,7 +137,7 @@ def _explain_wrong_tags(branches: list[_Errors]) -> list[tuple[str, str]]:
 def _list_values(error: "ValidationError") -> list[str]:
     value: object = error.validator_value
     values = cast("list[object]", value) if error.validator == "enum" else [value]
-    return [_write_value(each) for each in values]
+    return [write_value(each) for each in values]
 
 
 def _weigh(branch: _Errors) -> int:
@@ -180,7 +180,7 @@ def _properties(error: "ValidationError") -> Mapping[str, object]:
 
 
 def _name_parameters(names: list[str]) -> str:
-    quoted = ", ".join(clip(repr(name), _MAX_VALUE) for name in names[:_MAX_NAMES])
+    quoted = ", ".join(write_value(name) for name in names[:_MAX_NAMES])
     return f"the parameter {quoted}" if len(names) == 1 else f"the parameters {quoted}"
 
 
@@ -193,13 +193,17 @@ def _explain_type(error: "ValidationError") -> str:
 def _explain_enum(error: "ValidationError") -> str:
     allowed = ", ".join(_list_values(error))
     one_of = "one of " if error.validator == "enum" else ""
-    return (
-        f"expected {one_of}{clip(allowed, _MAX_MESSAGE // 2)}, got {_write_value(error.instance)}"
-    )
+    return f"expected {one_of}{clip(allowed, _MAX_MESSAGE // 2)}, got {write_value(error.instance)}"
 
 
 def _explain_ambiguous(_: "ValidationError") -> str:
     return "it fits several of the forms that exclude each other"
+
+
+def _explain_not(error: "ValidationError") -> str:
+    if error.validator_value == {}:
+        return "may not be given"
+    return clip(error.message, _MAX_MESSAGE)
 
 
 _EXPLANATIONS: dict[str, Callable[["ValidationError"], str]] = {
@@ -209,6 +213,7 @@ _EXPLANATIONS: dict[str, Callable[["ValidationError"], str]] = {
     "enum": _explain_enum,
     "const": _explain_enum,
     "oneOf": _explain_ambiguous,
+    "not": _explain_not,
 }
 
 
@@ -217,7 +222,7 @@ def _either(texts: list[str]) -> str:
 
 
 def _describe(value: object) -> str:
-    text = "" if value is None else _write_value(value)
+    text = "" if value is None else write_value(value)
     return f"{name_type(value)} {text}".rstrip()
 
 
@@ -228,11 +233,8 @@ def name_type(value: object) -> str:
     if isinstance(value, bool):
         return "boolean"
     names = {str: "string", int: "integer", float: "number", list: "array", dict: "object"}
-    return names.get(type(value), type(value).__name__)
-
-
-def _write_value(value: object) -> str:
-    return clip(repr(value), _MAX_VALUE)
+    found = (name for kind, name in names.items() if isinstance(value, kind))
+    return next(found, type(value).__name__)
 
 
 def write_path(parts: list[str | int]) -> str:

@@ -30,6 +30,7 @@ _ONE = frozenset(
     {"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"}
     | {"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 )
+_CLOSING = frozenset({"items", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"})
 _LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
 
@@ -51,12 +52,16 @@ def rewrite_schema(schema: Mapping[str, object]) -> Schema:
 
 
 def _rewrite(part: object) -> object:
+    if part is False:  # jsonschema's error about it has no place
+        return {"not": {}}
     if not isinstance(part, Mapping):
         return part
     schema = {key: value for key, value in part.items() if value is not None or key in _VALUES}
     for rewrite in _REWRITES:
         rewrite(schema)
     for key, value in schema.items():
+        if key in _CLOSING and value is False:
+            continue
         if key in _ONE:
             schema[key] = _rewrite(value)
         elif key in _LISTED and isinstance(value, list):

@@ -75,7 +75,7 @@ def _kinds(error: "ValidationError") -> frozenset[str]:
 def _parse(text: str) -> object:
     """Parse JSON; a string if it is none."""
     try:
-        return serde.loads(text)
+        return serde.loads(str(text))  # a copy of no class of its own
     except serde.InvalidJSONError:
         return text
 

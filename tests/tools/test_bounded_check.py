@@ -122,6 +122,10 @@ HEAVY = {
                      {str(n): f"[{'1,' * 400_000}1" for n in range(50)}),
     "a long list": (of(a={"items": {"anyOf": [{"type": "string"}, {"type": "null"}]}}),
                     {"a": [1] * 100_000}),
+    "names with each other": (of(a={"unevaluatedProperties": {"type": "integer"}}),
+                              {"a": {str(n): n for n in range(20_000)}}),
+    "items with each other": (of(a={"unevaluatedItems": {"type": "integer"}}),
+                              {"a": list(range(20_000))}),
     "a huge enum": (of(a={"items": {"enum": [{"n": n} for n in range(5_000)]}}),
                     {"a": [{"n": -1}] * 1_000}),
     "a loop": (of(a={"$ref": "#/$defs/l"}) | {"$defs": {"l": {"$ref": "#/$defs/l"}}}, {"a": 1}),
@@ -167,6 +171,48 @@ async def test_other_tasks_go_on_while_an_input_is_checked(kind):
     # Far less than any of these takes; a busy machine and a tracer need the room.
     assert used < 0.25
     assert elapsed < 0.5
+
+
+class Silent(dict):
+    """An object of a call that is too large to be written."""
+
+    def __repr__(self):
+        raise AssertionError("it is written as a whole")
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer"},
+        {"enum": [1, 2]},
+        {"const": 1},
+        {"minItems": 5_000},
+        {"maxItems": 1},
+        {"contains": {"type": "integer"}},
+        {"uniqueItems": True},
+        {"items": False},
+        {"prefixItems": [{}], "items": False},
+        {"prefixItems": [False]},
+        {"items": {"not": {}}},
+        {"unevaluatedItems": False},
+        {"not": {"type": "array"}},
+        {"not": {}},
+        False,
+        {"anyOf": [{"type": "integer"}, {"maxItems": 2}]},
+        {"oneOf": [{}, {"type": "array"}]},
+        {"items": {"minProperties": 3}},
+        {"items": {"required": ["b"]}},
+        {"items": {"properties": {"a": {"maxItems": 1}}}},
+        {"items": {"properties": {"a": False}}},
+        {"items": {"additionalProperties": False}},
+        {"items": {"unevaluatedProperties": False}},
+        {"items": {"dependentRequired": {"a": ["b"]}}},
+    ],
+)
+def test_an_error_never_writes_all_of_a_value(schema):
+    value = [Silent(a=[Silent(x=[]), Silent()]) for _ in range(100)]
+    fault = InputValidator("look", of(a=schema)).fault({"a": value})
+    assert fault.splitlines()[1].startswith("- a")
 
 
 WRAPS = ["({})*", "({})+$", "^({})*$", "({}|a)*b", "(?:{}){{0,60}}!", "({}){{2,}}", "(?=({})+b)"]

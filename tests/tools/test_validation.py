@@ -15,7 +15,7 @@ SCHEMA = {
         "size": {"type": ["number", "null"]},
         "todos": {
             "type": "array",
-            "items": {"type": "object", "properties": {"status": {"enum": ["a", "b"]}}},
+            "items": {"properties": {"status": {"enum": ["a", "b"]}, "never": False}},
         },
         "either": {"anyOf": [{"type": "integer"}, {"type": "object", "required": ["x"]}]},
     },
@@ -52,6 +52,7 @@ SCHEMA = {
             "- todos[1].status: expected one of 'a', 'b', got 'z'",
         ),
         ({"path": "a", "either": {}}, "- either: the parameter 'x' is missing"),
+        ({"path": "a", "todos": [{"never": 1}]}, "- todos[0].never: may not be given"),
         ([], "- expected object, got array []"),
     ],
 )
