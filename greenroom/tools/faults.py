@@ -56,7 +56,7 @@ def _place(error: "ValidationError") -> str:
 
 
 def _explain_union(error: "ValidationError", branches: list[_Errors]) -> list[tuple[str, str]]:
-    expected = _list_expected_types(error)
+    expected = _list_own_types(error)
     if expected is not None:
         return [(_place(error), f"expected {_either(expected)}, got {_describe(error.instance)}")]
     if missing := _explain_missing_tag(error):
@@ -88,8 +88,12 @@ def _expected_by(branch: _Errors) -> list[str] | None:
 
 def _list_expected_types(error: "ValidationError") -> list[str] | None:
     """Return the types or values that an error about the value itself names, else None."""
-    if error.relative_path and error.parent is not None:
-        return None
+    is_about_part = error.relative_path and error.parent is not None
+    return None if is_about_part else _list_own_types(error)
+
+
+def _list_own_types(error: "ValidationError") -> list[str] | None:
+    """Return the types or values that an error names in place of what it is about, else None."""
     match error.validator:
         case "type":
             kinds = error.validator_value

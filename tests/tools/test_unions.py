@@ -17,6 +17,7 @@ class Cat(BaseModel):
 class Dog(BaseModel):
     kind: Literal["dog", "puppy"]
     name: str
+    age: int | None = None
 
 
 @tool(category="read")
@@ -42,6 +43,10 @@ FAULTS = {
     "a type": (
         {"pet": {"kind": "cat", "lives": "x"}},
         "pet.lives: expected integer, got string 'x'",
+    ),
+    "a union in a branch": (
+        {"pet": {"kind": "dog", "name": "x", "age": "old"}},
+        "pet.age: expected integer or null, got string 'old'",
     ),
     "a tag": (
         {"pet": {"kind": "cow"}},
@@ -101,6 +106,7 @@ parts = st.recursive(
             lambda pair: {pair[0]: pair[1]}
         ),
         inner.map(lambda each: {"properties": {"a": each}}),
+        inner.map(lambda each: {"properties": {"a": {"anyOf": [each]}}}),
         inner.map(lambda each: {"items": each}),
     ),
     max_leaves=8,
