@@ -8,6 +8,7 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.core import (
+    EMPTY,
     AgentCrashError,
     GreenroomError,
     Message,
@@ -19,6 +20,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     Wire,
+    freeze_fields,
     leaves,
 )
 from greenroom.session import AgentSession
@@ -45,10 +47,13 @@ class Denial(Wire, frozen=True):
     """
 
     tool: str
-    input: dict[str, object] = {}
+    input: dict[str, object] = EMPTY
     reason: str = ""
     tool_use_id: str = ""
     lineage: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "input")
 
 
 @dataclass

@@ -25,6 +25,7 @@ from greenroom.core import (
     ToolEnd,
     ToolStart,
     TurnStart,
+    freeze_fields,
     utc_now,
 )
 
@@ -222,6 +223,9 @@ class StreamEvent(msgspec.Struct, frozen=True):
     type: StreamEventType
     data: dict[str, object]
     timestamp: datetime
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "data")
 
 
 def stream_events(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[StreamEvent]:

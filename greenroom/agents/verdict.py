@@ -35,6 +35,7 @@ from greenroom.core import (
     ToolUseBlock,
     WritePath,
     clip,
+    freeze_fields,
     utc_now,
 )
 from greenroom.git import GitAnswer, GitAnswers
@@ -87,6 +88,9 @@ class Verdict:
     is_by_person: bool = False
     sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "input")
 
 
 @dataclass(frozen=True)

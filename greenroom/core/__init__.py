@@ -9,7 +9,7 @@
 - `errors` and `model_errors`: one tree of exceptions. `untrusted` makes foreign texts and
   exceptions safe to store, and `secrets` takes keys out of them; `visibility` shows such texts, and
   `lookalikes` finds what poses.
-- `serde`: JSON in and out.
+- `serde`: JSON in and out. `frozen`: the dicts and lists of frozen values, which nobody changes.
 """
 
 from greenroom.core import serde as serde
@@ -68,6 +68,12 @@ from greenroom.core.errors import (
     TurnError as TurnError,
     WorkflowError as WorkflowError,
     WorkflowLimitError as WorkflowLimitError,
+)
+from greenroom.core.frozen import (
+    EMPTY as EMPTY,
+    freeze as freeze,
+    freeze_fields as freeze_fields,
+    thaw as thaw,
 )
 from greenroom.core.input import (
     AgentExit as AgentExit,

@@ -24,6 +24,7 @@ from typing import NoReturn, TypeVar, cast
 
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
+from greenroom.core.frozen import freeze
 from greenroom.core.secrets import map_texts
 from greenroom.core.serde import Wire
 from greenroom.core.tooling import ToolResult
@@ -221,6 +222,16 @@ class AgentContext:
     def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":
         """Return a copy for one call; resources, metadata and workspace are shared."""
         return dataclasses.replace(self, current_tool_use_id=tool_use_id)
+
+    def snapshot(self) -> "AgentContext":
+        """Return a copy as it is now, whose own fields can be set without any effect on this one.
+
+        Its metadata are frozen. Resources are shared.
+        """
+        other = copy(self)
+        other.metadata = freeze(self.metadata)
+        other.workspace = self.workspace.copy()
+        return other
 
     def progress(self, text: str) -> None:
         """Show output of the running tool at once; subscribers get a `ToolProgress`.

@@ -4,6 +4,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from greenroom.core.frozen import EMPTY, freeze_fields
 from greenroom.core.message import (
     RECALLED,
     RUNTIME,
@@ -37,9 +38,10 @@ class UserInput(Wire, frozen=True, tag="user_input"):
     content: tuple[ContentBlock, ...]
     id: str = msgspec.field(default_factory=_input_id)
     sender: str = ""
-    metadata: dict[str, object] = {}
+    metadata: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
+        freeze_fields(self, "metadata")
         if self.sender in {SUMMARY, RECALLED}:
             raise ValueError(f"{self.sender!r} can't name a sender: it marks what is quoted")
         if self.sender:
@@ -71,6 +73,9 @@ class SubAgentResult(Wire, frozen=True, tag="subagent_result"):
     error: str = ""
     id: str = msgspec.field(default_factory=_input_id)
     value: object = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
 
     @property
     def sender(self) -> str:

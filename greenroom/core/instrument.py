@@ -5,7 +5,7 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias, cast, get_args
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
@@ -46,7 +46,9 @@ class Instrument:
     Hooks are plain functions. They run on the event loop, between two steps of the agent, so they
     must be quick and can't wait; hand slow work to a task of your own, such as over a memory
     channel. A hook that raises is logged with the agent's path and counted, and changes nothing.
-    Hooks decide nothing either; the one thing that they may change is the input of a tool.
+    Hooks decide nothing either; the one thing that they may change is the input of a tool. What
+    they get are the values in use, which are frozen, dicts and lists included, and a snapshot of
+    the agent's context.
     """
 
     def before_agent(self, agent: AgentContext) -> None:
@@ -77,8 +79,8 @@ class Instrument:
         """A model asks for a tool; nothing is judged yet.
 
         Return another input to replace the model's: it is validated, judged, shown to the person
-        and run, and the model is told. Return None to leave the input alone. The call is a copy;
-        the next instrument gets the input that this one returned.
+        and run, and the model is told. Return None to leave the input alone, which can't be
+        changed in place. The next instrument gets the input that this one returned.
         """
 
     def after_tool_call(
@@ -203,8 +205,7 @@ class Instruments:
         """Call that hook, and return the call with the input that results."""
         for method in self.methods["before_tool_call"]:
             try:
-                copy = msgspec.structs.replace(call, input=_copy(call.input))
-                call = _replace_input(call, method(agent, copy))
+                call = _replace_input(call, method(agent, call))
             except Exception as error:  # noqa: BLE001 (as above; the input stays as it was)
                 self._log_failure(method, "before_tool_call", agent, error)
         return call
@@ -277,9 +278,5 @@ def _replace_input(call: ToolUseBlock, value: object) -> ToolUseBlock:
     # By their text, since True == 1 in Python.
     if serde.dumps(value) == serde.dumps(call.input) and not call.invalid:
         return call
-    return msgspec.structs.replace(call, input=_copy(value), invalid="", raw_input="")
-
-
-def _copy(value: dict[str, object]) -> dict[str, object]:
-    """Copy an input as JSON, so later changes by a hook do not reach it."""
-    return cast("dict[str, object]", serde.plain(value, "the input"))
+    plain = serde.plain(value, "the input")
+    return msgspec.structs.replace(call, input=plain, invalid="", raw_input="")

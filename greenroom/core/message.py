@@ -13,11 +13,10 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Literal, TypeAlias, get_args
 
-import msgspec
 from msgspec.structs import force_setattr, replace
 
-from greenroom.core import serde
 from greenroom.core.errors import InvalidSessionIdError
+from greenroom.core.frozen import EMPTY, freeze_fields
 from greenroom.core.serde import Wire
 from greenroom.core.untrusted import valid_unicode
 from greenroom.core.usage import Usage
@@ -126,7 +125,10 @@ class TextBlock(Wire, frozen=True, tag="text"):
     """Text, from a person or from the model."""
 
     text: str
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "extra")
 
 
 class ThinkingBlock(Wire, frozen=True, tag="thinking"):
@@ -137,14 +139,20 @@ class ThinkingBlock(Wire, frozen=True, tag="thinking"):
 
     thinking: str
     signature: str = ""
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "extra")
 
 
 class RedactedThinkingBlock(Wire, frozen=True, tag="redacted_thinking"):
     """Reasoning that the provider encrypts; it goes back unchanged."""
 
     data: str
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "extra")
 
 
 class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
@@ -162,12 +170,13 @@ class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
 
     id: str
     name: str
-    input: dict[str, object] = {}
+    input: dict[str, object] = EMPTY
     invalid: str = ""
     raw_input: str = ""
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
+        freeze_fields(self, "input", "extra")
         if not self.id:
             force_setattr(self, "id", "call")
 
@@ -178,7 +187,10 @@ class ImageBlock(Wire, frozen=True, tag="image"):
     media_type: str = ""
     data: str = ""
     url: str = ""
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "extra")
 
 
 class DocumentBlock(Wire, frozen=True, tag="document"):
@@ -188,13 +200,19 @@ class DocumentBlock(Wire, frozen=True, tag="document"):
     data: str = ""
     url: str = ""
     title: str = ""
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "extra")
 
 
 class UnknownBlock(Wire, frozen=True, tag="unknown"):
     """A block of a kind that this version does not know, verbatim in `raw`."""
 
-    raw: dict[str, object] = msgspec.field(default_factory=dict)
+    raw: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "raw")
 
 
 ResultContent: TypeAlias = TextBlock | ImageBlock | DocumentBlock | UnknownBlock
@@ -219,7 +237,7 @@ class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
     tool_use_id: str = ""  # without one, this says more than Python's own error
     content: tuple[ResultContent, ...] = ()
     is_error: bool = False
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
         if not isinstance(self.tool_use_id, str) or not self.tool_use_id:
@@ -227,6 +245,7 @@ class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
                 "a tool result needs the id of its call: write ToolResultBlock(call.id, …)"
             )
         hold_blocks(self, self.content)
+        freeze_fields(self, "extra")
 
     @property
     def text(self) -> str:
@@ -314,7 +333,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     native_stop_reason: str = ""
     response_id: str = ""
     usage: Usage | None = None
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
     id: str = ""
     created_at: datetime | None = None
     sender: str = ""
@@ -323,6 +342,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
 
     def __post_init__(self) -> None:
         hold_blocks(self, self.content)
+        freeze_fields(self, "extra")
         if self.sender:
             check_sender(self.sender)
         if self.created_at is not None and self.created_at.tzinfo is not UTC:
@@ -361,12 +381,6 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
             return self
         return replace(self, id=self.id or new_id("m"), created_at=self.created_at or utc_now())
 
-    def copy(self) -> "Message":
-        """Return the same message with dicts of its own, which the caller may change."""
-        if not self.extra and all(map(_is_fixed, self.content)):
-            return self
-        return serde.decode(serde.encode(self), Message)
-
     @property
     def text(self) -> str:
         """The message's text, its text blocks joined."""
@@ -394,19 +408,6 @@ def _in_utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError as error:
         raise ValueError(f"created_at is not a time in UTC: {moment}") from error
-
-
-def _is_fixed(block: ContentBlock) -> bool:
-    """Whether a block holds nothing mutable."""
-    match block:
-        case UnknownBlock():
-            return False
-        case ToolUseBlock():
-            return not block.input and not block.extra
-        case ToolResultBlock():
-            return not block.extra and all(map(_is_fixed, block.content))
-        case _:
-            return not block.extra
 
 
 def as_blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]:

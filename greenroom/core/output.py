@@ -6,6 +6,7 @@ from typing import TypeAlias
 from msgspec import UNSET
 
 from greenroom.core.context import AgentState
+from greenroom.core.frozen import EMPTY, freeze_fields
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
 from greenroom.core.serde import Wire
@@ -78,8 +79,11 @@ class ToolStart(Wire, frozen=True, tag="tool_start"):
 
     id: str
     name: str
-    input: dict[str, object] = {}
+    input: dict[str, object] = EMPTY
     info: ToolInfo | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "input")
 
 
 class ToolProgress(Wire, frozen=True, tag="tool_progress"):
@@ -143,7 +147,7 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     action: str
     details: str = ""
     diff: str = ""
-    input: dict[str, object] = {}
+    input: dict[str, object] = EMPTY
     parts: tuple[PermissionPart, ...] = ()
     reason: str = ""
     remembers: tuple[str, ...] = ()
@@ -163,6 +167,9 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     credential: str = ""
     prefixes: tuple[str, ...] = ()
     may_have_run: bool = False
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "input")
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):
@@ -264,6 +271,9 @@ class Done(Wire, frozen=True, tag="done"):
     error: str = ""
     value: object = UNSET
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
+
 
 class Restarted(Wire, frozen=True, tag="restarted"):
     """A supervisor starts the agent again; its stream, mailbox and session go on.
@@ -302,8 +312,11 @@ class Custom(Wire, frozen=True, tag="custom"):
     """
 
     kind: str
-    data: dict[str, object] = {}
+    data: dict[str, object] = EMPTY
     text: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "data")
 
 
 OutputChunk: TypeAlias = (

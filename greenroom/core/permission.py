@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
+from greenroom.core.frozen import freeze_fields
 from greenroom.core.serde import Wire
 from greenroom.core.visibility import without_hidden
 
@@ -101,6 +102,9 @@ class Answer(Wire, frozen=True):
     by: str = "user"
     input: dict[str, object] | None = None
     prefix: bool = False
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "input")
 
     @property
     def allowed(self) -> bool:

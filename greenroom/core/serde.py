@@ -291,7 +291,7 @@ def _check_value(value: object) -> object:
             if type(key) is not str:
                 raise TypeError(f"the key {key!r} is not a string")
         return {key: _check_value(item) for key, item in value.items()}
-    if type(value) is list:
+    if isinstance(value, list):
         return [_check_value(item) for item in value]
     if type(value) is float and value - value != 0:
         raise TypeError(f"{value} is not a JSON number")

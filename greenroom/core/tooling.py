@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from msgspec.structs import replace
 
+from greenroom.core.frozen import EMPTY, freeze_fields
 from greenroom.core.message import (
     Message,
     ResultContent,
@@ -33,8 +34,11 @@ class ToolDefinition(Wire, frozen=True):
     name: str
     description: str
     parameters: dict[str, object]
-    extra: dict[str, object] = {}
+    extra: dict[str, object] = EMPTY
     output_schema: dict[str, object] | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "parameters", "extra", "output_schema")
 
 
 def portable_name(name: str) -> str:
@@ -96,12 +100,13 @@ class ToolResult(Wire, frozen=True):
 
     content: tuple[ResultContent, ...] = ()
     status: ToolStatus = ToolStatus.SUCCESS
-    metadata: dict[str, object] = {}
+    metadata: dict[str, object] = EMPTY
     error_message: str = ""
     could_run: bool = True
 
     def __post_init__(self) -> None:
         hold_blocks(self, self.content)
+        freeze_fields(self, "metadata")
 
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":
@@ -179,6 +184,9 @@ class OutputSchema:
     name: str
     schema: Mapping[str, object]
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "schema")
+
 
 @dataclass(frozen=True, kw_only=True)
 class ModelRequest:
@@ -229,6 +237,9 @@ class ModelRequest:
     cache: bool = True
     output: OutputSchema | None = None
     conversation: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "messages", "system", "tools", "stop_sequences", "options")
 
 
 class FileState(Wire, frozen=True):
@@ -354,12 +365,15 @@ class SandboxReport(Wire, frozen=True):
     mode: str
     network: str
     tier: SandboxTier
-    enforced: dict[SandboxPart, str] = {}
+    enforced: dict[SandboxPart, str] = cast("dict[SandboxPart, str]", EMPTY)
     missing: tuple[SandboxPart, ...] = ()
     lacking: tuple[SandboxPart, ...] = ()
-    why: dict[SandboxPart, str] = {}
+    why: dict[SandboxPart, str] = cast("dict[SandboxPart, str]", EMPTY)
     user: int | None = None
     as_root: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "enforced", "why")
 
     def __str__(self) -> str:
         user = "" if self.user is None else f", as user {self.user}"

@@ -10,8 +10,6 @@ from greenroom.agents import Agent, find_model, stream_reply
 from greenroom.core import (
     AUTOMATIC_DECIDERS,
     AgentState,
-    ConversationInput,
-    Custom,
     GreenroomError,
     Message,
     PlanError,

@@ -6,7 +6,17 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from greenroom.core import InputMessage, UserInput, Wire, check_sender, serde, utc_now
+from greenroom.core import (
+    EMPTY,
+    InputMessage,
+    UserInput,
+    Wire,
+    check_sender,
+    freeze,
+    freeze_fields,
+    serde,
+    utc_now,
+)
 
 
 class TaskRequest(Wire, frozen=True):
@@ -24,7 +34,10 @@ class TaskRequest(Wire, frozen=True):
     description: str
     expected_output: str = ""
     deadline: datetime | None = None
-    context: dict[str, object] = {}
+    context: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "context")
 
 
 class TaskResponse(Wire, frozen=True):
@@ -39,6 +52,9 @@ class TaskResponse(Wire, frozen=True):
     task_id: str
     result: object = None
     status: Literal["success", "partial", "failed"] = "success"
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "result")
 
 
 class StatusUpdate(Wire, frozen=True):
@@ -60,6 +76,9 @@ class SharedInformation(Wire, frozen=True):
 
     key: str
     value: object
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
 
 
 Payload: TypeAlias = TaskRequest | TaskResponse | StatusUpdate | ErrorReport | SharedInformation
@@ -114,7 +133,7 @@ class AgentMessage(Wire, frozen=True):
         if isinstance(content, msgspec.Struct):
             content = serde.loads(serde.encode(content))
         plain = serde.plain(content, "the content of a message")
-        msgspec.structs.force_setattr(self, "content", plain)
+        msgspec.structs.force_setattr(self, "content", freeze(plain))
 
     @property
     def payload(self) -> Payload | None:

@@ -8,7 +8,7 @@ from typing import Self
 import msgspec
 import trio
 
-from greenroom.core import BlackboardFullError, StaleWriteError, Wire, serde, utc_now
+from greenroom.core import BlackboardFullError, StaleWriteError, Wire, freeze_fields, serde, utc_now
 from greenroom.runtime import calling_agent
 from greenroom.session import AgentSession
 
@@ -32,6 +32,9 @@ class BlackboardEntry(Wire, frozen=True):
     version: int
     author: str = ""
     at: datetime = msgspec.field(default_factory=utc_now)
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
 
 
 @dataclass(frozen=True)
@@ -89,13 +92,12 @@ class Blackboard:
                 self._entries[stored.entry.key] = stored.entry
 
     def get(self, key: str) -> BlackboardEntry | None:
-        """Return a copy of the entry, or None if the key was never written."""
-        entry = self._entries.get(key)
-        return None if entry is None else _copy(entry)
+        """Return the entry, or None if the key was never written."""
+        return self._entries.get(key)
 
     def entries(self) -> tuple[BlackboardEntry, ...]:
-        """Return copies of all entries, in the order in which their keys were first written."""
-        return tuple(map(_copy, self._entries.values()))
+        """Return all entries, in the order in which their keys were first written."""
+        return tuple(self._entries.values())
 
     async def put(
         self, key: str, value: object, version: int, *, author: str = ""
@@ -132,7 +134,7 @@ class Blackboard:
             lot.unpark_all()
         if self._session is not None:
             await self._session.save()
-        return _copy(entry)
+        return entry
 
     def _check(self, key: str, version: int, value: serde.JSON) -> None:
         present = self._entries.get(key)
@@ -172,11 +174,6 @@ class Blackboard:
         """Return figures about the board."""
         watchers = sum(map(len, self._lots.values()))
         return BlackboardStatistics(len(self._entries), watchers, self._stale_writes)
-
-
-def _copy(entry: BlackboardEntry) -> BlackboardEntry:
-    """Copy an entry, since only `put` may change the board."""
-    return serde.decode(serde.encode(entry), BlackboardEntry)
 
 
 class _StoredEntry(Wire, frozen=True):

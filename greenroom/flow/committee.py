@@ -22,6 +22,7 @@ from greenroom.core import (
     TurnStatus,
     Wire,
     clip,
+    freeze_fields,
     serde,
 )
 from greenroom.flow.members import Member, name_members
@@ -64,6 +65,9 @@ class AgentAnswer(Wire, frozen=True):
     confidence: float | None = None
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
+
     @classmethod
     def of(cls, agent: str, value: object) -> "AgentAnswer":
         """Return the answer in a turn's result, which may have the fields of an `Opinion`.
@@ -98,6 +102,9 @@ class Resolution(Wire, frozen=True):
     agents: tuple[str, ...]
     overruled: tuple[str, ...] = ()
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
 
 
 Strategy: TypeAlias = Callable[

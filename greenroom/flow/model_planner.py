@@ -42,7 +42,7 @@ You turn a goal into a plan: subtasks, and for each the ids of those that it has
 class PlanDraft(msgspec.Struct, frozen=True):
     """The plan that a model answers with."""
 
-    subtasks: list[Subtask]
+    subtasks: tuple[Subtask, ...]
 
 
 class ModelPlanner:

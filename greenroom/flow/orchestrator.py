@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from greenroom.agents import (
     Runnable,
@@ -13,6 +14,7 @@ from greenroom.agents import (
     track_turn,
 )
 from greenroom.core import (
+    EMPTY,
     AgentState,
     ConfigurationError,
     Message,
@@ -20,6 +22,7 @@ from greenroom.core import (
     Usage,
     Wire,
     clip,
+    freeze_fields,
     mark_lines,
     serde,
 )
@@ -141,6 +144,9 @@ class Source(Wire, frozen=True):
     session_id: str
     result: object
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "result")
+
 
 class AgentReport(Wire, frozen=True):
     """A report about one agent.
@@ -175,7 +181,10 @@ class TeamResult(Wire, frozen=True):
     answer: str
     sources: tuple[Source, ...]
     reports: tuple[AgentReport, ...]
-    missing: dict[str, str] = {}
+    missing: dict[str, str] = cast("dict[str, str]", EMPTY)
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "missing")
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from greenroom.core import Wire, serde
+from greenroom.core import EMPTY, Wire, freeze_fields, serde
 from greenroom.flow.almost_json import BrokenObject, Object, read_object
 
 
@@ -29,8 +29,11 @@ class Action(Wire, frozen=True, tag="action"):
     """
 
     tool: str
-    arguments: dict[str, object] = {}
+    arguments: dict[str, object] = EMPTY
     thought: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "arguments")
 
 
 class FinalAnswer(Wire, frozen=True, tag="final_answer"):

@@ -9,7 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
-from greenroom.core import PlanError, Wire, visible
+from greenroom.core import EMPTY, PlanError, Wire, freeze_fields, visible
 from greenroom.tools import ToolRegistry
 
 _ID = re.compile(r"[\w-]{1,64}")
@@ -47,12 +47,13 @@ class Subtask(Wire, frozen=True):
     goal: str
     after: tuple[str, ...] = ()
     tool: str = ""
-    arguments: dict[str, object] = {}
+    arguments: dict[str, object] = EMPTY
     critical: bool = False
     capability: str = ""
 
     def __post_init__(self) -> None:
         """Check the fields."""
+        freeze_fields(self, "arguments")
         if not _ID.fullmatch(self.id):
             hint = "use letters, digits, '_' and '-', at most 64 of them"
             raise PlanError(f"{self.id[:80]!r} can't be the id of a subtask", hint=hint)

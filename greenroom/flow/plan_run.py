@@ -9,12 +9,24 @@ from collections.abc import Iterator
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-from greenroom.core import JSON, MAX_ERROR_TEXT, Custom, PlanError, Wire, clip, serde, utc_now
+from greenroom.core import (
+    EMPTY,
+    JSON,
+    MAX_ERROR_TEXT,
+    Custom,
+    PlanError,
+    Wire,
+    clip,
+    freeze,
+    freeze_fields,
+    serde,
+    utc_now,
+)
 from greenroom.flow.plan import Plan
 from greenroom.flow.unit import Start
 from greenroom.runtime import AgentInternals
@@ -97,14 +109,20 @@ class SubtaskState(Wire, frozen=True):
     failures: int = 0
     session_id: str = ""
 
+    def __post_init__(self) -> None:
+        freeze_fields(self, "result")
+
 
 class PlanBegin(Wire, frozen=True, tag="begin"):
     """A run begins with this plan, or continues from these states, which then lack results."""
 
     plan: Plan
     revisions: int = 0
-    states: dict[str, SubtaskState] = {}
+    states: dict[str, SubtaskState] = cast("dict[str, SubtaskState]", EMPTY)
     error: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "states")
 
     def __str__(self) -> str:
         count = len(self.plan.subtasks)
@@ -141,6 +159,9 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     failures: int | None = None
     call: str = ""
     at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "result")
 
     def __str__(self) -> str:
         why = f": {' '.join(self.error.split())}" if self.error else ""
@@ -183,17 +204,17 @@ class PlanRun(Wire, frozen=True):
     """
 
     plan: Plan
-    states: dict[str, SubtaskState] = {}
+    states: dict[str, SubtaskState] = cast("dict[str, SubtaskState]", EMPTY)
     revisions: int = 0
     error: str = ""
 
     def __post_init__(self) -> None:
         """Add missing states, and put them in the plan's order."""
-        if tuple(self.states) == self.plan.ids:  # nearly always: a move costs no loop
-            return
-        nothing = SubtaskState()
-        states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
-        msgspec.structs.force_setattr(self, "states", states)
+        if tuple(self.states) != self.plan.ids:  # hardly ever: a move costs no loop
+            nothing = SubtaskState()
+            states = {each.id: self.states.get(each.id, nothing) for each in self.plan.subtasks}
+            msgspec.structs.force_setattr(self, "states", states)
+        freeze_fields(self, "states")
 
     @classmethod
     def load(cls, session: AgentSession) -> "PlanRun":
@@ -257,7 +278,7 @@ class PlanRun(Wire, frozen=True):
     @property
     def results(self) -> dict[str, object]:
         """The results of the completed subtasks, by id, in the plan's order."""
-        return {id_: self.states[id_].result for id_ in self.ids(SubtaskStatus.COMPLETED)}
+        return freeze({id_: self.states[id_].result for id_ in self.ids(SubtaskStatus.COMPLETED)})
 
     @property
     def errors(self) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 
 from msgspec.structs import replace
 
@@ -98,7 +97,7 @@ class _Results:
         """Return a text of an argument with its references replaced, or just a result."""
         whole = _REFERENCE.fullmatch(text)
         if whole and whole[2] and self._is_reference(whole):
-            return deepcopy(self._look_up(whole))
+            return self._look_up(whole)
         return self.text(text)
 
     def _is_reference(self, match: re.Match[str]) -> bool:

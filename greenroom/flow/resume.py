@@ -38,6 +38,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnStatus,
     describe_error,
+    freeze_fields,
     serde,
 )
 from greenroom.flow.members import unwrap
@@ -81,6 +82,9 @@ class Trace:
     error: str = ""
     doubt: str = ""
     calls: tuple[ToolUseBlock, ...] = ()
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "result")
 
 
 NOTHING = Trace("nothing")

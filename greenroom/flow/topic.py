@@ -17,16 +17,18 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
 import trio
 
 from greenroom.core import (
+    EMPTY,
     AgentNotRunningError,
     ConfigurationError,
     MailboxFullError,
     Wire,
+    freeze_fields,
     serde,
 )
 from greenroom.flow.agent_message import AgentMessage
@@ -69,7 +71,10 @@ class Delivery(Wire, frozen=True):
 
     number: int
     delivered: tuple[str, ...] = ()
-    missed: dict[str, DeliveryStatus] = {}
+    missed: dict[str, DeliveryStatus] = cast("dict[str, DeliveryStatus]", EMPTY)
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "missed")
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ class _CachedProvider(ProviderWrapper):
         found = None if key is None else self._replies.find(key)
         if found is None:
             return None
-        reply = serde.decode(found.content, Message)  # with dicts of its own
+        reply = serde.decode(found.content, Message)
         tokens = reply.usage.total if reply.usage else 0
         stream = replay(replace(reply, usage=_usage_of_hit(reply.usage)))
         data: dict[str, object] = {"provider": self.name, "model": self.model}

@@ -12,6 +12,7 @@ from greenroom.core import (
     NamedTool,
     Thinking,
     ToolChoice,
+    freeze_fields,
 )
 from greenroom.llm.provider import LLMProvider, ProviderWrapper
 from greenroom.llm.stream import ModelStream
@@ -74,6 +75,7 @@ class ModelSettings:
             raise ConfigurationError(f"{self.effort!r} is not an effort", hint=f"one of {efforts}")
         if isinstance(self.stop, str):
             raise ConfigurationError(f"stop is {self.stop!r}", hint=f"write stop=[{self.stop!r}]")
+        freeze_fields(self, "stop", "extra")
 
     def merge(self, over: "ModelSettings | None") -> "ModelSettings":
         """Return these settings with those that are given in `over` in their place."""

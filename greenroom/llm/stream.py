@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from greenroom.core import (
+    EMPTY,
     ContentBlock,
     Message,
     ModelError,
@@ -22,6 +23,7 @@ from greenroom.core import (
     UnknownBlock,
     Usage,
     Wire,
+    freeze_fields,
 )
 from greenroom.llm.failure import too_large
 from greenroom.llm.json_fields import as_text
@@ -77,8 +79,11 @@ class Announcement(Wire, frozen=True, tag="announcement"):
     """
 
     kind: str
-    data: dict[str, object] = {}
+    data: dict[str, object] = EMPTY
     text: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "data")
 
 
 class StreamRestart(Wire, frozen=True, tag="stream_restart"):

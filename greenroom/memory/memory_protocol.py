@@ -12,6 +12,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from greenroom.core import freeze_fields
+
 MetadataValue: TypeAlias = str | int | float | bool | None
 """A value in an entry's metadata, or in a `where` that it is compared with."""
 
@@ -52,6 +54,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     turn: int = 0
     created_at: datetime
     metadata: dict[str, MetadataValue] = {}
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "metadata")
 
 
 class Recalled(msgspec.Struct, frozen=True):

@@ -60,10 +60,10 @@ class EpisodicMemory:
         self._session.add_message(message)
 
     def get_messages(self, limit: int | None = None, since: int = 0) -> tuple[Message, ...]:
-        """Return copies of the last `limit` messages, of those from number `since` on."""
+        """Return the last `limit` messages, of those from number `since` on."""
         chosen = self._session.history[since:]
         chosen = chosen if limit is None else chosen[max(len(chosen) - limit, 0) :]
-        return tuple(message.copy() for message in chosen)
+        return tuple(chosen)
 
     def get_recent(self, max_tokens: int) -> tuple[Message, ...]:
         """Return the last messages that fit, in order, as `fit` chooses them.
@@ -115,10 +115,8 @@ class EpisodicMemory:
 
     def _fit(self, messages: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
         if max_tokens < MIN_ROOM:
-            kept = fit_newest(messages, max_tokens, self._counter)
-        else:
-            kept = fit(messages, ContextBudget(max_tokens, reply=0), self._counter)
-        return tuple(message.copy() for message in kept)
+            return tuple(fit_newest(messages, max_tokens, self._counter))
+        return tuple(fit(messages, ContextBudget(max_tokens, reply=0), self._counter))
 
 
 _KIND = "memory.working"

@@ -180,7 +180,7 @@ class Actor:
             parent_tool_use_id=session.parent_tool_use_id,
             current_turn=self.turns.count,
             workspace=self._workspace.copy(),
-            metadata=dict(session.metadata),
+            metadata=session.metadata,
             resources=resources,
             spill_folder=os.path.join(folder, "output") if folder else "",
             on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
@@ -236,7 +236,7 @@ class Actor:
         """Notify the runtime's instruments."""
         instruments = self.kernel.instruments
         if instruments.methods[hook]:  # few runtimes have any
-            instruments.notify(hook, self.context, *details)
+            instruments.notify(hook, self.context.snapshot(), *details)
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.

@@ -23,7 +23,6 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     UserInput,
-    serde,
 )
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.calls import Wait, pause_reading
@@ -476,9 +475,9 @@ class AgentHandle:
         return outcome
 
     async def history(self) -> tuple[Message, ...]:
-        """Return a copy of the conversation so far."""
+        """Return the conversation so far."""
         await trio.lowlevel.checkpoint()
-        return tuple(message.copy() for message in self._actor.session.history)
+        return tuple(self._actor.session.history)
 
     async def metadata(self) -> Mapping[str, object]:
         """Return the session's metadata as they are now."""
@@ -542,13 +541,8 @@ class AgentHandle:
 
 
 def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
-    # Copies: whoever reads a request may change what is in it.
-    own = (
-        serde.decode(serde.encode(each), PermissionRequest)
-        for each in (*actor.approvals.open_requests, *actor.approvals.expected_requests)
-    )
     below = (request for child in actor.children for request in _find_pending(child))
-    return (*own, *below)
+    return (*actor.approvals.open_requests, *actor.approvals.expected_requests, *below)
 
 
 class _TurnWaiter:

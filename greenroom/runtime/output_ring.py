@@ -12,8 +12,8 @@ chunk that it reads next. So a reader that never reads costs nothing. One that f
 Whatever it may have missed (the state, open requests, the text so far) can be asked of the handle.
 
 `Output.publish` handles a chunk in one step, without a checkpoint, so no cancel can fall into it:
-the chunk is copied if a reader could change what the agent goes on with, counted, put into the
-ring, and noted (open tools, text so far). Then the parent publishes it, wrapped as `SubAgentOutput`
+the chunk, which is frozen, is counted, put into the ring, and noted (open tools, text so far). Then
+the parent publishes it, wrapped as `SubAgentOutput`
 (`subagents.forward_to`), and so on up to the root. A tree of depth n stores it n times. Waiting
 readers are woken, and read when they run.
 
@@ -38,7 +38,6 @@ from greenroom.core import (
     Exited,
     Lagged,
     OutputChunk,
-    PermissionRequest,
     SubAgentOutput,
     TextComplete,
     TextDelta,
@@ -241,10 +240,8 @@ class Output:
         """
         if self.ring.closed:
             self._agent.refuse_if_ended()
-        if isinstance(chunk, ToolStart | PermissionRequest | Custom):
-            # What readers do to the input must not reach the call that is about to run, nor what
-            # the agent does to its data the readers.
-            chunk = serde.decode(serde.encode(chunk), type(chunk))
+        if isinstance(chunk, Custom):  # as JSON, which its data may not be
+            chunk = serde.decode(serde.encode(chunk), Custom)
         if isinstance(chunk, UsageReport):
             chunk = self._count(chunk)
         self.ring.publish(chunk)

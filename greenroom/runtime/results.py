@@ -5,7 +5,15 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from greenroom.core import EndStatus, InputMessage, StopReason, SupervisionError, TurnStatus, Usage
+from greenroom.core import (
+    EndStatus,
+    InputMessage,
+    StopReason,
+    SupervisionError,
+    TurnStatus,
+    Usage,
+    freeze_fields,
+)
 
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 
@@ -50,6 +58,9 @@ class TurnResult:
     error: str = ""
     value: object = UNSET
     kind: str = ""
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "value")
 
 
 @dataclass(frozen=True)

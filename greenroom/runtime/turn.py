@@ -47,6 +47,7 @@ from greenroom.core import (
     Usage,
     clip,
     describe_error,
+    freeze,
     serde,
     type_name,
 )
@@ -109,7 +110,7 @@ class Turn:
         self._failures: list[BaseException] = []
         self._done = Done(message.id, TurnStatus.FAILED)
         self._is_open = False  # entered and not left
-        self._value: bytes | None = None  # as JSON, for each reader a copy
+        self._value: object = UNSET
         # The task that entered it, and how many nurseries it had open then.
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
@@ -262,12 +263,12 @@ class Turn:
             EventLoopError: called from another thread.
         """
         self._check_open("set_result")
-        self._value = serde.dumps(serde.plain(value, "the result of a turn"))
+        self._value = freeze(serde.plain(value, "the result of a turn"))
 
     @property
     def value(self) -> object:
-        """A copy of its result; `msgspec.UNSET` without one."""
-        return UNSET if self._value is None else serde.loads(self._value)
+        """Its result; `msgspec.UNSET` without one."""
+        return self._value
 
     @property
     def is_cancelled(self) -> bool:
@@ -354,7 +355,7 @@ class Turn:
 
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
         if status is not TurnStatus.COMPLETED:
-            self._value = None
+            self._value = UNSET
         new = self._agent.session.conversation.transcript.messages_since(self._before)
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written

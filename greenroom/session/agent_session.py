@@ -1,6 +1,5 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +15,7 @@ from greenroom.core import (
     Used,
     check_session_id,
     new_id,
+    thaw,
     utc_now,
 )
 from greenroom.session.branches import replay_branch
@@ -216,11 +216,11 @@ class AgentSession:
     @property
     def metadata(self) -> dict[str, object]:
         """A copy of the programmer's own values; `set_metadata` changes them."""
-        return copy.deepcopy(self.description.record.metadata)
+        return thaw(self.description.record.metadata)
 
     def get_metadata(self, key: str) -> object:
         """Return a copy of the value under a key, or None."""
-        return copy.deepcopy(self.description.record.metadata.get(key))
+        return thaw(self.description.record.metadata.get(key))
 
     def set_metadata(self, key: str, value: object) -> None:
         """Set a JSON value under a key; it is copied.

@@ -6,10 +6,12 @@ from typing import Annotated
 import msgspec
 
 from greenroom.core import (
+    EMPTY,
     InvalidJSONError,
     SessionCorruptError,
     SessionError,
     check_session_id,
+    freeze_fields,
     serde,
     utc_now,
 )
@@ -59,11 +61,14 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     provider: str = ""
     created_at: Annotated[datetime, msgspec.Meta(tz=True)]
     updated_at: Annotated[datetime, msgspec.Meta(tz=True)]
-    metadata: dict[str, object] = {}
+    metadata: dict[str, object] = EMPTY
     # Under a name that no version writes, since a newer one may have a key `unknown`.
     unknown: dict[str, object] | msgspec.UnsetType = msgspec.field(
         default=msgspec.UNSET, name="<unknown>"
     )
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "metadata", "unknown")
 
     @property
     def forked_from(self) -> Origin | None:

@@ -24,6 +24,7 @@ from greenroom.core import (
     UnknownBlock,
     Usage,
     Wire,
+    freeze_fields,
     serde,
     valid_unicode,
 )
@@ -125,6 +126,9 @@ class GrantEntry(Wire, frozen=True, tag_field="kind", tag="grant"):
     """The rules made from a person's answer that holds for the rest of the session."""
 
     rules: tuple[dict[str, object], ...]
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "rules")
 
 
 class RevokeEntry(Wire, frozen=True, tag_field="kind", tag="revoke"):

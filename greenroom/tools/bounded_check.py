@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from greenroom.core import BoundedPattern, ConfigurationError, ToolError, clip
+from greenroom.core import BoundedPattern, ConfigurationError, ToolError, clip, freeze
 from greenroom.tools.brief_value import make_brief, write_value
 from greenroom.tools.foreign_schema import check_schema, find_patterns, rewrite_schema
 
@@ -129,7 +129,7 @@ class BoundedValidator:
         import referencing
 
         try:
-            self.schema = rewrite_schema(schema)
+            self.schema = freeze(rewrite_schema(schema))
             check_schema(name, self.schema, what=what)
             self._patterns = Patterns(name, find_patterns(self.schema))
         except RecursionError:

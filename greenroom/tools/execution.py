@@ -46,6 +46,7 @@ from greenroom.core import (
     message_of,
     new_id,
     serde,
+    thaw,
     type_name,
     valid_unicode,
     visible,
@@ -156,7 +157,7 @@ class RegisteredTool:
         """Describe a call for a person, with hidden characters made visible. Never raises."""
         warning = " (it may destroy what can't be brought back)" if self.destructive else ""
         try:
-            found = self.tool.info(input)
+            found = self.tool.info(thaw(input))
             return ToolInfo(
                 " ".join(exact(found.action).split()) + warning,
                 visible(found.details),
@@ -190,7 +191,7 @@ class RegisteredTool:
         if stated is None:
             return ()
         try:
-            return tuple(stated(input, context))
+            return tuple(stated(thaw(input), context))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (as above)
             log_error(_log, f"tool {self.name} could not state its effects", error, logging.DEBUG)
             return (Opaque(f"{self.name} can't tell what this does: {type(error).__name__}"),)
@@ -210,7 +211,7 @@ class RegisteredTool:
             return None
         try:
             with trio.move_on_after(self.timeout):
-                await method(input, context)
+                await method(thaw(input), context)
         except ToolError as error:
             return conceal(ToolResult.error(describe_failure(error), could_run=False), context)
         except Exception as error:  # noqa: BLE001  (as above: the call itself will tell)
@@ -241,7 +242,7 @@ class RegisteredTool:
                 return ToolResult.error(fault, could_run=False)
             result: object = None
             with trio.move_on_after(self.timeout) as limit:
-                result = await self.tool.execute(arguments, context)
+                result = await self.tool.execute(thaw(arguments), context)
             if limit.cancelled_caught:
                 return ToolResult.error(
                     f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
@@ -374,7 +375,7 @@ async def cut_text(
     if sum(map(len, texts)) + len(texts) - 1 <= limit:
         return result
     whole = "\n".join(texts)
-    metadata = dict(result.metadata)
+    metadata = {**result.metadata}
     try:
         folder = _find_folder(context)  # not in the thread, so two calls share one folder
         path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)

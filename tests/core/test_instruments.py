@@ -199,7 +199,8 @@ def test_a_call_can_t_be_changed_in_place_nor_later(caplog):
     kept = {"path": "b"}
 
     def keep(call):
-        call.input["flags"].append(2)
+        with pytest.raises(TypeError, match="frozen"):
+            call.input["flags"].append(2)
         return kept
 
     instruments = Instruments([Broken(), Rewriter(keep)])

@@ -16,6 +16,7 @@ from greenroom.core import (
     TextBlock,
     TextDelta,
     ToolResult,
+    ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
     Usage,
@@ -41,6 +42,8 @@ def struct(kind):
     fields = {each.name: value(each.type) for each in msgspec.inspect.type_info(kind).fields}
     if kind in (Message, UserInput):
         fields["sender"] = st.sampled_from(["", "plan"])
+    if kind is ToolResultBlock:
+        fields["tool_use_id"] = text.filter(bool)
     return st.fixed_dictionaries(fields).map(lambda drawn: kind(**drawn))
 
 
@@ -84,12 +87,29 @@ def value(kind):
 def test_round_trip_through_json(union, data):
     kinds = [kind for kind in union.__args__ if kind is not SubAgentOutput]
     drawn = data.draw(st.one_of([struct(kind) for kind in kinds]))
-    assert serde.decode(serde.encode(drawn), union) == drawn
+    decoded = serde.decode(serde.encode(drawn), union)
+    assert decoded == drawn
+    assert is_frozen(drawn)
+    assert is_frozen(decoded)
 
 
 @given(struct(Message))
 def test_messages_round_trip_with_every_kind_of_block(message):
-    assert serde.decode(serde.encode(message), Message) == message
+    decoded = serde.decode(serde.encode(message), Message)
+    assert decoded == message
+    assert is_frozen(message)
+    assert is_frozen(decoded)
+
+
+def is_frozen(value):
+    """Whether no dict and no list in a value can be changed."""
+    if isinstance(value, msgspec.Struct):
+        inner = [getattr(value, name) for name in value.__struct_fields__]
+    elif isinstance(value, dict):
+        inner = value.values()
+    else:
+        inner = value if isinstance(value, list | tuple) else ()
+    return type(value) not in (dict, list) and all(map(is_frozen, inner))
 
 
 @given(st.data())

@@ -24,7 +24,10 @@ async def test_a_write_counts_if_nobody_else_has_written_since():
     assert board.get("capital") is None
     value = {"name": "Paris"}
     first = await board.put("capital", value, 0, author="researcher")
-    value["name"] = first.value["name"] = board.get("capital").value["name"] = "Rome"
+    value["name"] = "Rome"
+    for entry in (first, board.get("capital")):
+        with pytest.raises(TypeError, match="frozen"):
+            entry.value["name"] = "Rome"
     (first,) = board.entries()
     assert (first.value, first.version, first.author) == ({"name": "Paris"}, 1, "researcher")
     for stale in (0, 2):

@@ -46,8 +46,8 @@ def test_an_argument_that_is_a_reference_is_the_result_itself():
         price="{flight.price}", all="{flight}", deep=[{"day": "{flight.days.0}!"}], n=3
     ).arguments
     assert arguments == {"price": 120, "all": RESULTS["flight"], "deep": [{"day": "Fri!"}], "n": 3}
-    arguments["all"]["days"].append("Mon")
-    assert RESULTS["flight"]["days"] == ["Fri", "Sun"]
+    with pytest.raises(TypeError, match="frozen"):
+        arguments["all"]["days"].append("Mon")
 
 
 def test_a_text_becomes_the_number_that_the_tool_wants():

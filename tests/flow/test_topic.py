@@ -292,7 +292,8 @@ async def test_what_can_t_be_published_is_refused_before_anybody_gets_it(runtime
     await topic.publish("a")
     message = AgentMessage(content=["b"])
     await topic.publish(message)
-    message.content.append("c")
+    with pytest.raises(TypeError, match="frozen"):
+        message.content.append("c")
     await wait_all_tasks_blocked()
     assert member.heard == [1, 2]
     assert [message.content for message in topic.log] == [["b"]]

@@ -78,7 +78,7 @@ async def test_the_same_again_is_answered_without_the_model_and_says_so(autojump
     assert len(llm.requests) == 1
 
 
-async def test_a_caller_that_changes_a_hit_changes_only_that():
+async def test_no_caller_can_change_a_hit():
     model = cached(
         ScriptedProvider([ToolUseBlock("c", "Read", {"path": "a"})]), harmless_tools=["Read"]
     )
@@ -86,7 +86,8 @@ async def test_a_caller_that_changes_a_hit_changes_only_that():
     for _ in range(3):
         reply = await model.generate(request)
         assert reply.tool_uses[0].input == {"path": "a"}
-        reply.tool_uses[0].input["path"] = "b"
+        with pytest.raises(TypeError, match="frozen"):
+            reply.tool_uses[0].input["path"] = "b"
 
 
 OTHER = {

@@ -1,7 +1,7 @@
 """Telling what another provider said and this one is not sent."""
 
 from greenroom.core import ImageBlock, Message, TextBlock, ThinkingBlock, UnknownBlock
-from greenroom.llm import Announcement, AnthropicProvider, ModelRequest
+from greenroom.llm import Announcement, AnthropicProvider, ModelRequest, merged_messages
 from greenroom.llm.merged_messages import DropNotices
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
@@ -39,17 +39,17 @@ def test_what_is_ones_own_or_whole_is_not_told_of():
     assert DropNotices("other").notice(ModelRequest(messages=[plain, Message.user("b")])) is None
 
 
-def test_what_was_searched_is_not_searched_again():
+def test_what_was_searched_is_not_searched_again(monkeypatch):
     searched = 0
 
-    class Fields(dict):
-        def __iter__(self):
-            nonlocal searched
-            searched += 1
-            return super().__iter__()
+    def search(message):
+        nonlocal searched
+        searched += 1
+        return ()
 
+    monkeypatch.setattr(merged_messages, "_name_private_parts", search)
     notices = DropNotices("other")
-    message = Message("assistant", (TextBlock("a", Fields()),), provider="acme")
+    message = Message("assistant", (TextBlock("a"),), provider="acme")
     for count, expected in ((3, 3), (5, 5), (5, 5), (2, 7)):
         request = ModelRequest(messages=[message] * count, conversation="a")
         assert notices.notice(request) is None

@@ -93,7 +93,8 @@ async def test_no_reader_can_change_what_another_one_reads(runtime):
 
     handle = runtime.spawn(new(), setting(value, then=change))
     result = await handle.ask("go")
-    result.value["names"].append("cid")
+    with pytest.raises(TypeError, match="frozen"):
+        result.value["names"].append("cid")
     (done,) = await ends_of(handle)
     assert done.value == {"names": ["ann"]}
 

@@ -63,8 +63,8 @@ def read_gemini_request(body: Mapping[str, object]) -> core.ModelRequest:
 def _keep_thinking(request: core.ModelRequest, given: dict[str, object]) -> core.ModelRequest:
     """Return a request that is written with these fields, whatever the model would take."""
     names = ("thinkingLevel", "thinkingBudget", "includeThoughts")
-    config = as_dict(request.options.get("generationConfig"))
-    config |= {"thinkingConfig": {**dict.fromkeys(names, UNSET), **given}}
+    thinking = {**dict.fromkeys(names, UNSET), **given}
+    config = {**as_dict(request.options.get("generationConfig")), "thinkingConfig": thinking}
     options = {**request.options, "generationConfig": config}
     return dataclasses.replace(request, options=options)
 

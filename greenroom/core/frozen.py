@@ -1,0 +1,207 @@
+"""Dicts and lists that can't be changed, for the fields of frozen values.
+
+A frozen value copies the JSON that it is made from, and what it hands out can be read by anybody,
+instruments included: nobody can change what runs, what is sent or what is stored. `freeze` makes
+such a copy, once: of what is frozen already it makes none. `thaw` makes a copy to change, as each
+tool gets one of its input.
+"""
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import NoReturn, TypeAlias, TypeVar, cast
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
+
+from greenroom.core.errors import InvalidJSONError
+
+T = TypeVar("T")
+
+_DEEPEST = 2_000  # levels; no decoder takes as many, so a value that has them holds itself
+
+
+class FrozenDict(dict[str, object]):
+    """A dict that refuses each change; in all else a plain one: it equals it, and encodes like it.
+
+    Its `copy()`, `copy.copy` and `copy.deepcopy` give plain dicts.
+
+    Raises:
+        TypeError: it is changed, or called: `freeze` makes these.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> dict[str, object]:
+        return dict(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> dict[str, object]:
+        return copy.deepcopy(dict(self), memo)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[[object], object], tuple[object]]:
+        return freeze, (dict(self),)
+
+
+class FrozenList(list[object]):
+    """A list that refuses each change; in all else a plain one, as `FrozenDict` is a plain dict.
+
+    Raises:
+        TypeError: it is changed, or called: `freeze` makes these.
+    """
+
+    __slots__ = ()
+
+    def __copy__(self) -> list[object]:
+        return list(self)
+
+    def __deepcopy__(self, memo: dict[int, object]) -> list[object]:
+        return copy.deepcopy(list(self), memo)
+
+    def __reduce_ex__(self, protocol: object) -> tuple[Callable[[object], object], tuple[object]]:
+        return freeze, (list(self),)
+
+
+def _refuse_changes(kind: type, plain: str, *methods: str) -> None:
+    """Let these methods of a class raise."""
+
+    def refuse(self: object, *_args: object, **_named: object) -> NoReturn:
+        raise TypeError(
+            f"this {plain} is part of a frozen value and can't be changed: change a copy, made by "
+            f"{plain}(…), or by copy.deepcopy(…) if it holds others"
+        )
+
+    for method in ("__init__", "__setitem__", "__delitem__", "clear", "pop", *methods):
+        setattr(kind, method, refuse)
+
+
+_refuse_changes(FrozenDict, "dict", "__ior__", "popitem", "setdefault", "update")
+_refuse_changes(
+    FrozenList, "list", "__iadd__", "__imul__", "append", "extend", "insert", "remove", "reverse",
+    "sort",
+)  # fmt: skip
+
+EMPTY: dict[str, object] = dict.__new__(FrozenDict)
+"""The frozen dict without keys, and the default of fields."""
+
+_Container: TypeAlias = dict[str, object] | list[object]
+_ATOMS = frozenset({str, int, float, bool, type(None)})
+_FIXED = _ATOMS | {FrozenDict, FrozenList}
+
+
+def freeze(value: T) -> T:
+    """Return a value of JSON with frozen copies of the dicts and lists in it.
+
+    Tuples stay tuples; objects of other kinds stay as they are.
+
+    Raises:
+        InvalidJSONError: a dict or list holds itself.
+
+    Example:
+        >>> given = {"path": "a.txt", "lines": [1, 2]}
+        >>> frozen = freeze(given)
+        >>> frozen == given, freeze(frozen) is frozen
+        (True, True)
+        >>> frozen["lines"].append(3)
+        Traceback (most recent call last):
+        ...
+        TypeError: this list is part of a frozen value and can't be changed: change a copy, made \
+by list(…), or by copy.deepcopy(…) if it holds others
+    """
+    return value if type(value) in _FIXED else _copy(value, FrozenDict, FrozenList)
+
+
+def thaw(value: T) -> T:
+    """Return a value of JSON with plain copies of the dicts and lists in it, which can be changed.
+
+    Raises:
+        InvalidJSONError: a dict or list holds itself.
+
+    Example:
+        >>> lines = thaw(freeze({"lines": [2, 1]}))["lines"]
+        >>> lines.sort()
+        >>> lines
+        [1, 2]
+    """
+    return _copy(value, dict, list)
+
+
+def _copy(value: T, dicts: type[dict[str, object]], lists: type[list[object]]) -> T:
+    """Copy the dicts and lists of a value, however deep, into these types."""
+    kept = _FIXED if dicts is FrozenDict else _ATOMS
+    whole: list[object] = [value]
+    found: list[tuple[_Container, int]] = [(whole, 0)]  # copied, but not yet what they hold
+    while found:
+        container, depth = found.pop()
+        if depth > _DEEPEST:
+            raise InvalidJSONError(
+                f"it is nested more than {_DEEPEST} levels deep, or holds itself"
+            )
+        for key, part in _items(container):
+            if type(part) in kept:
+                continue
+            if isinstance(part, dict | list):
+                copied = _copy_top(part, dicts, lists)
+                _put(container, key, copied)
+                if not _is_flat(_values(copied), kept):
+                    found.append((copied, depth + 1))
+            elif type(part) is tuple and not _is_flat(part, kept):
+                _put(container, key, tuple(_copy(each, dicts, lists) for each in part))
+    return cast("T", whole[0])
+
+
+def _is_flat(values: Iterable[object], kept: frozenset[object]) -> bool:
+    """Whether none of the values has to be copied; other structs freeze what they hold."""
+    kinds = set(map(type, values)).difference(kept)
+    return not kinds or all(issubclass(kind, Struct) for kind in kinds)
+
+
+def _copy_top(
+    part: _Container, dicts: type[dict[str, object]], lists: type[list[object]]
+) -> _Container:
+    if isinstance(part, list):
+        new = list.__new__(lists)
+        list.extend(new, part)
+        return new
+    if not part and dicts is FrozenDict:
+        return EMPTY
+    made = dict.__new__(dicts)
+    dict.update(made, part)
+    return made
+
+
+def _items(container: _Container) -> Iterable[tuple[object, object]]:
+    return container.items() if isinstance(container, dict) else enumerate(container)
+
+
+def _values(container: _Container) -> Iterable[object]:
+    return container.values() if isinstance(container, dict) else container
+
+
+def _put(container: _Container, key: object, value: object) -> None:
+    """Set an item, past the methods of the frozen types."""
+    if isinstance(container, dict):
+        dict.__setitem__(container, cast("str", key), value)
+    else:
+        list.__setitem__(container, cast("int", key), value)
+
+
+def freeze_fields(owner: object, *names: str) -> None:
+    """Freeze these fields of a new struct or dataclass, from its `__post_init__`.
+
+    A struct's field that is usually empty has `EMPTY` as its default.
+
+    Example:
+        >>> class Order(Struct, frozen=True):
+        ...     items: list[str]
+        ...
+        ...     def __post_init__(self) -> None:
+        ...         freeze_fields(self, "items")
+        >>> type(Order(["tea"]).items).__name__
+        'FrozenList'
+    """
+    for name in names:
+        value = getattr(owner, name)
+        if type(value) not in _FIXED:
+            if isinstance(owner, Struct):
+                force_setattr(owner, name, freeze(value))
+            else:
+                object.__setattr__(owner, name, freeze(value))
