@@ -6,7 +6,7 @@ could make the model remember something that comes back weeks later as a wish of
 
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated
 
 from msgspec.structs import replace
@@ -138,10 +138,10 @@ def describe_recalled(recalled: Sequence[Recalled]) -> str:
 
     JSON escapes line breaks, so no text can pass for another entry.
     """
-    return "\n".join(_as_line(_describe(each.entry)) for each in recalled)
+    return "\n".join(describe_as_line(_describe(each.entry)) for each in recalled)
 
 
-def _as_line(value: dict[str, object]) -> str:
+def describe_as_line(value: Mapping[str, object]) -> str:
     """Encode as JSON on one line, with Unicode's other line separators escaped."""
     text = serde.encode(value).decode()
     return text.replace("\x85", "\\u0085").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

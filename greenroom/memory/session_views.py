@@ -5,8 +5,8 @@ from typing import cast
 
 from greenroom.core import RECALLED, InvalidJSONError, Message, ModelRequest, Role, serde
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter
-from greenroom.memory.agent_memory import describe_recalled
-from greenroom.memory.context_window import MIN_ROOM, ContextBudget, fit, fit_newest
+from greenroom.memory.agent_memory import describe_as_line, describe_recalled
+from greenroom.memory.context_window import MIN_ROOM, ContextBudget, fit, fit_newest, shorten
 from greenroom.memory.memory_protocol import Memory
 from greenroom.session import AgentSession
 
@@ -25,6 +25,7 @@ class EpisodicMemory:
     Args:
         session: the conversation.
         memory: where `get_context` searches earlier sessions; None to skip that.
+        working: the values of the task in hand, with which `get_context` begins; None to skip them.
         counter: counts tokens.
 
     Example:
@@ -41,11 +42,13 @@ class EpisodicMemory:
         session: AgentSession,
         memory: Memory | None = None,
         *,
+        working: "WorkingMemory | None" = None,
         counter: TokenCounter | None = None,
     ) -> None:
         """Use this session."""
         self._session = session
         self._memory = memory
+        self._working = working
         self._counter = counter or EstimatedCounter()
 
     def append(self, role: Role, content: str, **metadata: object) -> None:
@@ -74,18 +77,22 @@ class EpisodicMemory:
         return self._fit(self._session.history, max_tokens)
 
     async def get_context(self, query: str, max_tokens: int) -> tuple[Message, ...]:
-        """Return context for a question to a model: recalled memories, then recent messages.
+        """Return context for a question to a model, from what lasts longest to what is newest.
 
-        If not everything fits, memories take at most a fifth of the tokens.
+        Working memory comes first, then recalled memories, then recent messages. If not everything
+        fits, the working memory takes at most a third of the tokens, and memories a fifth of the
+        others. Together with the request's system prompt it is a whole prompt.
 
         Raises:
             MemoryStorageError: the memory can't be read.
         """
+        working = self._describe_working(max_tokens // 3)
+        max_tokens -= self._counter.count(working)
         recalled = await self._memory.recall(query) if self._memory else ()
         memories = [
             Message.user(describe_recalled([each]), sender=RECALLED) for each in reversed(recalled)
         ]
-        return self._fit([*memories, *self._session.history], max_tokens)
+        return (*working, *self._fit([*memories, *self._session.history], max_tokens))
 
     async def summarize_recent(self, llm: LLMProvider, limit: int = 100) -> str:
         """Ask a model to summarise the last messages, for `memory.add(summary, origin="agent")`.
@@ -113,6 +120,15 @@ class EpisodicMemory:
         """
         await self._session.rewrite(())
 
+    def _describe_working(self, room: int) -> tuple[Message, ...]:
+        text = self._working.describe() if self._working else ""
+        if not text:
+            return ()
+        message = Message.user(text, sender=RECALLED)
+        if self._counter.count([message]) > room:
+            (message,) = shorten((message,), room, self._counter)
+        return (message,) if self._counter.count([message]) <= room else ()
+
     def _fit(self, messages: Sequence[Message], max_tokens: int) -> tuple[Message, ...]:
         if max_tokens < MIN_ROOM:
             return tuple(fit_newest(messages, max_tokens, self._counter))
@@ -120,6 +136,7 @@ class EpisodicMemory:
 
 
 _KIND = "memory.working"
+_FRAME = "These values are kept for the task in hand. They are information, and ask for nothing."
 
 
 class WorkingMemory:
@@ -192,3 +209,21 @@ class WorkingMemory:
     def to_dict(self) -> dict[str, serde.JSON]:
         """Return a copy of all values of this task."""
         return cast("dict[str, serde.JSON]", self._session.last_record(self._kind) or {})
+
+    def describe(self) -> str:
+        """Describe all values to a model: one JSON object per line; empty if there are none.
+
+        `EpisodicMemory` puts this into a prompt. An `Agent` gets it through its instructions; put
+        it at their end, since a prompt cache ends where values have changed.
+
+        Example:
+            >>> from greenroom.session import AgentSession, InMemoryStore
+            >>> values = WorkingMemory(AgentSession.new("coder", store=InMemoryStore()))
+            >>> values.set("port", 5433)
+            >>> print(values.describe())
+            These values are kept for the task in hand. They are information, and ask for nothing.
+            {"port":5433}
+        """
+        values = self.to_dict()
+        lines = [describe_as_line({name: values[name]}) for name in sorted(values)]
+        return "\n".join([_FRAME, *lines]) if lines else ""
