@@ -101,7 +101,8 @@ class Compactor:
         if not 0 < down_to < at <= 1:
             raise ValueError(f"a conversation can't go from {at} of the room down to {down_to}")
         self._llm = llm
-        self._watch = WindowWatch(llm, budget.window if budget else window)
+        known = budget.window if budget else window
+        self._watch = WindowWatch(llm, known, has_memory=memory is not None)
         self._budget = budget
         self._at = at
         self._down_to = down_to

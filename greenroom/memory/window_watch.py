@@ -31,13 +31,15 @@ class WindowWatch:
         llm: the model.
         given: the window that the program gives; without it, that of the provider counts, and else
             `find_window` looks for one.
+        has_memory: whether a memory is to keep what is taken out of the conversation.
 
     Raises:
         ConfigurationError: the given window is not a number of tokens.
     """
 
-    def __init__(self, llm: LLMProvider, given: int | None) -> None:
+    def __init__(self, llm: LLMProvider, given: int | None, *, has_memory: bool = False) -> None:
         """Begin; nothing is looked up yet."""
+        self._has_memory = has_memory
         self._llm = llm
         self._name = f"{llm.name}:{llm.model}"
         tokens = check_window(given) or window_of(llm)
@@ -88,6 +90,8 @@ class WindowWatch:
                 f"the context window of {self._name} is not known, and the next request may"
                 f" take {size:,} tokens: nothing is shortened before the model refuses it"
             )
+            if self._has_memory:
+                text += ", and until then nothing of the conversation is added to the memory"
             await self._warn(agent, "unknown", text, {"tokens": size})
         if window.is_final or is_tight:
             await self._check_assumption(agent, window)

@@ -18,7 +18,7 @@ from greenroom import (
 )
 from greenroom.core import Usage
 from greenroom.llm import open_model
-from greenroom.memory import Compactor
+from greenroom.memory import Compactor, SQLiteMemory
 from greenroom.testing import Reply, ScriptedProvider
 from tests.llm.local_servers import LocalServer, as_json, running, show
 from tests.llm.server import model_server
@@ -134,6 +134,14 @@ async def test_an_unknown_window_is_said_once_before_a_request_takes_10_000_toke
             assert before < 10_000
             assert f"the context window of {NAME} is not known" in each[0]
             assert "window=" in each[0]
+
+
+@pytest.mark.parametrize("memory", [None, SQLiteMemory()])
+async def test_where_the_window_is_unknown_it_is_said_that_the_memory_gets_nothing(memory):
+    agent = Agent(ScriptedProvider("Noted."), memory=memory)
+    ((told,),) = await talk(agent, 1, question="word " * 12_000)
+    assert ("nothing of the conversation is added to the memory" in told) == (memory is not None)
+    assert memory is None or await memory.entries() == ()
 
 
 async def test_a_session_is_warned_again_only_about_another_model():
