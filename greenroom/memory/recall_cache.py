@@ -7,14 +7,10 @@ change with age. At the bound, the answer that was used least recently is droppe
 
 import sqlite3
 from collections import OrderedDict
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeAlias
 
-import msgspec
-
 from greenroom.fs import sqlite
-from greenroom.memory.memory_protocol import Recalled
 from greenroom.memory.ranking import RecallRequest, RecallResult, recall
 
 _MOST = 128  # answers
@@ -44,7 +40,7 @@ class RecallCache:
         if found is None:
             found = recall(connection, request)
             self._keep(question, request, found)
-        return _copy(found)
+        return found
 
     def _find(self, question: _Question, request: RecallRequest) -> RecallResult | None:
         made_at, found = self._answers.get(question, (None, None))
@@ -65,16 +61,3 @@ class RecallCache:
         self._answers[question] = request.at, found
         while len(self._answers) > _MOST:
             self._answers.popitem(last=False)
-
-
-def _copy(found: RecallResult) -> RecallResult:
-    """Copy an answer, so that no caller changes what others get."""
-    return replace(found, recalled=list(map(_copy_entry, found.recalled)), keys=list(found.keys))
-
-
-def _copy_entry(recalled: Recalled) -> Recalled:
-    if not recalled.entry.metadata:
-        return recalled
-    metadata = dict(recalled.entry.metadata)
-    entry = msgspec.structs.replace(recalled.entry, metadata=metadata)
-    return Recalled(entry, recalled.score)
