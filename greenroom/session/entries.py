@@ -269,6 +269,8 @@ def _block(raw: object) -> object:
         content = raw.get("content", [])
         if isinstance(content, list):
             raw = {**raw, "content": [_result_content(part) for part in content]}
+        if not raw.get("tool_use_id"):  # once allowed, as the call's own, which is read as this
+            raw = {**raw, "tool_use_id": "call"}
     if _fits(raw, ContentBlock):
         return raw
     return UnknownBlock(raw if isinstance(raw, dict) else {"value": raw})

@@ -268,6 +268,18 @@ def test_an_entry_that_makes_no_sense_is_corruption_and_not_skipped(raw):
         read(line_of(raw))
 
 
+@pytest.mark.parametrize("id_", ["", None])
+def test_a_result_without_an_id_stays_a_result(id_):
+    call = {"type": "tool_use", "id": "", "name": "Read"}
+    result = {"type": "tool_result", "content": [{"type": "text", "text": "hi"}]}
+    result |= {} if id_ is None else {"tool_use_id": id_}
+    messages = [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
+    line = {"e": [{"kind": "message", "message": each} for each in messages]}
+    asked, answered = decode_entries(serde.dumps(line))
+    assert answered.message.tool_results[0].text == "hi"
+    assert answered.message.tool_results[0].tool_use_id == asked.message.tool_uses[0].id
+
+
 def test_a_file_of_a_newer_format_is_not_misread():
     with pytest.raises(SessionError, match=f"format {FORMAT + 1}"):
         read(line_of({"kind": "format", "version": FORMAT + 1}))
