@@ -106,9 +106,12 @@ GREP_PARAMETERS: dict[str, object] = {
 
 
 _NAMED_RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0?[dD]|x\{0*[dD]\}|u\{?0*[dD]\b)")
-# A set in brackets is one token: inside, an alternative of two characters means something else.
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.", re.DOTALL)
-_LINE_ENDS = {"\n": r"(?:\r?\n)", r"\n": r"(?:\r?\n)", r"\s": r"(?:\r?[^\S\r])"}
+# A set in brackets is one token, and so is an escape with its number or name.
+_TOKEN = re.compile(
+    r"\\(?:[pPxu]\{[^}]*\}|x..|u....|.)|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.", re.DOTALL
+)
+_NAMED_END = re.compile(r"\\(?:n|x0[aA]|u000[aA]|[xu]\{0*[aA]\})")
+_FLAGS = re.compile(r"\(\?[a-zA-Z]*[-sxR]")
 
 
 @dataclass(frozen=True)
@@ -158,10 +161,10 @@ class GrepQuery:
 
     @property
     def spanning_pattern(self) -> str:
-        r"""The expression, in which a line end that it spans may be `\n` or `\r\n`."""
-        if not self.multiline or self.names_returns:
+        r"""The expression, in which `\r\n` is matched by all that matches `\n`."""
+        if not self.multiline or self.names_returns or _FLAGS.search(self.pattern):
             return self.pattern
-        return _TOKEN.sub(lambda token: _LINE_ENDS.get(token[0], token[0]), self.pattern)
+        return _TOKEN.sub(lambda token: _span(token[0]), self.pattern)
 
     def ripgrep_arguments(self) -> list[str]:
         """Write the search as arguments of ripgrep."""
@@ -185,7 +188,7 @@ class GrepQuery:
     def searcher_options(self) -> dict[str, object]:
         """Write the search as options of `searcher`."""
         return {
-            "pattern": self.spanning_pattern,
+            "pattern": self.pattern,
             "returns": self.names_returns,
             "columns": self.mode == "content",
             "ignore_case": self.ignore_case,
@@ -195,6 +198,19 @@ class GrepQuery:
             "count": self.mode == "count",
             "max_count": 1 if self.mode == "files_with_matches" else 0,
         }
+
+
+def _span(token: str) -> str:
+    import regex
+
+    try:
+        found = _NAMED_END.fullmatch(token) or regex.fullmatch(token, "\n", regex.DOTALL)
+    except regex.error:  # a part of the syntax, such as a bracket
+        return token
+    if not found:
+        return token
+    other = token if token == "." else rf"[{token}&&[^\r]]"  # it takes a line end as a whole
+    return rf"(?:\r\n|{other})"
 
 
 _ESCAPE = "escape special characters such as ( [ { . with \\"

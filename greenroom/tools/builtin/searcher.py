@@ -71,16 +71,9 @@ class TimedPattern:
 def compile_pattern(options: "dict[str, object]") -> TimedPattern:
     """Compile the expression as the options ask."""
     flags = re.IGNORECASE if options["ignore_case"] else re.NOFLAG
-    pattern = str(options["pattern"])
     if options["multiline"]:
         flags |= re.MULTILINE | re.DOTALL
-        if not options.get("returns"):
-            pattern = END_OF_LINE.sub(lambda each: each[1] or r"(?=\r?$)", pattern)
-    return TimedPattern(pattern, flags)
-
-
-# A set in brackets and an escaped character are kept as they are.
-END_OF_LINE = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\])|\$", re.DOTALL)
+    return TimedPattern(str(options["pattern"]), flags)
 
 
 def find_lines(
@@ -127,7 +120,8 @@ def write_rows(path: str, text: str, options: "dict[str, object]", pattern: Time
     if not lines[-1]:
         lines.pop()
     if options["multiline"]:
-        found, matches = find_spanned_lines(pattern, text, limit)
+        searched = text if options.get("returns") else text.replace("\r\n", "\n")
+        found, matches = find_spanned_lines(pattern, searched, limit)
     else:
         found = find_lines(pattern, lines, limit, returns=bool(options.get("returns")))
         matches = len(found)

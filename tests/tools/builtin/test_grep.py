@@ -1,4 +1,5 @@
 import os
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -397,6 +398,28 @@ def test_both_engines_see_the_same_line_ends(call, root: Path, multiline: bool) 
         assert ours.text == theirs.text, pattern
         assert ours.metadata == theirs.metadata
         assert ours.metadata["lines"], pattern
+
+
+TOKENS = [
+    *(r"\n", "\n", r"\x0a", r"\s", r"\W", r"\D", ".", r"[\s]", r"[\n;]", r"[^a]", r"[^;]", r"[\W]"),
+    *(r"[[:space:]]", r"\p{Z}", r"\p{Cc}", r"\P{L}", r"(?:\n|;)", r"\n\n", r";?\n", r"[]\n]", "$"),
+]
+
+
+@pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
+def test_a_spanning_match_takes_either_line_end_as_one(call, root: Path, use_ripgrep: bool) -> None:
+    texts = ["".join(each) for each in product(["a", "b"], ["\n", ";", "\n\n", "b\n"], ["a", "b"])]
+    for name, end in (("lf", "\n"), ("crlf", "\r\n")):
+        (root / name).mkdir()
+        for number, text in enumerate(texts):
+            content = f"{text}\n".replace("\n", end)
+            (root / name / f"{number:03}.txt").write_bytes(content.encode())
+    for token, form in product(TOKENS, ["a{}b", "^b(?:{})+a|a(?:{})*b$"]):
+        pattern = form.format(token, token)
+        query = {"pattern": pattern, "multiline": True, "output_mode": "content"}
+        rows = call(Grep(use_ripgrep=use_ripgrep), head_limit=1_000, **query).text.split("\n")
+        windows = [row.removeprefix("crlf/") for row in rows if row.startswith("crlf/")]
+        assert windows == [row.removeprefix("lf/") for row in rows if row.startswith("lf/")], token
 
 
 @pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
