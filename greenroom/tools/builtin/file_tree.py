@@ -23,9 +23,10 @@ class GlobPattern:
     """A pattern for paths relative to a folder, with `/` between names.
 
     `*`, `?` and `[…]` match within one name; `**` as a whole part matches any number of folders;
-    `{a,b}` matches either. A bracket is a sign or itself, so `app/[id]/*` matches `app/i/x` and
-    `app/[id]/x`. A leading dot is nothing special. Case matters. The plain form of a name, with
-    blanks and quotes of ASCII, matches as well.
+    `{a,b}` matches either. Brackets and braces are signs or themselves, so `app/[id]/*` matches
+    `app/i/x` and `app/[id]/x`. A backslash takes the sign after it as itself. A leading dot is
+    nothing special. Case matters. The plain form of a name, with blanks and quotes of ASCII,
+    matches as well.
 
     Example:
         >>> pattern = GlobPattern("src/**/*.{py,pyi}")
@@ -55,7 +56,7 @@ class GlobPattern:
 def _read_alternatives(pattern: str) -> list[list[NamePattern | None]]:
     return [
         [read_part(part) for part in one.split("/") if part not in {"", "."}]
-        for one in list_alternatives(pattern)
+        for one in dict.fromkeys([*list_alternatives(pattern), pattern])
     ]
 
 
@@ -107,7 +108,7 @@ def read_part(part: str, *, only_sets: bool = False) -> NamePattern | None:
     if part == "**":
         return None
     # A glob has no escapes, but takes a bracketed character literally.
-    text = re.sub(r"\\([*?\[])", r"[\1]", part).replace("\\", "")
+    text = re.sub(r"\\([*?\[])|\\(.?)", lambda each: f"[{each[1]}]" if each[1] else each[2], part)
     return read_pattern(text, only_sets=only_sets)
 
 

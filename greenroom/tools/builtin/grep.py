@@ -209,8 +209,9 @@ def _span(token: str) -> str:
         return token
     if not found:
         return token
-    other = token if token == "." else rf"[{token}&&[^\r]]"  # it takes a line end as a whole
-    return rf"(?:\r\n|{other})"
+    if token != ".":  # which takes both signs anyway
+        token = rf"[{token}&&[^\r]]"
+    return rf"(?:\r\n|{token})"
 
 
 _ESCAPE = "escape special characters such as ( [ { . with \\"

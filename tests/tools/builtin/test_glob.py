@@ -170,6 +170,9 @@ def test_a_folder_outside_the_workspace_has_rules_of_its_own(root: Path, tmp_pat
         (r"\*\?", ["*?"], ["ab"]),
         ("{a,b/{c,d}}.x", ["a.x", "b/c.x", "b/d.x"], ["b/.x"]),
         ("{a}{,b}", ["{a}", "{a}b"], ["a"]),
+        ("{a,b}/*", ["a/x", "{a,b}/x"], ["{a/x"]),
+        (r"a\\b\c*", [r"a\bc", r"a\bcd"], ["abc", r"a\b\c"]),
+        ("a\\", ["a"], ["a\\"]),
         ("[", ["["], ["a"]),
         ("./a//b", ["a/b"], ["a"]),
     ],
@@ -220,6 +223,7 @@ a/**/z
 \\#odd
 \\!odd
 trail\\ 
+back\\\\slash
 blank   
 sub/
 !sub/inner
@@ -232,7 +236,7 @@ PATHS = [
     *["a.log", "keep.log", "x/keep.log", "top.txt", "x/top.txt", "build/f", "x/build/f", "build2"],
     *["docs/a.html", "docs/x/a.html", "cache", "x/cache/f", "deep/f", "deep/x/f", "a/z", "a/b/c/z"],
     *["#odd", "!odd", "odd", "trail ", "trail", "blank", "sub/inner", "sub/f", "q.one", "qq.one"],
-    *["x.two", "z.two", "other/deep/f", "comment"],
+    *["x.two", "z.two", "other/deep/f", "comment", "back\\slash", "backslash"],
 ]
 
 
