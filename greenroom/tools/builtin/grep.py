@@ -200,18 +200,18 @@ class GrepQuery:
         }
 
 
-def _span(token: str) -> str:
+def _span(part: str) -> str:
     import regex
 
     try:
-        found = _NAMED_END.fullmatch(token) or regex.fullmatch(token, "\n", regex.DOTALL)
-    except regex.error:  # a part of the syntax, such as a bracket
-        return token
+        found = _NAMED_END.fullmatch(part) or regex.fullmatch(part, "\n", regex.DOTALL)
+    except regex.error:  # half of something, such as a bracket
+        return part
     if not found:
-        return token
-    if token != ".":  # which takes both signs anyway
-        token = rf"[{token}&&[^\r]]"
-    return rf"(?:\r\n|{token})"
+        return part
+    if part != ".":  # which takes both signs anyway
+        part = rf"[{part}&&[^\r]]"
+    return rf"(?:\r\n|{part})"
 
 
 _ESCAPE = "escape special characters such as ( [ { . with \\"

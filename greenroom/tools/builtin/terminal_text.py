@@ -7,6 +7,7 @@ left them is final. What becomes final does not depend on how the output is cut 
 """
 
 import re
+import unicodedata
 from collections.abc import Callable
 
 MAX_ROWS = 64
@@ -22,6 +23,7 @@ _CODE = re.compile("\x1b(?:\\[([0-?]*)[ -/]*([@-~])|(?!\\[)(?:([PX^_\\]])|[ -/]*
 _UNFINISHED = re.compile("\x1b(?:\\[[0-?]*[ -/]*|[ -/]*)")
 _STRING_END = re.compile("[\x07\x18\x1a\n]|\x1b\\\\?")
 _NUMBER = re.compile(r"\d+")
+_HALF = "\0"  # follows a letter that takes two columns, so that places are columns
 
 
 class _Row:
@@ -38,7 +40,8 @@ class _Row:
     @property
     def final(self) -> str:
         """Its text; blanks at the end are what is left of a longer frame."""
-        return self.text.rstrip(" ") if self.touched else self.text
+        text = self.text.replace(_HALF, "")
+        return text.rstrip(" ") if self.touched else text
 
 
 class TerminalText:
@@ -163,7 +166,7 @@ class TerminalText:
             self._show_text(whole)
             lines = lines[len(excess) :]
         for line in lines:
-            self._rows.append(_Row(line))
+            self._rows.append(_Row(_to_columns(line)))
             self._shorten(len(self._rows) - 1)
         self._finish_rows(len(self._rows) - MAX_ROWS)
         self._row, self._column = len(self._rows) - 1, len(self._rows[-1].text)
@@ -172,10 +175,15 @@ class TerminalText:
         """Write text in this line, over what is there."""
         if not text:
             return
-        row = self._rows[self._row]
+        row, text = self._rows[self._row], _to_columns(text)
         row.touched = row.touched or self._column < len(row.text)
-        line = row.text.ljust(self._column) if self._column > len(row.text) else row.text
-        row.text = line[: self._column] + text + line[self._column + len(text) :]
+        line = row.text.ljust(self._column)
+        before, after = line[: self._column], line[self._column + len(text) :]
+        if line.startswith(_HALF, self._column):
+            before = before[:-1] + " "
+        if after.startswith(_HALF):
+            after = " " + after[1:]
+        row.text = before + text + after
         self._column += len(text)
         self._shorten(self._row)
 
@@ -187,9 +195,10 @@ class TerminalText:
         half = MAX_COLUMNS // 2
         most = -(-(len(row.text) - MAX_COLUMNS) // half) * half
         self._finish_rows(at)
-        self._final.append(row.text[:most])
+        self._final.append(row.text[:most].replace(_HALF, ""))
         self._show(row, closed=False)
-        row.text, row.shown = row.text[most:], row.shown[most:]
+        row.text = row.text[most:]
+        row.shown = row.final
         self._column = max(self._column - most, 0)
 
     def _finish_rows(self, count: int) -> None:
@@ -256,8 +265,25 @@ class TerminalText:
             self._erase_line(0)
             del self._rows[self._row + 1 :]
 
+    def _change(self, count: int, *, removed: bool, added: bool) -> None:
+        """Remove some letters at the cursor, and put blanks in."""
+        row, column = self._rows[self._row], self._column
+        if column < len(row.text):
+            row.touched = True
+            after = row.text[column + count * removed :]
+            row.text = row.text[:column] + " " * (count * added) + after
+            self._shorten(self._row)
+
     def _go(self, column: int) -> None:
         self._column = min(max(column, 0), _MAX_PLACE)
+
+
+def _to_columns(text: str) -> str:
+    """Write a text so that each column of the terminal has one character."""
+    if text.isascii():
+        return text
+    width = unicodedata.east_asian_width
+    return "".join(each + _HALF if width(each) in "WF" else each for each in text)
 
 
 def show_output(text: str) -> str:
@@ -288,5 +314,8 @@ _CODES: dict[str, Callable[[TerminalText, list[int]], None]] = {
     "f": lambda screen, n: screen._place(_at(n) - 1, _at(n, 1) - 1),
     "J": lambda screen, n: screen._erase_screen(_at(n, default=0)),
     "K": lambda screen, n: screen._erase_line(_at(n, default=0)),
+    "P": lambda screen, n: screen._change(_at(n), removed=True, added=False),
+    "X": lambda screen, n: screen._change(_at(n), removed=True, added=True),
+    "@": lambda screen, n: screen._change(_at(n), removed=False, added=True),
 }
 """What is obeyed, by the last letter of the code; all else is left out."""

@@ -28,6 +28,14 @@ SHOWN = [
     ("first\n\x1b[2J\x1b[Hframe 1\n\x1b[H\x1b[2Jframe 2\n", "first\nframe 2\n"),
     ("\x1b[2;3Hx\x1b[1;1Hy", "y\n  x"),
     ("tab\tkept\n", "tab\tkept\n"),
+    ("下载 10%\rDone 10%\n", "Done 10%\n"),
+    ("\u4e0b\u8f7dx\r1\n", "1 \u8f7dx\n"),
+    ("\u4e0b\u8f7dx\r\x1b[C12\n", " 12 x\n"),
+    ("ab\r\uff21\n", "\uff21\n"),
+    ("10 of 20\r\x1b[3P\x1b[3C5\n", "of 50\n"),
+    ("abcdef\r\x1b[2X\n", "  cdef\n"),
+    ("abc\r\x1b[@x\n", "xabc\n"),
+    ("abc\x1b[9P\x1b[9@\n", "abc\n"),
 ]
 
 
@@ -37,8 +45,43 @@ def test_the_last_frame_of_each_line_is_kept(output: str, text: str) -> None:
     assert screen.feed(output) + screen.pending == text
 
 
-LETTERS = ["a", "bc", " ", "é", "\n", "\r", "\b", "\t", "\0", "\a", "\x9b", "\\", "\x1b", "\x1b["]
-CODES = ["2A", "B", "3C", "D", "E", "F", "5G", "H", "3;4H", "J", "2J", "K", "1K", "2K", "31m"]
+LETTERS = [
+    "a",
+    "bc",
+    " ",
+    "é",
+    "漢字",
+    "\n",
+    "\r",
+    "\b",
+    "\t",
+    "\0",
+    "\a",
+    "\x9b",
+    "\\",
+    "\x1b",
+    "\x1b[",
+]
+CODES = [
+    "2A",
+    "B",
+    "3C",
+    "D",
+    "E",
+    "F",
+    "5G",
+    "H",
+    "3;4H",
+    "J",
+    "2J",
+    "K",
+    "1K",
+    "2K",
+    "31m",
+    "P",
+    "3@",
+    "2X",
+]
 CODES = [f"\x1b[{code}" for code in [*CODES, "?25l"]]
 MORE = ["\x1bM", "\x1bc", "\x1b]", "\x1bP", "\x1b\\"]
 LONG = ["x" * (MAX_COLUMNS - 1), "y" * 3 * MAX_COLUMNS, "z\n" * (MAX_ROWS + 3), "\x1b[" + "1" * 300]
