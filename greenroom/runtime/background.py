@@ -10,8 +10,9 @@ Theory of operation
 The functions run in the nursery of the life, beside the turns, so an interrupt leaves them, and a
 life waits for their end. Each has a record in the session from its begin, and another one in the
 commit by which the conversation learns of its end. So what a life finds begun and not told has
-ended unseen, with an earlier life or with its process, and is told then, once. An input that is
-still in the mailbox is not lost: it is taken later, or it is `Outcome.undelivered`.
+ended unseen, with an earlier life or with its process, and is told then, once; a fork is told that
+it runs, if at all, for the other conversation. An input that is still in the mailbox is not lost:
+it is taken later, or it is `Outcome.undelivered`.
 """
 
 from collections.abc import Awaitable, Callable, Container
@@ -71,7 +72,10 @@ class Background:
         if agent.life.nursery is None:
             raise AgentNotRunningError("the agent's function has returned: nothing starts now")
         input_id = new_id("i")
-        agent.session.add_record(_KIND, {"begun": input_id, "sender": sender, "label": label})
+        owner = agent.session.session_id
+        agent.session.add_record(
+            _KIND, {"begun": input_id, "sender": sender, "label": label, "session": owner}
+        )
         agent.life.nursery.start_soon(
             self._run, input_id, sender, label, run, name=f"background: {label[:60]}"
         )
@@ -116,9 +120,12 @@ class Background:
         lost = _find_lost(session, self._agent.mailbox)
         if not lost or session.unstarted:
             return False
-        for input_id, (sender, label) in lost.items():
+        for input_id, entry in lost.items():
+            label = entry["label"]
             text = f"[{label} does not run any more: it has ended with the agent that started it]"
-            session.add_message(Message.user(text, id=input_id, sender=sender))
+            if entry.get("session", session.session_id) != session.session_id:
+                text = f"[{label} belongs to the conversation that this one was forked from]"
+            session.add_message(Message.user(text, id=input_id, sender=entry["sender"]))
             session.add_record(_KIND, {"told": input_id})
         return True
 
@@ -129,12 +136,12 @@ def note_taken(session: AgentSession, message: ConversationInput) -> None:
         session.add_record(_KIND, {"told": message.id})
 
 
-def _find_lost(session: AgentSession, waiting: Container[str]) -> dict[str, tuple[str, str]]:
-    begun: dict[str, tuple[str, str]] = {}
+def _find_lost(session: AgentSession, waiting: Container[str]) -> dict[str, dict[str, str]]:
+    begun: dict[str, dict[str, str]] = {}
     for record in session.records(_KIND):
         entry = serde.convert(record, dict[str, str])
         if "told" in entry:
             begun.pop(entry["told"], None)
         elif entry["begun"] not in waiting:
-            begun[entry["begun"]] = (entry["sender"], entry["label"])
+            begun[entry["begun"]] = entry
     return begun

@@ -148,6 +148,16 @@ async def test_its_end_is_an_input_of_the_sender_bash(tmp_path):
     assert history[-1].text == "It has ended."
 
 
+async def test_what_it_has_left_running_is_said_with_its_end(tmp_path):
+    async with Desk(tmp_path, stay(f"(sleep {marker()} &)"), "It runs.", "Ended.") as desk:
+        await desk.handle.ask("go")
+        await desk.next(Done)
+        await desk.next(Done)
+        history = await desk.handle.history()
+    (message,) = [each for each in history if each.sender == "Bash"]
+    assert "has ended: exit code 0; what it left running was killed]" in message.text
+
+
 async def test_an_interrupt_leaves_it_and_the_agents_end_kills_it_and_says_so(tmp_path):
     mark, store = marker(), FileStore(tmp_path / "sessions")
     script = [stay(f"sleep {mark} & sleep {mark}"), Reply("thinking", hangs=True)]
@@ -250,6 +260,19 @@ async def test_after_a_kill_of_the_program_nothing_is_left_and_it_is_told_once(t
             history = await desk.handle.history()
     assert list(told_in(history).values()) == [1]
     check_accepted(history)
+
+
+async def test_a_fork_is_told_that_it_belongs_to_the_other_conversation(tmp_path):
+    mark, store = marker(), FileStore(tmp_path / "sessions")
+    async with Desk(tmp_path, stay(f"sleep {mark}"), "Runs.", store=store) as desk:
+        await desk.handle.ask("go")
+        fork = await desk.session.fork()
+        async with Desk(tmp_path, "Hm.", store=store, session=fork) as other:
+            await other.handle.ask("And you?")
+            history = await other.handle.history()
+        await until(lambda: marked(mark))
+    (message,) = [each for each in history if each.sender == "Bash"]
+    assert message.text.endswith("belongs to the conversation that this one was forked from]")
 
 
 # --- Kills, interrupts and ends at random moments ------------------------------------------------
