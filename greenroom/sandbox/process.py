@@ -30,7 +30,7 @@ _WAKE_SECONDS = 0.1
 _CHUNK = 65_536
 _DRAIN_LIMIT = 1 << 20
 _BEGIN = re.compile(rb"(\d{1,10})\n")
-_END = re.compile(rb"(-?\d{1,10})?\n(gone|left)\n(.*)", re.DOTALL)
+_END = re.compile(rb"(-?\d{1,10})?\n(gone|killed|left)\n(.*)", re.DOTALL)
 
 
 def no_cleanup(_: float) -> AbstractContextManager[object]:
@@ -67,12 +67,12 @@ def signal_name(number: int) -> str:
 #
 #     nothing                             the command has not begun         pid is None
 #     "<pid>"                             it runs                           is_complete is False
-#     "<pid>" "<code>" "gone|left" note   it has ended, and all below it    is_complete is True
+#     "<pid>" "<code>" "<state>" note     it has ended, and all below it    is_complete is True
 #
 # There are three ways to end. If the command ends, the launcher kills what is left below it and
-# reports the code. If the lifeline closes (by `aclose`, after a time-out or a cancel, or by our
-# death), the launcher kills everything, and the code is empty. If the command kills the parent, the
-# same happens.
+# reports the code; the state is "gone", "killed" if something was left, or "left" if it still is.
+# If the lifeline closes (by `aclose`, after a time-out or a cancel, or by our death), the launcher
+# kills everything, and the code is empty. If the command kills the parent, the same happens.
 #
 # A cancel may hit `follow` anywhere: unread output stays in the pipe, and `aclose` returns it as
 # `rest`. Within its grace, `aclose` ignores cancels. It sends SIGTERM to the command's group and
@@ -102,6 +102,7 @@ class ProcessReport:
             was stopped before its end.
         has_survivors: whether something that it started may still run.
         note: what it wrote to the file descriptor `NOTE_FD`, or why it was not started.
+        left_running: whether it ended and left something running, which was killed.
     """
 
     pid: int | None
@@ -109,6 +110,7 @@ class ProcessReport:
     code: int | None = None
     has_survivors: bool = False
     note: bytes = b""
+    left_running: bool = False
 
     @classmethod
     def parse(cls, data: bytes) -> "ProcessReport":
@@ -120,7 +122,8 @@ class ProcessReport:
         if ended is None:
             return cls(int(begun[1]), has_survivors=True)
         code, state, note = ended.groups()
-        return cls(int(begun[1]), True, int(code) if code else None, state == b"left", note)
+        number = int(code) if code else None
+        return cls(int(begun[1]), True, number, state == b"left", note, state == b"killed")
 
     def signal_group(self, number: int) -> None:
         """Send a signal to the command's process group."""
@@ -294,12 +297,14 @@ class Exit:
         timed_out: whether it was stopped at the time-out.
         note: what it wrote to the file descriptor `NOTE_FD`.
         has_survivors: whether something that it started may still run.
+        left_running: whether it ended and left something running, which was killed.
     """
 
     code: int | None
     timed_out: bool = False
     note: bytes = b""
     has_survivors: bool = False
+    left_running: bool = False
 
 
 async def run_contained(
@@ -352,7 +357,13 @@ async def run_contained(
         )
     if process.rest:
         on_output(process.rest)
-    return Exit(report.code, limit.cancelled_caught, report.note, report.has_survivors)
+    return Exit(
+        report.code,
+        limit.cancelled_caught,
+        report.note,
+        report.has_survivors,
+        report.left_running,
+    )
 
 
 def our_python(*arguments: str) -> list[str]:

@@ -8,8 +8,9 @@ Standard input is the lifeline: when we close it or die, the launcher kills ever
 command has started. It does the same when the command ends, however it ends. Standard output
 becomes the command's output and error output. Standard error carries the report: first the
 command's process id and a newline; at the end its exit code (negative for the signal that killed
-it, empty if it was stopped) and a newline, `gone` or `left` (something may still run) and a
-newline, and what the command wrote to `NOTE_FD`.
+it, empty if it was stopped) and a newline; `gone`, `killed` (gone as well, but the command had
+ended and left it running) or `left` (something may still run) and a newline; and what the command
+wrote to `NOTE_FD`.
 
 Between the launcher and the command is another process, the parent, which only waits. So what a
 command does to its `$PPID` does not reach the process that cleans up. A stopped parent is woken up;
@@ -185,6 +186,13 @@ def find_descendants(root: int, child: int) -> "list[int]":
     return list(found)
 
 
+def left_something(child: int, subreaper: bool) -> bool:
+    """Whether something that the command has started still runs."""
+    if reap(0)[0] and subreaper:
+        return False
+    return bool(find_descendants(os.getpid(), child))
+
+
 def kill(victims: "list[int]") -> None:
     """Kill those that we may, parents first, since a shell would report its children's death."""
     for pid in sorted(victims):
@@ -243,9 +251,11 @@ def main(command: list[str]) -> None:
     answer = os.read(reports, 64)
     child = answer.partition(b"\n")[0]
     ended = watch(parent, wake)
+    running = ended and left_something(int(child or -1), linux)
     gone = kill_descendants(int(child or -1), wake, linux)
     code = (answer + read_now(reports)).split(b"\n")[1:2] if ended else []
-    report(b"".join(code) + (b"\ngone\n" if gone else b"\nleft\n") + read_now(note))
+    state = (b"killed" if running else b"gone") if gone else b"left"
+    report(b"".join(code) + b"\n" + state + b"\n" + read_now(note))
 
 
 if __name__ == "__main__":

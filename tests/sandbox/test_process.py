@@ -120,6 +120,7 @@ async def test_a_pipe_held_open_by_another_is_not_waited_for() -> None:
         (b"12\nabc\n0\ngone\n", ProcessReport(12, has_survivors=True)),
         (b"12\n-9\ngone\n", ProcessReport(12, True, -9)),
         (b"12\n0\nleft\n", ProcessReport(12, True, 0, has_survivors=True)),
+        (b"12\n0\nkilled\n", ProcessReport(12, True, 0, left_running=True)),
         (b"12\n\ngone\n/a\nb\n", ProcessReport(12, True, note=b"/a\nb\n")),
     ],
 )

@@ -212,7 +212,7 @@ async def test_where_there_is_no_subreaper_the_group_is_killed(
     # The second one is an orphan, but still of the group.
     output, report = await launch("bash", "-c", "sleep 600 & (sleep 600 & echo up)")
     assert output == b"up\n"
-    assert report[1:] == [b"0", b"gone", b""]
+    assert report[1:] == [b"0", b"killed", b""]
 
 
 def test_parents_are_killed_before_their_children(monkeypatch: pytest.MonkeyPatch) -> None:

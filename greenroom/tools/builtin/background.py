@@ -8,7 +8,6 @@ model of its end: the input with the text that `run` returns, or the result of `
 import codecs
 import logging
 import os
-from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,50 +34,63 @@ MOST = 8
 """Commands of one agent that run at a time, and that are kept after their end."""
 
 KEPT = 1 << 20
-"""Characters of the output of each command that are kept: the last ones."""
+"""Bytes of the output of each command that are kept: the last ones."""
 
-_MOST_AT_ONCE = 25_000  # characters of one result
-_LAST_WORDS = 2_000  # characters that are told with the end
+LEFT_RUNNING = "what it left running was killed"
+
+_MOST_AT_ONCE = 25_000  # bytes of one result
+_LAST_WORDS = 2_000  # bytes that are told with the end
 _SHOWN = 200  # characters of a command in a line
 
 
 class LastOutput:
-    """Decodes arriving bytes, and keeps the last part of the text; places count from its begin.
+    """Keeps the last part of the bytes that arrive; places count bytes from the beginning.
 
     Example:
-        >>> output = LastOutput(limit=4)
-        >>> output.feed(b"12345")
+        >>> output = LastOutput(limit=6)
+        >>> output.feed("12345é".encode()[:-1])
         >>> output.read(0), output.end
-        (('2345', 1), 5)
+        (('12345', 5), 6)
+        >>> output.feed("é".encode()[-1:])
+        >>> output.read(5), output.begin
+        (('é', 7), 1)
     """
 
     def __init__(self, limit: int = KEPT) -> None:
-        """Keep at most `limit` characters."""
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
+        """Keep at most `limit` bytes."""
+        self._kept = bytearray()
         self._limit = limit
-        self._pieces: deque[str] = deque()
-        self._size = 0
         self.end = 0
+        """How many bytes there were in all."""
 
-    def feed(self, data: bytes, *, final: bool = False) -> None:
+    @property
+    def begin(self) -> int:
+        """The place of the first byte that is kept."""
+        return self.end - len(self._kept)
+
+    def feed(self, data: bytes) -> None:
         """Add output."""
-        text = self._decode(data, final).replace("\0", "\ufffd")
-        if text:
-            self._pieces.append(text)
-        self.end += len(text)
-        self._size += len(text)
-        while self._size > self._limit:
-            first = self._pieces.popleft()
-            rest = first[self._size - self._limit :]
-            self._size -= len(first) - len(rest)
-            if rest:
-                self._pieces.appendleft(rest)
+        self._kept += data
+        self.end += len(data)
+        del self._kept[: -self._limit]
 
-    def read(self, position: int) -> tuple[str, int]:
-        """Return what is kept from a place on, and how many characters before it are gone."""
-        first = self.end - self._size
-        whole = "".join(self._pieces)
-        return whole[max(position - first, 0) :], max(first - max(position, 0), 0)
+    def read(
+        self, position: int, size: int = KEPT, *, lines: bool = False, final: bool = False
+    ) -> tuple[str, int]:
+        """Return the text of at most `size` kept bytes from a place on, and the place after it.
+
+        It ends before a character that is not whole yet, and with `lines` before such a line if
+        it is not longer than that; at the end of the output neither, if it is `final`.
+        """
+        at = max(position - self.begin, 0)
+        data = bytes(self._kept[at : at + size])
+        is_last = final and at + size >= len(self._kept)
+        if lines and not is_last:
+            data = data[: data.rfind(b"\n") + 1] or data[: size * (len(data) == size)]
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        text = decoder.decode(data, is_last)
+        end = self.begin + at + len(data) - len(decoder.getstate()[0])
+        return text.replace("\0", "\ufffd"), end
 
 
 class StayingCommand:
@@ -149,7 +161,6 @@ class StayingCommand:
             if not self.begun.is_set():
                 return None  # the call says so
         finally:
-            self.output.feed(b"", final=True)
             self.ended.set()
             self.begun.set()
         if self._killer is not None:
@@ -158,8 +169,10 @@ class StayingCommand:
         return None if self._is_told else self._tell_end()
 
     def _tell_end(self) -> str:
-        last, _ = self.output.read(self.output.end - _LAST_WORDS)
-        head = f"[{self.label} has ended: {self.failure or self.status}]"
+        last, _ = self.output.read(self.output.end - _LAST_WORDS, final=True)
+        last = last.lstrip("\ufffd")  # the rest of a character
+        left = f"; {LEFT_RUNNING}" if self.exit and self.exit.left_running else ""
+        head = f"[{self.label} has ended: {self.failure or self.status}{left}]"
         if not last.strip():
             return f"{head}\n(no output)"
         return f"{head}\nThe end of its output:\n{valid_unicode(show_output(last).strip())}"
@@ -268,7 +281,7 @@ class BashOutput:
     """Reads the output of a command that Bash has left running.
 
     Each call returns what came since the last one, or what came after `position`; `filter` picks
-    the lines that contain a text. Of each command the last 1,048,576 characters are kept.
+    the lines that contain a text. Of each command the last 1,048,576 bytes are kept.
     """
 
     name = "BashOutput"
@@ -293,7 +306,7 @@ class BashOutput:
             "position": {
                 "type": "integer",
                 "minimum": 0,
-                "description": "Where to begin, in characters. Default: after the last call.",
+                "description": "Where to begin, in bytes. Default: after the last call.",
             },
         },
         "required": ["bash_id"],
@@ -313,17 +326,19 @@ class BashOutput:
         command = StayingCommands.of(context).find(str(input["bash_id"]))
         position = read_integer(input, "position", command.position)
         status = command.status  # before the output: what says "exit code" has all of it
-        text, gone = command.output.read(position)
-        shown = text[:_MOST_AT_ONCE]
-        end = command.output.end - len(text) + len(shown)
+        output, wanted = command.output, str(input.get("filter") or "")
+        gone = max(output.begin - position, 0)
+        shown, end = output.read(
+            position, _MOST_AT_ONCE, lines=bool(wanted), final=status != "running"
+        )
         command.position = end
         shown = show_output(shown)
-        if wanted := str(input.get("filter") or ""):
+        if wanted:
             shown = "\n".join(line for line in shown.splitlines() if wanted in line)
         notes = [
-            f"{gone} characters before this are gone" if gone else "",
+            f"{gone} bytes before this are gone" if gone else "",
             status,
-            f"position {end}" + (f" of {command.output.end}" if end < command.output.end else ""),
+            f"position {end}" + (f" of {output.end}" if end < output.end else ""),
         ]
         lines = [valid_unicode(shown).rstrip("\n") or "(no new output)"]
         lines += [f"[{note}]" for note in notes if note]

@@ -37,7 +37,7 @@ from greenroom.sandbox import (
     run_contained,
     signal_name,
 )
-from greenroom.tools.builtin.background import StayingCommand, start_staying
+from greenroom.tools.builtin.background import LEFT_RUNNING, StayingCommand, start_staying
 from greenroom.tools.builtin.file_access import in_thread, is_inside
 from greenroom.tools.builtin.terminal_text import TerminalText
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
@@ -366,8 +366,9 @@ class Bash:
         )
         folder, _, jobs = ended.exit.note.partition(b"\0")
         await in_thread(lambda: _follow_shell(folder, context, notes))
-        if jobs.strip() and not ended.exit.timed_out:
-            notes.append("what it left running was killed; run_in_background lets a command stay")
+        # In a sandbox, what runs may be gone with its namespace before our launcher can see it.
+        if ended.exit.left_running or (jobs.strip() and not ended.exit.timed_out):
+            notes.append(f"{LEFT_RUNNING}; run_in_background lets a command stay")
         return ended.result(notes, cwd=str(context.workspace.cwd))
 
 
