@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from greenroom.testing.fuzz import INVARIANTS, MODES, cancel_at_every_checkpoint
+from greenroom.session import AgentSession
+from greenroom.testing.fuzz import INVARIANTS, MODES, Scenario, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios
 
 EVERYWHERE = os.environ.get("GREENROOM_FUZZ") == "all"
@@ -29,6 +30,17 @@ def test_a_loop_whose_turns_are_steered_can_be_cancelled_anywhere():
         at_most=None if EVERYWHERE else 15,
     )
     assert sum(report.cancels.values()) >= 12
+
+
+def test_an_agent_whose_runtime_is_left_before_it_begins_has_not_crashed():
+    async def parent(agent):
+        agent.spawn(AgentSession.new("take"), scenarios.take)
+        await scenarios.take(agent)
+
+    cancels = cancel_at_every_checkpoint(
+        lambda: Scenario(parent, inputs="Go!"), modes=["cancel", "kill"], at=range(1, 12)
+    ).cancels
+    assert sum(cancels.values()) == 22
 
 
 @pytest.mark.parametrize(
