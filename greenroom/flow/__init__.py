@@ -26,7 +26,6 @@ without native tool calls; `parse_action` parses its replies, and `almost_json` 
 
 from greenroom.flow.agent_functions import (
     find_open_run as find_open_run,
-    is_answered as is_answered,
     plan_and_execute as plan_and_execute,
     react as react,
     run_task as run_task,
@@ -129,6 +128,7 @@ from greenroom.flow.resume import (
     Trace as Trace,
     find_goal as find_goal,
     find_trace as find_trace,
+    is_answered as is_answered,
     reopen as reopen,
     trace_worker as trace_worker,
 )
@@ -147,11 +147,10 @@ from greenroom.flow.topic import (
     TopicStatistics as TopicStatistics,
     WhenFull as WhenFull,
 )
+from greenroom.flow.unit import WORKFLOW_NODE as WORKFLOW_NODE, WORKFLOW_STEP as WORKFLOW_STEP
 from greenroom.flow.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
 from greenroom.flow.workflow_execution import request_approval as request_approval
 from greenroom.flow.workflow_run import (
-    WORKFLOW_NODE as WORKFLOW_NODE,
-    WORKFLOW_STEP as WORKFLOW_STEP,
     WorkflowRun as WorkflowRun,
     WorkflowStep as WorkflowStep,
 )

@@ -14,7 +14,6 @@ from greenroom.core import (
     Message,
     PlanError,
     RuleDecision,
-    StopReason,
     TurnError,
     TurnStatus,
 )
@@ -28,7 +27,7 @@ from greenroom.flow.model_planner import (
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PLAN_STEP, PlanRun
 from greenroom.flow.recovery_policy import RecoveryPolicy
-from greenroom.flow.resume import find_goal
+from greenroom.flow.resume import find_goal, is_answered
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.text_tools import TextTools
 from greenroom.llm import LLMProvider
@@ -267,12 +266,6 @@ class _PlanAndExecute:
             plan = await planner.plan(goal, tools, context)
             proposals += 1
         return plan
-
-
-def is_answered(session: AgentSession) -> bool:
-    """Whether the last message of a session is a complete reply."""
-    last = session.history[-1] if session.history else Message.user("")
-    return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
 def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:

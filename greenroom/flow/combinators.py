@@ -5,13 +5,16 @@ Each returns a `Pattern`, which can itself be a member of another one.
 
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET
 
 from greenroom.core import ConfigurationError, Custom, TeamError, serde
 from greenroom.flow.members import Member, name_members
-from greenroom.flow.pattern import Content, Pattern, TeamTurn, output_of
+from greenroom.flow.pattern import Pattern, TeamTurn
+
+if TYPE_CHECKING:
+    from greenroom.flow.resume import Content
 
 T = TypeVar("T")
 
@@ -161,9 +164,9 @@ def loop(
         output: object = UNSET
         content: Content = team.message.content
         sender = team.sender
-        async with team.start_member(member, each) as handle:
+        async with team.talk_to(member, each) as talk:
             for number in range(1, max_rounds + 1):
-                output = await output_of(handle, content, name=each, sender=sender)
+                output = await talk.ask(content, sender)
                 verdict = output == before if until is None else await _await_value(until(output))
                 _report_round(team, number, max_rounds, is_over=verdict is True)
                 if verdict is True:

@@ -317,7 +317,7 @@ def committee(
     name: str = "committee",
     description: str = "",
     capabilities: Iterable[str] = (),
-) -> Pattern:
+) -> Pattern[Resolution]:
     """Combine several agents: put each input to all of them, and answer with what they agree on.
 
     All members are asked at once; without room for all (`RuntimeLimits.subagents`), some wait. The
@@ -349,7 +349,7 @@ def committee(
         >>> senior = Agent(ScriptedProvider("tabs"), name="senior")
         >>> junior = Agent(ScriptedProvider("spaces"), name="junior")
         >>> jury = committee(senior, junior, tie=by_authority)
-        >>> jury.run_sync("Tabs or spaces?").output["decided_by"]
+        >>> jury.run_sync("Tabs or spaces?").output.decided_by
         'by_authority'
     """
     members = name_members(agents)
@@ -361,9 +361,9 @@ def committee(
         )
     strategies = (majority,) if tie is None else (majority, tie)
 
-    async def work(team: TeamTurn) -> object:
+    async def work(team: TeamTurn) -> Resolution:
         answers = await _collect_answers(team, members, least)
-        return msgspec.to_builtins(await resolve(answers, *strategies))
+        return await resolve(answers, *strategies)
 
     return Pattern(name, work, description=description, capabilities=capabilities)
 

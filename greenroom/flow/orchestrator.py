@@ -4,15 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from greenroom.agents import (
-    Runnable,
-    RunReport,
-    check_depth,
-    find_caller,
-    find_model,
-    stream_reply,
-    track_turn,
-)
+from greenroom.agents import Runnable, RunReport, find_model, stream_reply
 from greenroom.core import (
     EMPTY,
     AgentState,
@@ -26,7 +18,7 @@ from greenroom.core import (
     mark_lines,
     serde,
 )
-from greenroom.flow.agent_functions import find_open_run, is_answered
+from greenroom.flow.agent_functions import find_open_run
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
@@ -38,9 +30,9 @@ from greenroom.flow.orchestrator_crew import (
     describe_workers,
     read_stints,
 )
+from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PLAN_STEP, PlanRun
-from greenroom.flow.resume import find_goal
 from greenroom.flow.revision import Planner, ReplanPolicy
 from greenroom.llm import LLMProvider
 from greenroom.runtime import AgentInternals
@@ -113,7 +105,7 @@ def orchestrator(
         ```python
         team = orchestrator("anthropic:claude-sonnet-5-5", researcher, writer, patience=60)
         result = await team.run("What became of the ozone layer?")
-        print(result.text, msgspec.convert(result.output, TeamResult).sources)
+        print(result.text, result.output.sources)
         ```
     """
     for what, number in (
@@ -188,7 +180,7 @@ class TeamResult(Wire, frozen=True):
 
 
 @dataclass(frozen=True, eq=False)
-class Orchestrator(Runnable[object, object]):
+class Orchestrator(Runnable[object, TeamResult]):
     """An agent function that runs, nests and is delegated to like an `Agent`."""
 
     workers: tuple[CrewMember, ...]
@@ -210,23 +202,12 @@ class Orchestrator(Runnable[object, object]):
         self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, team)`."""
-        check_depth(self, find_caller(internals.context).agents)
-        report = report or RunReport()
-        async for message in internals.inputs():
-            was_answered = is_answered(internals.session)
-            limits = internals.budget(seconds=self.deadline)
-            async with internals.turn(message) as turn:
-                goal = find_goal(internals.session, message)
-                run = find_open_run(internals.session, goal, was_answered=was_answered)
-                with track_turn(report, self, internals.context), limits:
-                    result = await self._answer(internals, goal, run, deps)
-                    report.output = serde.loads(serde.encode(result))
-                    turn.set_result(report.output)
-            report = RunReport()
+        work = self._answer
+        await answer_inputs(self, internals, work, deps=deps, report=report, deadline=self.deadline)
 
-    async def _answer(
-        self, agent: AgentInternals, goal: str, run: PlanRun | None, deps: object
-    ) -> TeamResult:
+    async def _answer(self, turn: TeamTurn) -> TeamResult:
+        agent, goal = turn.agent, turn.message.text
+        run = find_open_run(agent.session, goal, was_answered=turn.was_answered)
         llm = find_model(self.llm, agent.context.resources)
         number = _count_plans(agent) + (run is None)
         crew = Crew(
@@ -234,7 +215,7 @@ class Orchestrator(Runnable[object, object]):
             self.workers,
             self.planner
             or ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(self.workers)}"),
-            deps,
+            turn.deps,
             number=number,
             concurrency=self.concurrency,
             patience=self.patience,

@@ -1,13 +1,13 @@
 """`Pattern`: several agents that run, nest and are delegated to like a single `Agent`."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeAlias
 
-import trio
-from msgspec import UNSET
+from typing_extensions import TypeVar
 
 from greenroom.agents import (
     Runnable,
@@ -20,55 +20,79 @@ from greenroom.agents import (
 )
 from greenroom.core import (
     ConfigurationError,
-    ContentBlock,
     ConversationInput,
     Message,
     TeamError,
     TextComplete,
-    TurnStatus,
     UserInput,
+    leaves,
     serde,
 )
 from greenroom.flow.members import Member, start_member
-from greenroom.runtime import AgentHandle, AgentInternals, try_ask
+from greenroom.flow.resume import Content, find_input, is_answered
+from greenroom.flow.talk import Talk, read_output
+from greenroom.flow.unit import UnitLog
+from greenroom.runtime import AgentHandle, AgentInternals, run_each, try_ask
 
-Content: TypeAlias = str | Iterable[ContentBlock]
-"""The input of a member: a text, or content blocks."""
+OutputT_co = TypeVar("OutputT_co", default=object, covariant=True)
 
 
 @dataclass(frozen=True)
 class TeamTurn:
-    """One turn of a `Pattern`: its input, and methods to ask its members.
+    """One turn of several agents: its input, and methods to ask its members.
 
     Attributes:
-        agent: the agent that runs the pattern; members are its subagents.
-        message: the input.
-        deps: the dependencies of the run, for members that are an `Agent` or a `Pattern`.
+        agent: the agent that runs the team; members are its subagents.
+        message: the input; in a turn that goes on after it was cut off, the one it began with.
+        deps: the dependencies of the run, for members that are a `Runnable`.
         report: warnings and other facts for the result of the run.
+        was_answered: whether the input before this one was answered, so that nothing is left to do.
+        goes_on: whether the turn goes on with one that was cut off.
     """
 
     agent: AgentInternals
     message: ConversationInput
     deps: object
     report: RunReport = field(repr=False)
+    was_answered: bool = True
+    goes_on: bool = False
 
     @property
     def sender(self) -> str:
         """The sender of the input; empty for a person."""
         return self.message.sender if isinstance(self.message, UserInput) else ""
 
+    @cached_property
+    def log(self) -> UnitLog:
+        """The members that were asked, which are not asked again if the turn was cut off."""
+        return UnitLog(self.agent.session, goes_on=self.goes_on)
+
     @asynccontextmanager
     async def start_member(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
         """Start a member, and end it with the block, like `greenroom.flow.start_member`.
 
+        What it is asked is not on record: `talk_to` and `ask` are, after a kill.
+
         Raises:
             TeamError: the member waits for the result of this turn itself.
         """
+        async with start_member(self.agent, self._bind(member, name), name=name) as handle:
+            yield handle
+
+    @asynccontextmanager
+    async def talk_to(self, member: Member, name: str) -> AsyncIterator[Talk]:
+        """Ask a member several times in one conversation, which ends with the block.
+
+        Raises:
+            TeamError: the member waits for the result of this turn itself.
+        """
+        async with AsyncExitStack() as stack:
+            yield Talk(self.agent, self.log, self._bind(member, name), name, stack)
+
+    def _bind(self, member: Member, name: str) -> Member:
         if chain := find_cycle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({chain})")
-        function = partial(member, deps=self.deps) if isinstance(member, Runnable) else member
-        async with start_member(self.agent, function, name=name) as handle:
-            yield handle
+        return partial(member, deps=self.deps) if isinstance(member, Runnable) else member
 
     async def ask(self, member: Member, content: Content, *, name: str, sender: str = "") -> object:
         """Start a member, ask it, end it, and return its output.
@@ -76,8 +100,8 @@ class TeamTurn:
         Raises:
             TeamError: its turn did not complete, or it can't be asked.
         """
-        async with self.start_member(member, name) as handle:
-            return await output_of(handle, content, name=name, sender=sender)
+        async with self.talk_to(member, name) as talk:
+            return await talk.ask(content, sender)
 
     async def ask_all(
         self, members: Mapping[str, Member], on_failure: Callable[[TeamError], None] | None = None
@@ -93,6 +117,8 @@ class TeamTurn:
             TeamError: a member failed, and there is no `on_failure`.
         """
         outputs: dict[str, object] = {}
+        _ = self.log  # its beginning comes before the members'
+        left = deque(members)
 
         async def ask(name: str) -> None:
             content = self.message.content
@@ -105,38 +131,85 @@ class TeamTurn:
             else:
                 outputs[name] = output
 
-        async with trio.open_nursery() as nursery:
-            for name in members:
-                nursery.start_soon(ask, name)
+        try:
+            await run_each(lambda: left.popleft() if left else None, ask, len(members))
+        except* TeamError as failed:
+            raise leaves(failed)[0] from None
         return {name: outputs[name] for name in members if name in outputs}
 
 
 async def output_of(
     handle: AgentHandle, content: Content, *, name: str, sender: str = ""
 ) -> object:
-    """Ask a member, and return its output: the result of its turn, or its text if it set no result.
+    """Ask a member that was started, and return its output: its result, or else its text.
 
     Raises:
         TeamError: its turn did not complete.
     """
-    result = await try_ask(handle, content, sender=sender)
-    if result.status is not TurnStatus.COMPLETED:
-        why = f": {result.error}" if result.error else ""
-        raise TeamError(f"{name} did not answer: its turn {result.status}{why}")
-    return result.text if result.value is UNSET else result.value
+    return read_output(await try_ask(handle, content, sender=sender), name)
 
 
-Work: TypeAlias = Callable[[TeamTurn], Awaitable[object]]
+async def answer_inputs(
+    runnable: Runnable[object, object],
+    internals: AgentInternals,
+    work: "Work[object]",
+    *,
+    deps: object = None,
+    report: RunReport | None = None,
+    deadline: float | None = None,
+) -> None:
+    """Answer each input of an agent with what a function of the turn returns.
+
+    The output is the result of the turn, and its text the reply, unless the function has replied
+    itself. A turn that was cut off goes on if the next input says so, as that of `run(None)` does.
+
+    Args:
+        runnable: the team, for chains of agents that wait for each other.
+        internals: given by the runtime.
+        work: the function.
+        deps: the dependencies of the run.
+        report: collects what chunks don't say about the turn.
+        deadline: seconds for each input.
+
+    Raises:
+        ConfigurationError: agents are nested too deep.
+    """
+    check_depth(runnable, find_caller(internals.context).agents)
+    report = report or RunReport()
+    async for message in internals.inputs():
+        was_answered = is_answered(internals.session)
+        limits = internals.budget(seconds=deadline)
+        async with internals.turn(message) as turn:
+            with track_turn(report, runnable, internals.context), limits:
+                given = find_input(internals.session, message)
+                goes_on = given is not message and not was_answered
+                made = TeamTurn(internals, given, deps, report, was_answered, goes_on)
+                output = await work(made)
+                value = to_json_value(output)
+                if not is_answered(internals.session):
+                    text = serde.to_text(value)
+                    internals.session.add_message(Message.assistant(text))
+                    await internals.send(TextComplete(text))
+                turn.set_result(value)
+                report.output = output
+        report = RunReport()
+
+
+Work: TypeAlias = Callable[[TeamTurn], Awaitable[OutputT_co]]
 """Answers one input with several agents, and returns the output."""
 
 
-class Pattern(Runnable[object, object]):
+class Pattern(Runnable[object, OutputT_co]):
     """Several agents as an agent function that is run, nested and delegated to like an `Agent`.
 
     `pipeline` and others return patterns; you can write your own with a function. Each input is a
     turn, whose result is the return value of the function, with its text as the reply. The members
     are subagents that start fresh with each input and end with the turn: its budget, interrupts and
     denials apply to them.
+
+    The session records what each member has answered. `run(None, session=id)` goes on with a turn
+    that was cut off: the function runs again from its beginning, and members that have answered
+    give the same output without being asked.
 
     Args:
         name: the name for people, logs and models.
@@ -157,7 +230,7 @@ class Pattern(Runnable[object, object]):
     def __init__(
         self,
         name: str,
-        work: Work,
+        work: Work[OutputT_co],
         *,
         description: str = "",
         capabilities: Iterable[str] = (),
@@ -179,29 +252,8 @@ class Pattern(Runnable[object, object]):
     def __repr__(self) -> str:
         return f"<pattern {self.name}>"
 
-    def _check_run(self, input: object, deps: object) -> None:  # noqa: A002 (the field's word for it)
-        super()._check_run(input, deps)
-        if input is None:
-            raise ConfigurationError(
-                f"{self.name} starts fresh with each input, and can't continue without one",
-                hint="pass the input again, or use a Workflow, which can resume",
-            )
-
     async def __call__(
         self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, pattern)`."""
-        check_depth(self, find_caller(internals.context).agents)
-        report = report or RunReport()
-        async for message in internals.inputs():
-            async with internals.turn(message) as turn:
-                with track_turn(report, self, internals.context):
-                    output = to_json_value(
-                        await self._work(TeamTurn(internals, message, deps, report))
-                    )
-                    text = serde.to_text(output)
-                    internals.session.add_message(Message.assistant(text))
-                    await internals.send(TextComplete(text))
-                    turn.set_result(output)
-                    report.output = output
-            report = RunReport()
+        await answer_inputs(self, internals, self._work, deps=deps, report=report)

@@ -15,9 +15,12 @@ run is left open and is the first thing that the next agent does. That agent nev
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+import msgspec
+import trio
 from msgspec import UNSET
 
 from greenroom.agents import GO_ON, Runnable
@@ -37,17 +40,18 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     TurnStatus,
+    UserInput,
     describe_error,
     freeze_fields,
     serde,
 )
 from greenroom.flow.members import unwrap
 from greenroom.flow.references import read_value
-from greenroom.flow.unit import Start
+from greenroom.flow.unit import WORKFLOW_STEP, Start
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
 from greenroom.session import AgentSession, is_stand_in, may_have_run
 
-FLOW_RECORDS = ("plan.step", "workflow.step")
+FLOW_RECORDS = ("plan.step", WORKFLOW_STEP)
 """The kinds of records of agents that know themselves how far they are."""
 
 Content: TypeAlias = str | Iterable[ContentBlock]
@@ -169,6 +173,22 @@ def find_goal(session: AgentSession, message: ConversationInput) -> str:
     return next((each.text for each in asked if each.sender != RUNTIME), message.text)
 
 
+def find_input(session: AgentSession, message: ConversationInput) -> ConversationInput:
+    """Return an input; if it says to go on, with what was asked before."""
+    if not is_go_on(message) or not isinstance(message, UserInput):
+        return message
+    for each in reversed(session.history):
+        if each.role == "user" and each.content and each.sender != RUNTIME:
+            return msgspec.structs.replace(message, content=each.content, sender=each.sender)
+    return message
+
+
+def is_answered(session: AgentSession) -> bool:
+    """Whether the last message of a session is a complete reply."""
+    last = session.history[-1] if session.history else Message.user("")
+    return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
+
+
 def is_flow(session: AgentSession) -> bool:
     """Whether a session belongs to a plan or a workflow, which continues by its own records."""
     return any(session.last_record(kind) is not None for kind in FLOW_RECORDS)
@@ -243,8 +263,17 @@ Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
 """Asks a person."""
 
 
+answers_ahead: ContextVar[Callable[[], Answer | None]] = ContextVar(
+    "greenroom_flow_answers", default=lambda: None
+)
+"""Returns, once, an answer that was given in advance for all that is run here."""
+
+
 async def ask_person(agent: AgentInternals, question: Question) -> Answer:
-    """Ask whoever answers for an agent about work in doubt."""
+    """Ask whoever answers for an agent about work in doubt, unless the answer was given ahead."""
+    await trio.lowlevel.checkpoint()
+    if given := answers_ahead.get()():
+        return given
     return await agent.request_permission(
         question.tool_name,
         question.action,

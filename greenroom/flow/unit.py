@@ -1,7 +1,21 @@
-"""A unit of work: a subtask, a node or one of its items, a member of a team. It starts and ends."""
+"""A unit of work: a subtask, a node or one of its items, a member of a team. It starts and ends.
 
+Starts and ends are records of the session of the agent whose work it is. `UnitLog` keeps those of
+the members that a pattern asks in one turn.
+"""
+
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
+
+from greenroom.core import Wire, serde, utc_now
+from greenroom.session import LONGEST_RECORD, AgentSession
+
+WORKFLOW_STEP = "workflow.step"
+"""The kind of the records of beginnings and steps, and of the `Custom` chunks about them."""
+
+WORKFLOW_NODE = "workflow.node"
+"""The kind of the records of the starts and ends of units."""
 
 
 @dataclass(frozen=True)
@@ -22,3 +36,104 @@ class Start:
         often = "once" if self.count == 1 else f"{self.count} times, the last time"
         at = f" at {self.at:%Y-%m-%d %H:%M:%S} UTC" if self.at else ""
         return f"It was started {often}{at}."
+
+
+class Unit(Wire, frozen=True):
+    """A unit of work of a workflow or a team: a node or member, or one of its items or rounds."""
+
+    node: str
+    item: int | None = None
+
+    def __str__(self) -> str:
+        return self.node if self.item is None else f"{self.node}[{self.item}]"
+
+
+class WorkflowBegin(Wire, frozen=True, tag="begin"):
+    """A run begins with this state and these nodes; `run` counts the runs of a session from 1."""
+
+    state: dict[str, object]
+    next: tuple[str, ...]
+    run: int = 1
+
+    def __str__(self) -> str:
+        return f"workflow: begins with {', '.join(self.next) or 'nothing'}"
+
+
+class NodeRecord(Wire, frozen=True):
+    """The start or the end of a unit.
+
+    Attributes:
+        changes: its changes; None at its start.
+        session_id: at its start, its session if it is an agent.
+        at: when it was recorded.
+    """
+
+    run: int
+    step: int
+    unit: Unit
+    changes: dict[str, object] | None = None
+    session_id: str = ""
+    at: datetime | None = None
+
+
+_OUTPUT = "output"
+
+
+class UnitLog:
+    """The members that a pattern asks in one turn: which have started, and what they answered.
+
+    A turn that was cut off begins again with the same log: whoever has answered is not asked again.
+    The n-th time that a member of some name is asked is the same unit each time.
+    """
+
+    def __init__(self, session: AgentSession, *, goes_on: bool) -> None:
+        """Continue the last turn of a session, or begin another one."""
+        self._session = session
+        self._asked: Counter[str] = Counter()
+        self.starts: dict[Unit, Start] = {}
+        self.ends: dict[Unit, object] = {}
+        begins = serde.convert(session.records(WORKFLOW_STEP), list[WorkflowBegin])
+        last = begins[-1].run if begins else 0
+        if goes_on and begins:
+            self._run = last
+            self._read()
+        else:
+            self._run = last + 1
+            begin = WorkflowBegin({}, (), self._run)
+            session.add_record(WORKFLOW_STEP, serde.loads(serde.encode(begin)))
+
+    def _read(self) -> None:
+        for record in serde.convert(self._session.records(WORKFLOW_NODE), list[NodeRecord]):
+            if record.run == self._run:
+                self._note(record)
+
+    def _note(self, record: NodeRecord) -> None:
+        if record.changes is None:
+            self.starts[record.unit] = next_start(self.starts.get(record.unit), record)
+        else:
+            self.ends[record.unit] = record.changes[_OUTPUT]
+
+    def next_unit(self, name: str) -> Unit:
+        """Return the unit for the next time that a member of this name is asked."""
+        count = self._asked[name]
+        self._asked[name] += 1
+        return Unit(name, count or None)
+
+    def start(self, unit: Unit, session_id: str) -> None:
+        """Record that a unit starts; save the session before it does."""
+        self._record(NodeRecord(self._run, 1, unit, None, session_id, utc_now()))
+
+    def end(self, unit: Unit, output: object) -> None:
+        """Record what a unit has answered, unless that is too long: its own session has it."""
+        record = NodeRecord(self._run, 1, unit, {_OUTPUT: output}, at=utc_now())
+        if len(serde.encode(record)) <= LONGEST_RECORD:
+            self._record(record)
+
+    def _record(self, record: NodeRecord) -> None:
+        self._note(record)
+        self._session.add_record(WORKFLOW_NODE, serde.loads(serde.encode(record)))
+
+
+def next_start(before: Start | None, record: NodeRecord) -> Start:
+    """Return the start of a unit by its record, after earlier ones."""
+    return Start(record.session_id, record.at, before.count + 1 if before else 1)

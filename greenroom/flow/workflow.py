@@ -35,10 +35,10 @@ from greenroom.core import (
 )
 from greenroom.flow.members import Member, unwrap
 from greenroom.flow.resume import Trace, find_goal, find_inspection, is_go_on, trace_runnable
+from greenroom.flow.unit import WorkflowBegin
 from greenroom.flow.workflow_execution import WorkflowExecution
 from greenroom.flow.workflow_graph import Edge, Function, Graph, Node, is_async
 from greenroom.flow.workflow_run import (
-    WorkflowBegin,
     WorkflowProgress,
     WorkflowRun,
     WorkflowStep,

@@ -31,25 +31,18 @@ from greenroom.flow.members import has_room, start_member
 from greenroom.flow.resume import (
     NOTHING,
     Doubt,
-    Question,
     Settlement,
     Trace,
+    answers_ahead,
     ask_person,
     ask_to_continue,
     describe_cut,
     find_trace,
     reopen,
 )
+from greenroom.flow.unit import WORKFLOW_NODE, WORKFLOW_STEP, NodeRecord, Unit, WorkflowBegin
 from greenroom.flow.workflow_graph import Graph, Node
-from greenroom.flow.workflow_run import (
-    WORKFLOW_NODE,
-    WORKFLOW_STEP,
-    NodeRecord,
-    Unit,
-    WorkflowBegin,
-    WorkflowProgress,
-    WorkflowStep,
-)
+from greenroom.flow.workflow_run import WorkflowProgress, WorkflowStep
 from greenroom.flow.workflow_state import START, Changes
 from greenroom.runtime import AgentInternals, run_each
 from greenroom.session import AgentSession
@@ -192,6 +185,7 @@ class WorkflowExecution(Generic[StateT]):
 
     async def _run_unit(self, node: Node, unit: Unit) -> None:
         """Run a node, or find its earlier result, and record its changes."""
+        answers_ahead.set(partial(self._answers.pop, str(unit), None))
         trace, settled = await self._inspect_last_run(node, unit), Settlement()
         if trace.kind == "unsure":
             settled = await self._settle(node, unit, trace)
@@ -314,20 +308,13 @@ class WorkflowExecution(Generic[StateT]):
             describe_cut(trace.doubt),
             trace.calls,
         )
-        settled = await doubt.settle(partial(self._ask_in_doubt, unit))
+        settled = await doubt.settle(partial(ask_person, self._agent))
         if settled.refusal is not None and settled.is_unanswered:
             raise WorkflowError(
                 f"{unit} was cut off, and {trace.doubt}; {settled.refusal.message}",
                 hint="resume where a person can decide whether to run it again, as with approve=",
             )
         return settled
-
-    async def _ask_in_doubt(self, unit: Unit, question: Question) -> Answer:
-        """Ask a person about a node in doubt, or use an answer that was given in advance, once."""
-        await trio.lowlevel.checkpoint()
-        if answer := self._answers.pop(str(unit), None):
-            return answer
-        return await ask_person(self._agent, question)
 
     async def _request_approval(self, unit: Unit, action: str, details: str) -> Answer:
         """Ask what a node asks a person, or use an answer that was given in advance, once."""

@@ -9,44 +9,24 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
 from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip, serde
-from greenroom.flow.unit import Start
+from greenroom.flow.unit import (
+    WORKFLOW_NODE,
+    WORKFLOW_STEP,
+    NodeRecord,
+    Start,
+    Unit,
+    WorkflowBegin,
+    next_start,
+)
 from greenroom.flow.workflow_state import START, Changes, StateSchema, Values
 from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")
-
-WORKFLOW_STEP = "workflow.step"
-"""The kind of the records of steps, and of the `Custom` chunks about them."""
-
-WORKFLOW_NODE = "workflow.node"
-"""The kind of the records of single nodes."""
-
-
-class Unit(Wire, frozen=True):
-    """A unit of execution: a node, or a node with one of its items."""
-
-    node: str
-    item: int | None = None
-
-    def __str__(self) -> str:
-        return self.node if self.item is None else f"{self.node}[{self.item}]"
-
-
-class WorkflowBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this state and these nodes; `run` counts the runs of a session from 1."""
-
-    state: Changes
-    next: tuple[str, ...]
-    run: int = 1
-
-    def __str__(self) -> str:
-        return f"workflow: begins with {', '.join(self.next) or 'nothing'}"
 
 
 class WorkflowStep(Wire, frozen=True, tag="step"):
@@ -68,23 +48,6 @@ class WorkflowStep(Wire, frozen=True, tag="step"):
     def __str__(self) -> str:
         then = ", ".join(self.next) or "the end"
         return clip(f"workflow: step {self.number}: {', '.join(self.updates)} → {then}", 200)
-
-
-class NodeRecord(Wire, frozen=True):
-    """The start or the end of a node in a step of a run.
-
-    Attributes:
-        changes: its changes; None at its start.
-        session_id: at its start, its session if it is an agent.
-        at: when it was recorded.
-    """
-
-    run: int
-    step: int
-    unit: Unit
-    changes: Changes | None = None
-    session_id: str = ""
-    at: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -194,8 +157,7 @@ class WorkflowProgress(Generic[StateT]):
     def note(self, record: NodeRecord) -> None:
         """Apply a record of the current step."""
         if record.changes is None:
-            before = self.started.get(record.unit, Start(count=0))
-            self.started[record.unit] = Start(record.session_id, record.at, before.count + 1)
+            self.started[record.unit] = next_start(self.started.get(record.unit), record)
         else:
             self.changes[record.unit] = record.changes
 

@@ -375,7 +375,7 @@ async def test_a_team_is_run_like_an_agent_and_its_workers_get_what_the_run_was_
     team = orchestrator(says("?"), worker, planner=Plan("", [Subtask("a", "Do a")]))
     result = await team.run("Go.", deps="ada")
     assert result.text == "It is done."
-    assert result.output["sources"][0]["agent"] == "agent"
+    assert result.output.sources[0].agent == "agent"
     assert llm.requests[0].system == "Work for ada."
 
 

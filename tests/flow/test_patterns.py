@@ -113,6 +113,14 @@ async def test_a_failure_ends_the_others(autojump_clock):
     assert (result.status, trio.current_time() - start) == ("failed", 0)
 
 
+async def test_a_failed_member_among_several_is_a_team_error():
+    """It was an ExceptionGroup, which reads as a crash."""
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        for members in ((broken,), (broken, broken), (slow, broken)):
+            handle = runtime.spawn(AgentSession.new("team"), parallel(*members))
+            assert (await handle.ask("60")).kind == "TeamError"
+
+
 async def test_a_failure_can_be_left_out():
     result = await parallel(echo("a"), broken, on_failure="leave_out").run("x")
     assert result.output == {"a": "a(x)"}
@@ -259,10 +267,24 @@ def test_a_team_has_members_with_names(pattern):
         pattern(echo)
 
 
-async def test_a_pattern_begins_anew_and_does_not_go_on_without_an_input():
-    result = await pipeline(broken).run("x", session="s", store=(store := InMemoryStore()))
-    with pytest.raises(ConfigurationError, match="starts fresh"):
-        await pipeline(broken).run(session=result.session.session_id, store=store)
+def rounds(*members):
+    return loop(pipeline(*members), lambda output: True)
+
+
+@pytest.mark.parametrize("pattern", [pipeline, rounds])
+async def test_a_pattern_goes_on_without_asking_again_who_has_answered(pattern):
+    """After a failure, an interrupt or a kill; an input begins anew, whatever its text."""
+    store, first = InMemoryStore(), echo("a")
+    flaky = agent("b", lambda request: 1 / 0, *["Done."] * 9)
+    team = pattern(first, flaky)
+    assert (await team.run("x", session="s", store=store)).status == "failed"
+    result = await team.run(None, session="s", store=store)
+    assert result.output == "Done."
+    assert len(first.llm.requests) == 1
+    with pytest.raises(ConfigurationError, match="nothing to go on with"):
+        await team.run(None, session="s", store=store)
+    assert (await team.run("x", session="s", store=store)).status == "completed"
+    assert len(first.llm.requests) == 2
 
 
 def test_arguments_that_make_no_sense():

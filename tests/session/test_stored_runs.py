@@ -16,7 +16,8 @@ import pytest
 from greenroom.core import PermissionRecord, serde
 from greenroom.flow.orchestrator_crew import Stint
 from greenroom.flow.plan_run import PlanStep
-from greenroom.flow.workflow_run import NodeRecord, WorkflowBegin, WorkflowStep
+from greenroom.flow.unit import NodeRecord, WorkflowBegin
+from greenroom.flow.workflow_run import WorkflowStep
 from greenroom.session import FileStore, SQLiteStore
 from greenroom.session.entries import DecisionEntry, OpenQuestion, RecordEntry, decode_kinds
 from tests.session.stored_runs import describe, open_run
@@ -115,7 +116,7 @@ async def test_a_run_that_was_killed_reaches_its_goal(left, tmp_path):
         assert result.state["shipped"] == ["a", "b"]
         assert (result.state["name"], result.state["round"]) == ("seal is done", 2)
     elif kind == "committee":
-        assert result.output["value"] == "done"
+        assert result.output.value == "done"
     else:
         done = EFFECTS.get(kind, set()) - LOST.get(name, set())
         plan = ", ".join(each for each in ("fly", "stay", "eat", "drive") if each in done)
