@@ -25,7 +25,7 @@
     │   ├── SessionCorruptError        damage in the middle of a history
     │   ├── SessionStorageError        the disk refused
     │   ├── AlreadyAnsweredError       the question is no longer open
-    │   └── InvalidSessionIdError      an id that could leave the store
+    │   └── InvalidSessionIdError      an id that is empty, too long or not plain text
     ├── MemoryStorageError             a file of memories can't be read or written
     ├── ToolError                      a tool failed, or is not usable as a tool
     │   └── SandboxUnavailableError    nothing here can enforce what a sandbox requires
@@ -339,9 +339,9 @@ class AlreadyAnsweredError(SessionError):
 
 
 class InvalidSessionIdError(SessionError):
-    """A session id is empty, too long, or holds other characters than those allowed."""
+    """A session id is empty, longer than 200 characters, or holds control characters."""
 
-    remedy = "use letters, digits, `-` and `_`"
+    remedy = "use a text of 1 to 200 characters"
 
 
 class MemoryStorageError(GreenroomError):

@@ -31,7 +31,7 @@ SUMMARY = "summary"
 RECALLED = "memory"
 """The sender of what a memory has recalled."""
 
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_SESSION_ID = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 _random: random.Random = secrets.SystemRandom()
@@ -83,16 +83,16 @@ def timestamp(moment: datetime) -> str:
 
 
 def check_session_id(session_id: str) -> str:
-    """Return the id if it can safely name a folder: at most 128 letters, digits, `_` and `-`.
+    """Return the id if it is a text of 1 to 200 characters without control characters.
 
     Raises:
-        InvalidSessionIdError: it can't, such as an empty id or one with a slash or a dot.
+        InvalidSessionIdError: it is not.
     """
     if not _SESSION_ID.fullmatch(session_id):
         raise InvalidSessionIdError(
             f"{session_id[:140]!r} is not a session id",
             session_id=session_id,
-            hint="use letters, digits, '-' and '_', at most 128 of them",
+            hint="use 1 to 200 characters, without control characters",
         )
     return session_id
 

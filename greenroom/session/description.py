@@ -1,5 +1,6 @@
 """A session's description: the content of `metadata.json`, and changes to it in memory."""
 
+import shlex
 from datetime import MAXYEAR, MINYEAR, UTC, datetime
 from typing import Annotated
 
@@ -38,7 +39,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """The description of a session, without its messages; the keys of `metadata.json`.
 
     Attributes:
-        session_id: the session's id, which is also its folder's name.
+        session_id: the session's id, any text of 1 to 200 characters.
         agent_type: what kind of agent it belongs to, such as "coder".
         parent_session_id: the session that started this one, or None.
         parent_tool_use_id: the parent's tool call that started it, or None.
@@ -150,8 +151,8 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint=f"nothing was changed; `greenroom sessions repair {session_id}` reconstructs it: "
-            "the messages are kept apart from it",
+            hint=f"nothing was changed; `greenroom sessions repair {shlex.quote(session_id)}` "
+            "reconstructs it: the messages are kept apart from it",
         ) from error
     if found.session_id != session_id:
         raise SessionCorruptError(
@@ -159,8 +160,9 @@ def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetada
             session_id=session_id,
             path=path,
             line=1,
-            hint="a session's folder has the session's id as its name: rename it, or run "
-            f"`greenroom sessions repair {session_id}` to describe the session by this id",
+            hint="a session's folder is named after its id: rename it, or run "
+            f"`greenroom sessions repair {shlex.quote(session_id)}` to describe the session by "
+            "this id",
         )
     raw = serde.decode(data, dict[str, msgspec.Raw])
     if raw.keys() <= _KNOWN:

@@ -1,4 +1,4 @@
-"""Sessions in files: `<folder>/<session id>/metadata.json` and `history.jsonl`.
+"""Sessions in files: `metadata.json` and `history.jsonl` in a folder named after the session's id.
 
 Only this user can access the files (0600, folders 0700). Everything runs in threads with a limit of
 their own, so hanging tool threads can't keep a session from being saved, and sessions sync side by
@@ -11,15 +11,23 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import InvalidSessionIdError, SessionError, check_session_id
+from greenroom.core import SessionError, check_session_id
 from greenroom.fs import FolderLockedError, durable, lock, lock_as
 from greenroom.session.description import SessionMetadata
+from greenroom.session.folder_names import (
+    folder_name,
+    has_name,
+    is_hashed,
+    may_be_folder,
+    was_plain,
+)
 from greenroom.session.history import START, RepairReport, check_count
 from greenroom.session.holders import begin_file_epoch, name_holder, new_store_id
 from greenroom.session.session_folder import (
     FileWriter,
     is_undescribed,
     metadata_path,
+    read_described_id,
     read_last,
     read_metadata,
     read_session,
@@ -77,8 +85,7 @@ class FileStore:
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session with this id is stored."""
-        path = os.path.join(self.folder(session_id), "metadata.json")
-        return await self._run(session_id, lambda: os.path.exists(path))
+        return await self._run(session_id, lambda folder: os.path.exists(metadata_path(folder)))
 
     async def read(self, session_id: str) -> StoredSession:
         """Read a session, changing nothing.
@@ -87,9 +94,9 @@ class FileStore:
             SessionCorruptError: the description or the middle of the history is damaged.
             SessionStorageError: a file can't be read.
         """
-        folder = self.folder(session_id)
         return await self._run(
-            session_id, lambda: read_until_stable(lambda: read_session(folder, session_id, START))
+            session_id,
+            lambda folder: read_until_stable(lambda: read_session(folder, session_id, START)),
         )
 
     async def read_last(self, session_id: str, count: int) -> StoredPage:
@@ -102,9 +109,9 @@ class FileStore:
             SessionStorageError: a file can't be read.
         """
         check_count(count)
-        folder = self.folder(session_id)
         return await self._run(
-            session_id, lambda: read_until_stable(lambda: read_last(folder, session_id, count))
+            session_id,
+            lambda folder: read_until_stable(lambda: read_last(folder, session_id, count)),
         )
 
     async def list_all(self) -> list[SessionMetadata]:
@@ -124,7 +131,7 @@ class FileStore:
         Raises:
             SessionStorageError: the folder can't be read.
         """
-        return await self._run("", self._survey)
+        return await self._in_thread("", self._survey)
 
     async def acquire(self, session_id: str) -> FileWriter:
         """Become the only writer of this session, in this process and all others.
@@ -133,9 +140,8 @@ class FileStore:
             SessionLockedError: there is another writer; the error has its process id and name.
             SessionStorageError: the folder can't be written.
         """
-        folder = self.folder(session_id)
         try:
-            fd, epoch = await self._run(session_id, lambda: self._lock(folder))
+            folder, fd, epoch = await self._run(session_id, self._lock)
         except FolderLockedError as error:
             raise locked_error(session_id, error.pid, error.holder) from None
         return FileWriter(session_id, folder, fd, self._limiter, epoch)
@@ -156,8 +162,7 @@ class FileStore:
             SessionLockedError: another writer has it.
             SessionStorageError: the disk refused.
         """
-        folder = self.folder(session_id)
-        if not await self._run(session_id, lambda: os.path.exists(folder)):
+        if not await self._run(session_id, os.path.exists):
             raise unknown_error(session_id, self)
         relatives = [each for each in await self.list_all() if each.session_id != session_id]
         async with release_after(await self.acquire(session_id)) as writer:
@@ -170,22 +175,36 @@ class FileStore:
     def folder(self, session_id: str) -> str:
         """Return a session's folder, where other files that belong to it may be kept.
 
-        Raises:
-            InvalidSessionIdError: the id could lead out of the store.
-        """
-        return os.path.join(self._folder, check_session_id(session_id))
+        It has the session's id as its name where that consists of at most 100 small letters,
+        digits, `-`, `_` and `.`; else a readable part of it, and a hash.
 
-    def _lock(self, folder: str) -> tuple[int, int]:
-        """Lock a folder, and begin an epoch; return the lock and the epoch."""
+        Raises:
+            InvalidSessionIdError: the id is not valid.
+        """
+        name = folder_name(session_id)
+        # An older version may have made one with capital letters.
+        if was_plain(session_id) and has_name(self._folder, session_id):
+            folder = os.path.join(self._folder, session_id)
+            if read_described_id(folder) in {session_id, None}:
+                return folder
+        return os.path.join(self._folder, name)
+
+    def _lock(self, folder: str) -> tuple[str, int, int]:
+        """Lock a folder, and begin an epoch; return the folder, the lock and the epoch."""
         if not self._is_safe:
             durable.make_folder(self._folder)
             durable.sync_folders_above(self._folder)
             self._is_safe = True
         with lock_as(self.holder):
             fd = lock(folder)
-        return fd, begin_file_epoch(metadata_path(folder))
+        return folder, fd, begin_file_epoch(metadata_path(folder))
 
-    async def _run(self, session_id: str, work: Callable[[], T]) -> T:
+    async def _run(self, session_id: str, work: Callable[[str], T]) -> T:
+        """Do something with a session's folder in a thread."""
+        check_session_id(session_id)
+        return await self._in_thread(session_id, lambda: work(self.folder(session_id)))
+
+    async def _in_thread(self, session_id: str, work: Callable[[], T]) -> T:
         try:
             return await trio.to_thread.run_sync(work, limiter=self._limiter)
         except OSError as error:
@@ -197,19 +216,27 @@ class FileStore:
         except FileNotFoundError:
             names = []
         sessions, damaged = list[SessionMetadata](), list[SessionError]()
-        for name in names:
+        for name in filter(may_be_folder, names):
+            folder = os.path.join(self._folder, name)
             try:
-                if found := read_metadata(self.folder(name), name):
+                if found := read_metadata(folder, _read_id(folder, name)):
                     sessions.append(found)
-                elif is_undescribed(self.folder(name)):
+                elif is_undescribed(folder):
                     damaged.append(unknown_error(name, self, has_history=True))
-            except (InvalidSessionIdError, NotADirectoryError):
+            except NotADirectoryError:
                 continue
             except OSError as error:
                 damaged.append(storage_error(error, name, self._folder))
             except SessionError as error:
                 damaged.append(error)
         return StoreSurvey(newest_first(sessions), tuple(damaged))
+
+
+def _read_id(folder: str, name: str) -> str:
+    """Return the id of the session that is kept in a folder of this name."""
+    session_id = read_described_id(folder) if is_hashed(name) else None
+    is_its = session_id is not None and folder_name(session_id) == name
+    return session_id if session_id is not None and is_its else name
 
 
 def default_store() -> FileStore:

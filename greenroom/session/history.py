@@ -15,6 +15,7 @@ byte `\n` ends a line, so U+2028 and the like inside a text split nothing.
 
 import itertools
 import re
+import shlex
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -226,8 +227,8 @@ def _corrupt(problem: str, session_id: str, path: str, at: Position) -> SessionC
         session_id=session_id,
         path=path,
         line=line,
-        hint=f"nothing was changed; `greenroom sessions repair {session_id}` keeps every line that "
-        "can be verified, and sets the rest aside",
+        hint=f"nothing was changed; `greenroom sessions repair {shlex.quote(session_id)}` keeps "
+        "every line that can be verified, and sets the rest aside",
     )
 
 

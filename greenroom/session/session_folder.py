@@ -15,6 +15,7 @@ from greenroom.core import (
     SessionCorruptError,
     SessionNotFoundError,
     SessionStorageError,
+    serde,
     utc_now,
 )
 from greenroom.fs import FolderLockedError, check_lock, durable, is_locked, unlock
@@ -177,6 +178,17 @@ def read_metadata(folder: str, session_id: str) -> SessionMetadata | None:
         OSError: it can't be read.
     """
     return _read_description(folder, session_id)[0]
+
+
+def read_described_id(folder: str) -> str | None:
+    """Return the session id in a folder's description; None without one that can be read."""
+    with contextlib.suppress(OSError, InvalidJSONError):
+        return serde.decode(durable.read_bytes(metadata_path(folder)) or b"", _Described).session_id
+    return None
+
+
+class _Described(msgspec.Struct):
+    session_id: str
 
 
 def is_undescribed(folder: str) -> bool:

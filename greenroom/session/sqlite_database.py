@@ -6,6 +6,7 @@ those of SQLite.
 """
 
 import os
+import shlex
 import sqlite3
 import threading
 import weakref
@@ -342,8 +343,9 @@ def repair_hint(path: str) -> str:
     """Return how to make a damaged session usable again."""
     file, _, session_id = path.rpartition("#")
     return (
-        f"nothing was changed; `greenroom sessions repair {session_id} --sessions {file}` keeps "
-        "every line that can be verified, and sets the rest aside"
+        f"nothing was changed; `greenroom sessions repair {shlex.quote(session_id)} "
+        f"--sessions {shlex.quote(file)}` keeps every line that can be verified, and sets the rest "
+        "aside"
     )
 
 

@@ -22,6 +22,7 @@ from greenroom.core import (
 from greenroom.fs import FolderLockedError, lock, lock_as, unlock
 from greenroom.session.description import SessionMetadata, encode_metadata
 from greenroom.session.entries import Entry
+from greenroom.session.folder_names import folder_name
 from greenroom.session.history import (
     START,
     History,
@@ -466,7 +467,7 @@ class SQLiteStore:
             SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be written.
         """
-        folder = os.path.join(f"{self._path}-locks", check_session_id(session_id))
+        folder = os.path.join(f"{self._path}-locks", folder_name(session_id))
         try:
             fd, epoch = await self._database.run(
                 session_id, lambda: self._acquire(session_id, folder)

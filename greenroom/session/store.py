@@ -7,6 +7,7 @@ session. It knows nothing about conversations. A session exists once its descrip
 
 import logging
 import os
+import shlex
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -278,7 +279,7 @@ def unknown_error(
         return SessionNotFoundError(
             f"session {session_id!r} has a history in {store!r}, but no description",
             session_id=session_id,
-            hint=f"`greenroom sessions repair {session_id}` reconstructs it",
+            hint=f"`greenroom sessions repair {shlex.quote(session_id)}` reconstructs it",
         )
     return SessionNotFoundError(
         f"there is no session {session_id!r} in {store!r}",

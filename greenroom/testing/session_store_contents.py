@@ -17,7 +17,15 @@ import trio
 
 from greenroom import core
 from greenroom.core import Message, new_id, set_clock
-from greenroom.session import START, AgentSession, Position, SessionStore, encode_line, read_last
+from greenroom.session import (
+    START,
+    AgentSession,
+    Position,
+    SessionStore,
+    delete_session,
+    encode_line,
+    read_last,
+)
 
 E = TypeVar("E", bound=Exception)
 
@@ -111,13 +119,20 @@ _CONVERSATION = (
     Message.user([core.ToolResultBlock("t1", (core.TextBlock("hällo\n"),))]),
     Message.assistant("It says hällo."),
 )
-_HOSTILE_IDS = (
-    "",
-    *[".", "..", "a/b", "../a", "/a", "a\\b", "%2e", "a'"],
-    "a\0b",
-    "a b",
-    "a\n",
-    "a" * 129,
+_HOSTILE_IDS = ("", "a\0b", "a\n", "\x85", "\ud800", "a" * 201)
+_STRANGE_IDS = (
+    *("ann@x.org", "org/1", ".", "..", "../a", "/a", "a\\b", "%2e", "a'", "a b", " ", "#", "~"),
+    *("Ann", "ann", "ANN", "CON", "con", "nul.txt", "-rf", "lock", "metadata.json", ".deleted-a"),
+    *(
+        "\u00e9",
+        "e\u0301",
+        "\u212b",
+        "\u202e",
+        "stra\u00dfe",
+        "STRASSE",
+        "\U0001f3ad" * 200,
+        "x" * 200,
+    ),
 )
 
 
@@ -279,8 +294,29 @@ async def the_list_shows_the_last_changed_first(case: StoreUnderTest) -> None:
     check_equal((await AgentSession.load(ids[0], store=store)).description.record, listed[0])
 
 
+async def any_text_is_an_id(case: StoreUnderTest) -> None:
+    """Each of them names a session of its own, which is loaded, listed, forked and deleted."""
+    store, prefix = await case.open(), new_id("s")
+    for session_id in _STRANGE_IDS:
+        if not await store.exists(session_id):
+            session = AgentSession.new("checked", session_id=session_id, store=store)
+            await add_and_save(session, Message.user(f"{prefix} {session_id}"))
+    listed = {each.session_id for each in await (await case.open()).list_all()}
+    check_equal(listed & {*_STRANGE_IDS}, {*_STRANGE_IDS})
+    for session_id in _STRANGE_IDS:
+        session = await AgentSession.load(session_id, store=await case.open())
+        check_equal(
+            (session.session_id, session.history[0].text), (session_id, f"{prefix} {session_id}")
+        )
+        fork = await session.fork()
+        check_equal(fork.forked_from and fork.forked_from.session_id, session_id)
+        await delete_session(fork.session_id, store=store)
+        await delete_session(session_id, store=store)
+        check_equal(await store.exists(session_id), False)
+
+
 async def a_hostile_id_is_refused(case: StoreUnderTest) -> None:
-    """No id leads out of the store or into another session."""
+    """No id is empty, endless or leads out of the store."""
     store = await case.open()
     for session_id in _HOSTILE_IDS:
         for ask in (store.exists, store.read, store.acquire):

@@ -29,7 +29,7 @@ def test_ids_can_be_repeated_for_a_test():
         seed_ids(None)
 
 
-@pytest.mark.parametrize("bad", ["", "..", "a/b", "a\\b", ".hidden", "a\0b", "é", "a" * 129, "a\n"])
+@pytest.mark.parametrize("bad", ["", "a\0b", "a" * 201, "a\n", "\x9f", "\ud800"])
 def test_hostile_session_ids_are_refused(bad):
     with pytest.raises(InvalidSessionIdError):
         check_session_id(bad)

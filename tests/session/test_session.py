@@ -52,9 +52,9 @@ def test_ten_thousand_sessions_have_ten_thousand_ids():
 
 @pytest.mark.parametrize(
     "hostile",
-    ["", ".", "..", "../x", "a/b", "/etc", "a\0b", "a\\b", "-x", "x" * 300, "a.b", "ä", "a\n", " "],
+    ["", "a\0b", "x" * 201, "a\n", "\x7f", "\x85", "\udcff"],
 )
-async def test_an_id_that_could_leave_the_store_is_refused_everywhere(hostile, store):
+async def test_an_id_that_is_no_plain_text_is_refused_everywhere(hostile, store):
     with pytest.raises(InvalidSessionIdError):
         AgentSession.new("coder", session_id=hostile)
     with pytest.raises(InvalidSessionIdError):

@@ -263,6 +263,10 @@ class Busy(with_writer(delete=deletes_one_at_a_time)):
         self._sessions = type("Sessions", (dict,), {})()
 
 
+def folds_case(self, session_id):
+    return InMemoryStore._find(self, session_id.casefold())
+
+
 async def counts_from_one(self, session_id):
     writer = await BrokenStore.acquire(self, session_id)
     writer.epoch = self.epoch = getattr(self, "epoch", 0) + 1
@@ -287,6 +291,7 @@ MUTANTS = {
     "an_unknown_session_is_not_found": with_store(exists=exists_always),
     "a_removed_session_is_not_brought_back": with_store(exists=exists_always),
     "the_list_shows_the_last_changed_first": with_store(list_all=lists_the_oldest_first),
+    "any_text_is_an_id": with_store(_find=folds_case),
     "a_hostile_id_is_refused": with_store(_find=checks_no_id),
     "many_sessions_grow_side_by_side": with_store(_find=mixes_sessions_up),
     "a_line_is_added_at_the_end_only": with_writer(append=appends_anywhere),
