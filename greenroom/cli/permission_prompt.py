@@ -31,6 +31,7 @@ class Choice:
         asks_why: whether a reason for the model is asked next.
         asks_what: whether the command to run instead is asked next.
         asks_value: whether the value of a credential is asked for next.
+        asks_fields: whether what the request's fields ask for is next.
         is_listed: whether the prompt lists it; the others are in the documentation.
     """
 
@@ -41,6 +42,7 @@ class Choice:
     asks_why: bool = False
     asks_what: bool = False
     asks_value: bool = False
+    asks_fields: bool = False
     is_listed: bool = True
 
 
@@ -57,6 +59,7 @@ COMMAND_FIELD = "command"
 CHOICES = (
     Choice(("y", "yes", "once"), "once", _ALLOW),
     Choice(("g", "give"), "give it, unseen", _ALLOW, asks_value=True),
+    Choice(("f", "fill"), "fill in, as JSON", _ALLOW, asks_fields=True),
     Choice(("e", "edit"), "edit", _ALLOW, asks_what=True),
     Choice(("s", "session"), "this session", _ALLOW, "session"),
     Choice(("p", "project"), "this project", _ALLOW, "project"),
@@ -82,6 +85,7 @@ def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice,
         if (each.remember is None or rules[each.decision])
         and (not each.asks_what or isinstance(request.input.get(COMMAND_FIELD), str))
         and (each.decision is _DENY or each.asks_value == bool(request.credential))
+        and (each.decision is _DENY or each.asks_fields == (request.fields is not None))
         and (can_hide or not each.asks_value)
     )
 
@@ -112,6 +116,7 @@ _CHOOSE = "allow? > "
 _WHY = "why not? > "
 _VALUE = "value, not shown > "
 _WHAT = "run instead? > "
+_FIELDS = "as JSON > "
 _MAX_QUOTE = 100  # characters of what was refused
 TOO_LATE = "not sent: that question is decided already"
 
@@ -178,6 +183,8 @@ class QuestionQueue:
             return follow_up(f"{id_} what", _WHAT, text=initial)
         if self._current_choice.asks_value:
             return follow_up(f"{id_} value", _VALUE, is_hidden=True)
+        if self._current_choice.asks_fields:
+            return follow_up(f"{id_} fields", _FIELDS, text="{}")
         return follow_up(f"{id_} why", _WHY)
 
     def switch(self) -> None:
@@ -222,6 +229,8 @@ class QuestionQueue:
             chosen, self._current_choice = self._current_choice, None
             if chosen.asks_value:
                 return self._read_value(request, line.text)
+            if chosen.asks_fields:
+                return self._read_fields(request, line.text)
             read = self._read_command if chosen.asks_what else self._read_reason
             return read(request, line.text)
         if request.options is not None:
@@ -246,7 +255,7 @@ class QuestionQueue:
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> PersonDecision | str:
-        if choice.asks_why or choice.asks_what or choice.asks_value:
+        if choice.asks_why or choice.asks_what or choice.asks_value or choice.asks_fields:
             self._current_choice = choice
             return ""
         prefix = self.takes_prefix and choice.decision is RuleDecision.ALLOW
@@ -262,6 +271,13 @@ class QuestionQueue:
         if not value:
             return "nothing was typed; the question is still open"
         return PersonDecision(request.request_id, RuleDecision.ALLOW, value=value)
+
+    def _read_fields(self, request: PermissionRequest, text: str) -> PersonDecision | str:
+        try:
+            given = core.serde.decode(text.encode(), dict[str, object])
+        except core.InvalidJSONError as error:
+            return f"not an object of JSON, and not sent: {error.message}"
+        return PersonDecision(request.request_id, RuleDecision.ALLOW, input=given)
 
     def _refuse(self, request: PermissionRequest, text: str) -> str:
         words = core.clip(exact(" ".join(text.split())), _MAX_QUOTE)
@@ -280,6 +296,10 @@ class QuestionQueue:
 def _why_not(request: PermissionRequest, choice: Choice) -> str:
     if choice.asks_value:
         return CREDENTIAL_VISIBLE if request.credential else "no credential is asked for"
+    if choice.asks_fields:
+        return "no fields are asked for"
+    if request.fields is not None and choice.decision is RuleDecision.ALLOW:
+        return "fields are asked for: fill them in, or not"
     if request.credential and choice.decision is RuleDecision.ALLOW:
         return "a credential is asked for: give it, or not"
     return "it has no command" if choice.asks_what else "no narrow rule fits this call"
@@ -328,6 +348,8 @@ def render_request(
         lines.append(_quote(Text(exact(request.details)), scheme))
     if request.diff:
         lines.append(_quote(diff_text(exact(request.diff), scheme), scheme))
+    if request.fields is not None:
+        lines += [Text("  asks for:", scheme.note), _quote(Text(_show_fields(request)), scheme)]
     if shows_reading:
         lines += [Text("  read as:", scheme.note), _quote(Text(exact(request.runs_as)), scheme)]
     lines += [_render_line(line, "bold") for line in _warnings(request)]
@@ -343,6 +365,10 @@ def render_request(
         lines.append(_claim(request.claim, scheme))
     lines.append(Text(f"  {describe_choices(request, can_hide=can_hide)}", scheme.question))
     return Group(*lines)
+
+
+def _show_fields(request: PermissionRequest) -> str:
+    return exact(core.serde.to_text(request.fields))
 
 
 def render_record(request: PermissionRequest, scheme: ColorScheme) -> RenderableType:
@@ -416,8 +442,8 @@ def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) 
         yield f"asked because: {exact(request.reason)}"
         yield CREDENTIAL_HIDDEN if can_hide else CREDENTIAL_VISIBLE
         return
-    if request.cwd:
-        yield f"in {exact(request.cwd)}"
+    if request.host or request.cwd:
+        yield _describe_place(request)
     if request.reason and not request.parts:
         yield f"asked because: {exact(request.reason)}"
     if request.remembers:
@@ -430,6 +456,12 @@ def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) 
     if request.remembers or request.forbids:
         path = shorten_home(str(user_rules_path()))
         yield f"always and never count in every project: {exact(path)}"
+
+
+def _describe_place(request: PermissionRequest) -> str:
+    """Say where it would run: the machine, if it is another one, before the directory."""
+    machine = [f"on the machine {exact(request.host)}"] if request.host else []
+    return ", ".join([*machine, *[f"in {exact(request.cwd)}"] * bool(request.cwd)])
 
 
 def _describe_rules(request: PermissionRequest, *, takes_prefix: bool) -> str:

@@ -100,7 +100,8 @@ class Person:
         if request is None:
             return
         path = project_rules_path(Path(request.cwd))
-        warns = bool(request.remembers) and await trio.to_thread.run_sync(is_foreign, path)
+        is_here = bool(request.remembers) and not request.host
+        warns = is_here and await trio.to_thread.run_sync(is_foreign, path)
         if self._screen.questions.current is not request:
             return  # decided meanwhile; what decided it shows the next one
         self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
@@ -139,14 +140,18 @@ class Person:
     async def _decide(self, decision: PersonDecision) -> None:
         if decision.value:
             await self._give_credential(decision)
-        accepted = await self._handle.respond_permission(
-            decision.request_id,
-            decision.decision,
-            remember=decision.remember,
-            message=decision.message,
-            input=decision.input,
-            prefix=decision.prefix,
-        )
+        try:
+            accepted = await self._handle.respond_permission(
+                decision.request_id,
+                decision.decision,
+                remember=decision.remember,
+                message=decision.message,
+                input=decision.input,
+                prefix=decision.prefix,
+            )
+        except core.InvalidAnswerError as error:
+            self._screen.refuse(error.message)  # the question is still open
+            return
         if not accepted:
             self._screen.refuse(TOO_LATE)
         await self._ask(self._screen.questions.drop(decision.request_id))

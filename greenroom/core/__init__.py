@@ -40,6 +40,7 @@ from greenroom.core.errors import (
     GreenroomError as GreenroomError,
     GuardError as GuardError,
     HandoffLimitError as HandoffLimitError,
+    InvalidAnswerError as InvalidAnswerError,
     InvalidJSONError as InvalidJSONError,
     InvalidSessionIdError as InvalidSessionIdError,
     MailboxFullError as MailboxFullError,

@@ -15,6 +15,7 @@
     ├── TurnError                      turns and states used in an impossible order
     ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── BudgetExceededError            a budget of this turn is spent
+    ├── InvalidAnswerError             an answer does not fit what the question asks for
     ├── InvalidJSONError               a value or a text is not usable as JSON
     ├── SessionError                   about stored conversations
     │   ├── SessionNotFoundError       no such session in the store
@@ -225,6 +226,12 @@ class BudgetExceededError(GreenroomError):
     """A budget is spent; the scope that declared it ends for this reason."""
 
     remedy = "allow more, or ask for less"
+
+
+class InvalidAnswerError(GreenroomError, ValueError):
+    """The input of an answer does not fit the `fields` of its question, which is still open."""
+
+    remedy = "answer again with what the message asks for"
 
 
 class InvalidJSONError(GreenroomError):

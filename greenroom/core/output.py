@@ -140,6 +140,9 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
         may_have_run: whether it was cut off, and nobody knows whether it has run. To allow it says
             that it did not; a denial with the input `{"result": value}` says that it did, with this
             result, or None if that is not known; any other denial leaves it out.
+        host: the machine on which it would run; empty for this one.
+        fields: a JSON Schema of an object that is asked for, which is the `input` of an allow; None
+            in all other requests.
     """
 
     request_id: str
@@ -167,9 +170,11 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
     credential: str = ""
     prefixes: tuple[str, ...] = ()
     may_have_run: bool = False
+    host: str = ""
+    fields: dict[str, object] | None = None
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "input")
+        freeze_fields(self, "input", "fields")
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):

@@ -18,7 +18,7 @@ bound to the same digest.
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Literal, Protocol, TypeAlias, TypedDict
+from typing import Literal, Protocol, TypeAlias
 
 import trio
 
@@ -28,12 +28,9 @@ from greenroom.core import (
     Hook,
     MailboxFullError,
     OutputChunk,
-    PermissionEffects,
-    PermissionPart,
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
-    SandboxReport,
     StateKind,
     clip,
     new_id,
@@ -49,29 +46,6 @@ suspends the turn."""
 logger = logging.getLogger("greenroom.runtime")
 
 _SHUTTING_DOWN = Answer(RuleDecision.DENY, message="the agent is shutting down", by="shutdown")
-
-
-class RequestFields(TypedDict, total=False):
-    """The optional fields of a `PermissionRequest` that the asking agent sets."""
-
-    details: str
-    diff: str
-    input: dict[str, object]
-    parts: tuple[PermissionPart, ...]
-    reason: str
-    remembers: tuple[str, ...]
-    prefixes: tuple[str, ...]
-    runs_as: str
-    unremembered: str
-    forbids: tuple[str, ...]
-    digest: str
-    tool_use_id: str
-    sandbox: SandboxReport | None
-    effects: PermissionEffects
-    claim: str
-    options: tuple[str, ...] | None
-    credential: str
-    may_have_run: bool
 
 
 class _OpenRequest:
@@ -267,6 +241,13 @@ class Approvals:
                 cancelled=cancelled,
             )
         )
+
+    def find(self, request_id: str) -> PermissionRequest | None:
+        """Return the question with this id, of this agent or of a descendant, if it is known."""
+        known = (*self.open_requests, *self.expected_requests)
+        own = next((each for each in known if each.request_id == request_id), None)
+        below = (each.find(request_id) for each in self._agent.approvals_below())
+        return own or next(filter(None, below), None)
 
     def answer(self, request_id: str, answer: Answer) -> bool:
         """Decide a request of this agent or of a descendant; False if none with this id is open.

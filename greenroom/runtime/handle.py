@@ -30,6 +30,7 @@ from greenroom.runtime.interruption import InterruptMode, check_grace, check_ord
 from greenroom.runtime.introspection import AgentStatistics, describe_budgets
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription, TurnStream
+from greenroom.runtime.requests import read_fields
 from greenroom.runtime.results import InterruptReport, Outcome, Receipt, TurnResult
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
@@ -232,7 +233,8 @@ class AgentHandle:
             decision: allow or deny.
             remember: for how long the answer becomes a rule; None for this call alone.
             message: for the model, such as why not.
-            input: the call's input as the person edited it; it is judged again.
+            input: the call's input as the person edited it; it is judged again. If the request has
+                `fields`, it is what they ask for.
             by: who answers, for the record; not a word that stands for no person, such as "rules".
             prefix: whether a remembered allow becomes the rules in the request's `prefixes`, if it
                 has any, in place of those in `remembers`.
@@ -242,6 +244,8 @@ class AgentHandle:
 
         Raises:
             ValueError: the decision is neither allow nor deny, or `by` is such a word.
+            InvalidAnswerError: an allow's input does not fit the request's `fields`, and the
+                request is still open.
         """
         self._actor.check_loop("respond_permission()")
         await trio.lowlevel.checkpoint()
@@ -249,8 +253,11 @@ class AgentHandle:
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
         if by in AUTOMATIC_DECIDERS:
             raise ValueError(f"by={by!r} means in the record that no person has decided")
+        approvals = self._actor.approvals
+        if decision == "allow":
+            input = await read_fields(approvals.find(request_id), input)  # noqa: A001 (as above)
         answer = Answer(RuleDecision(decision), remember, message or "", by, input, prefix)
-        return self._actor.approvals.answer(request_id, answer)
+        return approvals.answer(request_id, answer)
 
     async def give_credential(self, name: str, value: str) -> None:
         """Give a credential to this agent and all agents of its tree; only memory keeps it.
@@ -425,9 +432,7 @@ class AgentHandle:
             raise
 
     async def _send_and_wait(self, message: UserInput, timeout: float | None) -> TurnResult:
-        turns, waiter = self._actor.turns, _TurnWaiter()
-        turns.waiters[message.id] = waiter.wake
-        try:
+        with self._actor.turns.answers.wait_for(message.id) as waiter:
             with trio.move_on_after(float("inf") if timeout is None else timeout) as scope:
                 await self._send(message)
                 await waiter.event.wait()
@@ -436,8 +441,6 @@ class AgentHandle:
                 if not waiter.event.is_set():
                     problem = f"no turn has answered this within {timeout:g} seconds"
                     return TurnResult(TurnStatus.INTERRUPTED, error=problem)
-        finally:
-            turns.waiters.pop(message.id, None)
         if waiter.result is None:
             self._actor.refuse_if_ended()
             raise TurnError(
@@ -543,15 +546,3 @@ class AgentHandle:
 def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
     below = (request for child in actor.children for request in _find_pending(child))
     return (*actor.approvals.open_requests, *actor.approvals.expected_requests, *below)
-
-
-class _TurnWaiter:
-    """What a task in `ask` waits on: the end of the turn that takes its input."""
-
-    def __init__(self) -> None:
-        self.event = trio.Event()
-        self.result: TurnResult | None = None
-
-    def wake(self, result: TurnResult | None) -> None:
-        self.result = result
-        self.event.set()

@@ -24,12 +24,10 @@ from greenroom.core import (
     ToolUseBlock,
     TurnError,
     Usage,
-    disguises,
-    texts_in,
+    new_id,
 )
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
-from greenroom.runtime.approvals import RequestFields
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.calls import (
     Model,
@@ -41,17 +39,17 @@ from greenroom.runtime.calls import (
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import CleanupScope
 from greenroom.runtime.mailbox import Inputs
+from greenroom.runtime.requests import RequestFields, draft_request, find_warnings
 from greenroom.runtime.restarts import AgentHost, Strategy
 from greenroom.runtime.spawning import Scope, spawn_child
 from greenroom.runtime.subagents import Monitor
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.turn import Turn
-from greenroom.session import AgentSession, OpenQuestion
+from greenroom.session import AgentSession
 
 Ts = TypeVarTuple("Ts")
 
 _YIELD_EVERY = 64
-_LONG = 100_000  # characters that take some tens of milliseconds to look through
 
 
 class AgentInternals:
@@ -312,9 +310,10 @@ class AgentInternals:
 
     async def request_permission(
         self,
-        tool_name: str,
-        action: str,
+        tool_name: str = "",
+        action: str = "",
         *,
+        of: PermissionRequest | None = None,
         timeout: float | None = None,
         **fields: Unpack[RequestFields],
     ) -> Answer:
@@ -331,28 +330,29 @@ class AgentInternals:
         Args:
             tool_name: the tool that may not run before the answer.
             action: one line on what it would do.
+            of: a request of an agent elsewhere, to pass on. The reader sees its directory, lineage,
+                machine, effects and warnings; give `host=` if it does not say the machine. It is
+                not stored here: its own session has it.
             timeout: seconds to wait; None for the runtime's limit.
             **fields: what else the reader is shown, as fields of `PermissionRequest`.
 
         Raises:
             MailboxFullError: too many requests of this agent are open.
+            ToolError: `fields` is not a valid JSON Schema of an object.
             SessionError: the question could not be stored, and was not asked.
         """
-        # The fields of the runtime are named here, so that passing one of them is an error.
-        draft = PermissionRequest(
-            "", tool_name, action, session_id="", lineage=(), cwd="", warnings=(), **fields
-        )
+        draft = draft_request(tool_name, action, of, fields)
         approvals = self._actor.approvals
+        if of is None:
+            cwd = str(self.context.workspace.cwd)
+            draft = replace(draft, lineage=self._actor.lineage, cwd=cwd)
         request = replace(
             draft,
-            request_id=approvals.choose_id(draft.tool_use_id),
+            request_id=new_id("p") if of else approvals.choose_id(draft.tool_use_id),
             session_id=self._actor.session_id,
-            lineage=self._actor.lineage,
-            cwd=str(self.context.workspace.cwd),
-            warnings=await _find_warnings(draft),
+            warnings=await find_warnings(draft),
         )
-        question = OpenQuestion(request.request_id, request.tool_use_id, request.digest, request)
-        if self.session.conversation.add_question(question):
+        if of is None and self.session.conversation.add_question(request):
             # A person may take hours, and the question must not be lost meanwhile.
             await self.session.save(flush=False)
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
@@ -543,14 +543,6 @@ def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
             f"{watcher.name} monitors {limit} agents, or has not taken word of their ends",
             hint="cancel some of its monitors, or raise RuntimeLimits.monitors",
         )
-
-
-async def _find_warnings(request: PermissionRequest) -> tuple[str, ...]:
-    """Say what may mislead a reader of a request; look through long texts in a thread."""
-    texts = (request.action, request.details, request.diff, *texts_in(request.input))
-    if sum(map(len, texts)) < _LONG:
-        return disguises(*texts)
-    return await trio.to_thread.run_sync(disguises, *texts)
 
 
 def _check_chunk(chunk: object) -> None:

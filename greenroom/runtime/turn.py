@@ -25,7 +25,8 @@ of the life. A crash of the process leaves the last save, and loading it answers
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -41,7 +42,6 @@ from greenroom.core import (
     Message,
     OutputChunk,
     Resume,
-    StopReason,
     TurnError,
     TurnStatus,
     Usage,
@@ -51,6 +51,7 @@ from greenroom.core import (
     serde,
     type_name,
 )
+from greenroom.runtime.answers import Answers, describe_reply
 from greenroom.runtime.background import note_taken
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption, InterruptMode
@@ -111,6 +112,7 @@ class Turn:
         self._done = Done(message.id, TurnStatus.FAILED)
         self._is_open = False  # entered and not left
         self._value: object = UNSET
+        self._reply: TurnResult | None = None  # of another agent
         # The task that entered it, and how many nurseries it had open then.
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
@@ -265,6 +267,19 @@ class Turn:
         self._check_open("set_result")
         self._value = freeze(serde.plain(value, "the result of a turn"))
 
+    def set_reply(self, result: TurnResult) -> None:
+        """Set the text, stop reason and usage of a turn that adds no reply to the history.
+
+        So they are the turn's where another agent has answered. If the turn adds a reply of its
+        own, that counts. The status, the error and the value are not taken over.
+
+        Raises:
+            TurnError: the turn is not open.
+            EventLoopError: called from another thread.
+        """
+        self._check_open("set_reply")
+        self._reply = result
+
     @property
     def value(self) -> object:
         """Its result; `msgspec.UNSET` without one."""
@@ -360,12 +375,8 @@ class Turn:
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written
         self._turns.compare_replies(len(asked), self.replies)
-        last = replies[-1] if replies else None
-        result = TurnResult(
-            status=status,
-            text=last.text if last else "",
-            stop_reason=_stop_reason_of(last, status),
-            usage=self.usage,
+        result = replace(
+            describe_reply(replies, status, self.usage, self._reply),
             error=problem if status is TurnStatus.FAILED or self._failures else "",
             value=self.value,
             kind=type_name(self._failures[0]) if self._failures else "",
@@ -375,14 +386,6 @@ class Turn:
         )
         self._agent.publish(self._done)
         self._turns.close(self, result)
-
-
-def _stop_reason_of(last: Message | None, status: TurnStatus) -> StopReason | None:
-    """Say why the last reply ended, unless it broke off with an error, which says it."""
-    if last is None:
-        return None
-    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
-    return None if broke_off else last.stop_reason
 
 
 class Turns:
@@ -408,8 +411,8 @@ class Turns:
         self._has_warned = False  # of replies that no model call has counted
         self.may_resume = True
         """Whether this life has neither taken an input nor begun a turn."""
-        self.waiters: dict[str, Callable[[TurnResult | None], None]] = {}
-        """What to call at the end of the turn that takes an input, by the input's id."""
+        self.answers = Answers()
+        """The results of the last turns, and who waits for that of an input."""
 
     def begin_wait(self) -> None:
         """Prepare to wait for input."""
@@ -465,7 +468,7 @@ class Turns:
         """Close a turn, and wake those who wait for its result."""
         self.current, self.last = None, turn
         self.agent.close_turn(result.status)
-        self._wake(turn.inputs, result)
+        self.answers.give(turn.inputs, result)
 
     def end_step(self) -> None:
         """End a step: an interrupt that waited for this takes effect."""
@@ -541,7 +544,8 @@ class Turns:
 
     def withdraw(self, input_ids: Sequence[str]) -> None:
         """Answer those who wait for the turns of inputs that were taken back."""
-        self._wake(input_ids, TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn"))
+        result = TurnResult(TurnStatus.INTERRUPTED, error="the input was withdrawn")
+        self.answers.give(input_ids, result)
 
     async def abandon(self) -> None:
         """Close a turn that the agent's function never left."""
@@ -569,14 +573,12 @@ class Turns:
         """Wake those who still wait: no turn follows."""
         for turn in self._requeued.values():
             turn.interruption.finish()
-        for wake in tuple(self.waiters.values()):
-            wake(None)
-        self.waiters.clear()
+        self.answers.end()
 
     def _drop(self, turn: Turn) -> None:
         del self._unopened[turn.message.id]
         turn.interruption.drop()
-        self._wake(turn.inputs, None)
+        self.answers.drop(turn.message.id)
 
     def compare_replies(self, added: int, counted: int) -> None:
         """Warn once where replies were added that no model call has counted."""
@@ -589,9 +591,3 @@ class Turns:
                 added,
                 counted,
             )
-
-    def _wake(self, input_ids: Sequence[str], result: TurnResult | None) -> None:
-        for input_id in input_ids:
-            wake = self.waiters.pop(input_id, None)
-            if wake is not None:
-                wake(result)

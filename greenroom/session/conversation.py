@@ -24,6 +24,7 @@ from greenroom.core import (
     Checkpoint,
     Message,
     PermissionRecord,
+    PermissionRequest,
     SessionError,
     TextBlock,
     ToolResultBlock,
@@ -179,12 +180,13 @@ class Conversation:
         records = self.transcript.questions_since_reply()
         return find_open_questions(records, (call.id for call in self.transcript.unstarted))
 
-    def add_question(self, question: OpenQuestion) -> bool:
+    def add_question(self, request: PermissionRequest) -> bool:
         """Record a question to a person about an unstarted call, unless it is on record already.
 
         Returns:
             Whether the call is unstarted, so that the question outlives this process once saved.
         """
+        question = OpenQuestion(request.request_id, request.tool_use_id, request.digest, request)
         if all(call.id != question.tool_use_id for call in self.transcript.unstarted):
             return False
         if self.open_questions.get(question.tool_use_id) != question:

@@ -482,3 +482,26 @@ def test_a_value_that_is_typed_where_a_choice_is_asked_for_is_not_quoted():
     assert "tok-1" not in queue.read(line("tok-1"))
     assert queue.read(Line("tok-1", "p-1 value")) == TOO_LATE
     assert "no credential is asked for" in queue_of(request()).read(line("g"))
+
+
+def test_another_machine_is_named_before_the_directory():
+    text = shown(request(host="build-7", cwd="/srv/shop"))
+    assert "on the machine build-7, in /srv/shop" in text
+    assert "machine" not in shown(request(cwd="/srv/shop"))
+    assert "\\u{202e}" in shown(request(host="a\u202eb", cwd=""))
+
+
+def test_fields_are_shown_and_filled_in_as_json():
+    fields = {"type": "object", "properties": {"age": {"type": "integer"}}}
+    asked = request(fields=fields)
+    assert '"age"' in shown(asked)
+    assert "[f] fill in, as JSON" in shown(asked)
+    assert "[y] once" not in shown(asked)
+    assert "[f]" not in shown(request())
+    queue = queue_of(asked)
+    assert "fill them in" in queue.read(line("y"))
+    assert queue.read(line("f")) == ""
+    assert "not an object" in queue.read(line("[1]", "p-1 fields"))
+    assert queue.read(line("f")) == ""
+    assert queue.read(line('{"age": 7}', "p-1 fields")).input == {"age": 7}
+    assert "no fields" in queue_of(request()).read(line("f"))

@@ -199,7 +199,7 @@ class Book:
         states = [chunk.state for chunk in told if isinstance(chunk, StateChange)]
         expect(sum(state.is_final for state in states) == 1, "one state is final", states[-3:])
         expect(not actor.waits, "it waits for no agent")
-        expect(not actor.turns.waiters, "nothing waits for its turns")
+        expect(not actor.turns.answers, "nothing waits for its turns")
         expect(not actor.approvals.open_requests, "it asks nothing")
 
     def _audit_turns(self):

@@ -1,0 +1,88 @@
+"""What the turns of an agent have answered, and who waits for the answer to an input."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import trio
+
+from greenroom.core import Message, StopReason, TurnStatus, Usage
+from greenroom.runtime.results import TurnResult
+
+MOST_KEPT = 100
+"""How many inputs keep the results of their turns, the newest."""
+
+
+def describe_reply(
+    replies: Sequence[Message], status: TurnStatus, usage: Usage, given: TurnResult | None
+) -> TurnResult:
+    """Describe the last reply of a turn with this status and usage; without one, what was given."""
+    if not replies:
+        given = given or TurnResult(status, usage=usage)
+        return TurnResult(status, given.text, given.stop_reason, given.usage)
+    last = replies[-1]
+    # Why a reply broke off with an error, the error says.
+    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
+    return TurnResult(status, last.text, None if broke_off else last.stop_reason, usage)
+
+
+class Waiter:
+    """What a task waits on: the end of the turn that takes an input."""
+
+    def __init__(self) -> None:
+        """Begin to wait."""
+        self.event = trio.Event()
+        self.result: TurnResult | None = None
+        """Set with the event; None if no turn was opened for the input."""
+
+
+class Answers:
+    """The results of the last turns, by the ids of their inputs, and the tasks that wait."""
+
+    def __init__(self) -> None:
+        """Begin without either."""
+        self._waiting: dict[str, list[Waiter]] = {}
+        self._kept: dict[str, TurnResult] = {}
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def find(self, input_id: str) -> TurnResult | None:
+        """Return the result of the turn that took this input, if that is kept."""
+        return self._kept.get(input_id)
+
+    @contextmanager
+    def wait_for(self, input_id: str) -> Iterator[Waiter]:
+        """Wait in the block for the end of the turn that takes this input."""
+        waiter = Waiter()
+        self._waiting.setdefault(input_id, []).append(waiter)
+        try:
+            yield waiter
+        finally:
+            waiting = self._waiting.get(input_id, [])
+            if waiter in waiting:
+                waiting.remove(waiter)
+            if not waiting:
+                self._waiting.pop(input_id, None)
+
+    def give(self, input_ids: Sequence[str], result: TurnResult) -> None:
+        """Keep the result of the turn that took these inputs, and wake those who wait for it."""
+        for input_id in input_ids:
+            self._kept.pop(input_id, None)
+            self._kept[input_id] = result
+            self._wake(input_id, result)
+        for oldest in list(self._kept)[:-MOST_KEPT]:
+            del self._kept[oldest]
+
+    def drop(self, input_id: str) -> None:
+        """Wake those who wait for an input that was answered without a turn."""
+        self._wake(input_id, None)
+
+    def end(self) -> None:
+        """Wake all who still wait: no turn follows."""
+        for input_id in tuple(self._waiting):
+            self._wake(input_id, None)
+
+    def _wake(self, input_id: str, result: TurnResult | None) -> None:
+        for waiter in self._waiting.pop(input_id, ()):
+            waiter.result = result
+            waiter.event.set()
