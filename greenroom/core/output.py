@@ -267,6 +267,7 @@ class Done(Wire, frozen=True, tag="done"):
         usage: tokens of its model calls.
         error: what went wrong, or empty.
         value: the value given to `turn.set_result`, if the turn completed; else `msgspec.UNSET`.
+        inputs: the ids of all inputs that the turn took: that one, and those that joined it.
     """
 
     input_id: str
@@ -275,6 +276,7 @@ class Done(Wire, frozen=True, tag="done"):
     usage: Usage = Usage()
     error: str = ""
     value: object = UNSET
+    inputs: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         freeze_fields(self, "value")

@@ -476,7 +476,7 @@ class Wait:
         self._pause = Pause()
         is_in_turn = caller is not None and _is_in_turn(caller)
         self._wait = HandleWait(target, method, trio.current_time(), is_in_turn)
-        if method == "ask" and caller is not None and is_in_turn:
+        if method in ("ask", "answer") and caller is not None and is_in_turn:
             _refuse_circle(caller, target)
 
     @property

@@ -25,9 +25,10 @@ from greenroom.core import (
     UserInput,
 )
 from greenroom.runtime.actor import Actor
+from greenroom.runtime.answers import MOST_KEPT, Waiter
 from greenroom.runtime.calls import Wait, pause_reading
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
-from greenroom.runtime.introspection import AgentStatistics, describe_budgets
+from greenroom.runtime.introspection import AgentStatistics, describe_budgets, find_pending
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription, TurnStream
 from greenroom.runtime.requests import read_fields
@@ -115,7 +116,7 @@ class AgentHandle:
             AgentNotRunningError: it has ended or is shutting down.
             InvalidJSONError: something in it is not a block, or can't be stored.
             ValueError: the sender is not a usable name, or the id is not usable, or it is taken by
-                another input or by a message of the conversation.
+                another input (`session.has_input`) or by a message of the conversation.
         """
         return await self._send(self._input(content, sender, metadata, id))
 
@@ -166,9 +167,14 @@ class AgentHandle:
 
     def _has_input(self, input_id: str) -> bool:
         actor = self._actor
-        if input_id in actor.mailbox or actor.turns.find(input_id) is not None:
+        if self._is_on_its_way(input_id) or actor.session.has_input(input_id):
             return True
         return any(message.id == input_id for message in actor.session.history)
+
+    def _is_on_its_way(self, input_id: str) -> bool:
+        """Whether an input waits for its turn, or for its end."""
+        turns = self._actor.turns
+        return turns.is_queued(input_id) or turns.find(input_id) is not None
 
     async def _send(self, message: UserInput) -> Receipt:
         actor = self._actor
@@ -387,6 +393,7 @@ class AgentHandle:
         *,
         sender: str = "",
         metadata: Mapping[str, object] | None = None,
+        id: str | None = None,  # noqa: A002 (the field's word for it)
     ) -> TurnResult:
         """Send the agent an input and wait for the result of the turn that takes it.
 
@@ -398,6 +405,7 @@ class AgentHandle:
                 then has the status interrupted. An input that no turn has begun with is taken back.
             sender: who speaks, as for `send_input`.
             metadata: JSON facts for the agent's function, as for `send_input`.
+            id: the input's id, as for `send_input`; `answer(id)` then has the same result.
 
         Raises:
             AgentNotRunningError: it ended before that; `outcome` says how.
@@ -406,11 +414,50 @@ class AgentHandle:
             SelfWaitError: called from inside the agent, or from the turn of an agent for which this
                 one waits, directly or through others; the message names all of them.
             InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the time-out is negative or not a number, or the sender not a usable name.
+            ValueError: the time-out is negative or not a number, or the sender not a usable name;
+                or the id is not usable, or taken.
         """
         if timeout is not None:
             check_grace(timeout)
-        return await self._wait_answer(self._input(content, sender, metadata), timeout)
+        return await self._wait_answer(self._input(content, sender, metadata, id), timeout)
+
+    async def answer(self, receipt: Receipt | str) -> TurnResult:
+        """Return the result of the turn that took an input, waiting for its end if need be.
+
+        Several tasks may wait for the same one. After the end of the turn, and of the agent, the
+        results for the last 100 inputs are kept. Cancelling this changes nothing.
+
+        Args:
+            receipt: the receipt of the input, or its id.
+
+        Raises:
+            TurnError: there is no such input, its result is no longer kept, or it got no turn.
+            AgentNotRunningError: the agent ended before that; `outcome` says how.
+            SelfWaitError: as for `ask`.
+
+        Example:
+            ```python
+            receipt = await handle.send_input("What is new?")
+            result = await handle.answer(receipt)
+            ```
+        """
+        input_id = receipt.input_id if isinstance(receipt, Receipt) else receipt
+        answers = self._actor.turns.answers
+        if (known := answers.find(input_id)) is not None:
+            await trio.lowlevel.checkpoint()
+            return known
+        async with Wait(self._actor, "answer") as wait:
+            self._actor.refuse_if_ended()
+            if not self._is_on_its_way(input_id):
+                raise TurnError(
+                    f"no turn is known that would answer the input {input_id!r}",
+                    hint=f"the results for the last {MOST_KEPT} inputs are kept",
+                )
+            with answers.wait_for(input_id) as waiter:
+                await waiter.event.wait()
+            result = self._require(waiter)
+            wait.learn_answer(result)
+        return result
 
     async def _wait_answer(self, message: UserInput, timeout: float | None) -> TurnResult:
         async with Wait(self._actor, "ask") as wait:
@@ -441,6 +488,9 @@ class AgentHandle:
                 if not waiter.event.is_set():
                     problem = f"no turn has answered this within {timeout:g} seconds"
                     return TurnResult(TurnStatus.INTERRUPTED, error=problem)
+        return self._require(waiter)
+
+    def _require(self, waiter: Waiter) -> TurnResult:
         if waiter.result is None:
             self._actor.refuse_if_ended()
             raise TurnError(
@@ -516,7 +566,7 @@ class AgentHandle:
         asked, which may be answered before it is asked again.
         """
         await trio.lowlevel.checkpoint()
-        return _find_pending(self._actor)
+        return find_pending(self._actor)
 
     async def partial_text(self) -> str:
         """Return the unfinished text of the open reply: its last 100,000 characters by default."""
@@ -541,8 +591,3 @@ class AgentHandle:
             abandoned=len(actor.cleanups.abandoned),
             budgets=describe_budgets(actor),
         )
-
-
-def _find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
-    below = (request for child in actor.children for request in _find_pending(child))
-    return (*actor.approvals.open_requests, *actor.approvals.expected_requests, *below)

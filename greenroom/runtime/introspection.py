@@ -13,7 +13,15 @@ from typing import Protocol
 
 import trio
 
-from greenroom.core import AgentState, ConfigurationError, EndStatus, Usage, serde, visible
+from greenroom.core import (
+    AgentState,
+    ConfigurationError,
+    EndStatus,
+    PermissionRequest,
+    Usage,
+    serde,
+    visible,
+)
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor, Registry
 from greenroom.runtime.tasks import owner_of
@@ -410,3 +418,9 @@ def _describe(actor: Actor, task: "trio.lowlevel.Task") -> str:
     head = visible(f"{actor}, task {task.name!r}:")
     stack = traceback.StackSummary.extract(task.iter_await_frames(), limit=-_FRAMES)
     return f"{head}\n" + visible("".join(stack.format()))
+
+
+def find_pending(actor: Actor) -> tuple[PermissionRequest, ...]:
+    """Return the open requests of an agent and of its subagents."""
+    below = (request for child in actor.children for request in find_pending(child))
+    return (*actor.approvals.open_requests, *actor.approvals.expected_requests, *below)

@@ -357,13 +357,14 @@ class RuntimeThread:
         *,
         sender: str = "",
         metadata: Mapping[str, object] | None = None,
+        id: str | None = None,  # noqa: A002 (the field's word for it)
     ) -> TurnResult:
         """Ask an agent, as `AgentHandle.ask` does; a cancel of this interrupts the turn.
 
         Raises:
             GreenroomError: as `AgentHandle.ask` and `run`.
         """
-        message = handle._input(content, sender, metadata)
+        message = handle._input(content, sender, metadata, id)
         return await self.run(handle._wait_or_give_up, message, timeout)
 
     def iterate(

@@ -382,7 +382,13 @@ class Turn:
             kind=type_name(self._failures[0]) if self._failures else "",
         )
         self._done = Done(
-            self.message.id, status, result.stop_reason, result.usage, result.error, self.value
+            self.message.id,
+            status,
+            result.stop_reason,
+            result.usage,
+            result.error,
+            self.value,
+            tuple(self.inputs),
         )
         self._agent.publish(self._done)
         self._turns.close(self, result)

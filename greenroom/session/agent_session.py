@@ -258,6 +258,15 @@ class AgentSession:
         """The questions asked about `unstarted` calls, by this process or an earlier one."""
         return tuple(self.conversation.open_questions.values())
 
+    def has_input(self, input_id: str) -> bool:
+        """Whether an input of this id was ever taken into the conversation.
+
+        It stays true over a compaction, a rewrite, a rewind and a restart, so whoever is not sure
+        that an input has arrived may send it again under its id. A fork knows the messages that it
+        begins with. The ids are read with the history and stay in memory, about 0.1 KB each.
+        """
+        return self.conversation.has_input(input_id)
+
     def add_message(self, message: Message) -> None:
         """Add a message in memory, and give it an id and a time if it has none.
 

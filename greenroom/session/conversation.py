@@ -151,6 +151,10 @@ class Conversation:
         """Keep what a reply cost that is not kept; see `AgentSession.add_usage`."""
         self._add(UsageEntry(usage, model))
 
+    def has_input(self, input_id: str) -> bool:
+        """Whether a message was ever added as input under this id; see `AgentSession.has_input`."""
+        return input_id in self.transcript.input_ids
+
     @property
     def grants(self) -> tuple[dict[str, object], ...]:
         """The rules from a person's answers for the rest of the session, as JSON objects.

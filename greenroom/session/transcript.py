@@ -78,6 +78,8 @@ class Transcript:
         self.asked_ids: set[str] = set()
         """The ids of all questions that were ever asked."""
         self.expenses = Expenses()
+        self.input_ids: set[str] = set()
+        """The ids of all messages that were ever added as input, replaced and rewound ones too."""
         self.version = 1
         """The oldest version of the format that can express these entries."""
         self.branch = 0
@@ -186,6 +188,8 @@ class Transcript:
                 self._pairs.add(self._messages, message, lambda: self.started_ids)
                 self._view = None
                 self.expenses.note_message(message)
+                if message.role == "user" and message.id and not message.tool_results:
+                    self.input_ids.add(message.id)
             case ToolsStartedEntry(tool_use_ids=ids):
                 self._started.setdefault(self._last_reply(), set()).update(ids)
                 self.expenses.note_tool_calls(len(ids))
