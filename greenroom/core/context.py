@@ -25,6 +25,7 @@ from typing import NoReturn, TypeVar, cast
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
 from greenroom.core.frozen import freeze
+from greenroom.core.permission import Approval, ToolRun
 from greenroom.core.secrets import map_texts
 from greenroom.core.serde import Wire
 from greenroom.core.tooling import ToolResult
@@ -142,6 +143,10 @@ def _no_background(_: str, __: str, ___: Callable[[], Awaitable[str | None]]) ->
     )
 
 
+async def _just_run(_: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+    return await run()
+
+
 async def _no_client(_: str) -> ToolResult:
     raise ToolError(
         "no client runs this call",
@@ -184,6 +189,9 @@ class AgentContext:
         on_client_result: set by the runtime; waits for the result that `client_result` returns, by
             the call's id.
         on_background: set by the runtime; called by `start_background`.
+        on_run: set by the runtime; called with a valid call and what runs it, returns its result.
+        approval: set by `run_tools`: what has allowed this call. A loop of your own that has judged
+            a call sets it in the call's context.
         on_search: set by `run_tools`; makes what `screen_reads` returns.
 
     Example:
@@ -217,6 +225,10 @@ class AgentContext:
     on_background: Callable[[str, str, Callable[[], Awaitable[str | None]]], None] = field(
         default=_no_background, repr=False
     )
+    on_run: Callable[[ToolRun, Callable[[], Awaitable[ToolResult]]], Awaitable[ToolResult]] = field(
+        default=_just_run, repr=False
+    )
+    approval: Approval | None = field(default=None, repr=False)
     on_search: Callable[[str], Callable[[str], str] | None] = field(default=_no_rules, repr=False)
 
     def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":

@@ -14,7 +14,7 @@ from greenroom.core.context import AgentContext
 from greenroom.core.errors import ConfigurationError
 from greenroom.core.input import SubAgentResult, UserInput
 from greenroom.core.message import Message, ToolUseBlock
-from greenroom.core.output import Done, Exited, PermissionRequest
+from greenroom.core.output import Done, Exited, OutputChunk, PermissionRequest
 from greenroom.core.permission import Answer
 from greenroom.core.tooling import ModelRequest, ToolResult
 from greenroom.core.untrusted import describe_error, log_error
@@ -92,6 +92,18 @@ class Instrument:
     ) -> None:
         """The call has its result, which may be a refusal; or this error ended it."""
 
+    def before_tool_run(self, agent: AgentContext, call: ToolUseBlock) -> None:
+        """The tool itself runs now, with this input, in the task that calls this.
+
+        A call that is refused, invalid, run by the client, or of an unknown tool never runs. A
+        context variable that is set here is that of this call, also in the thread of its function.
+        """
+
+    def after_tool_run(
+        self, agent: AgentContext, call: ToolUseBlock, result: ToolResult | None
+    ) -> None:
+        """The tool has ended, in the same task; without a result if it was cancelled."""
+
     def before_permission(self, agent: AgentContext, request: PermissionRequest) -> None:
         """A person is about to be asked."""
 
@@ -99,6 +111,12 @@ class Instrument:
         self, agent: AgentContext, request: PermissionRequest, answer: Answer
     ) -> None:
         """The request is decided; a withdrawn one is denied by "withdrawn"."""
+
+    def on_chunk(self, agent: AgentContext, chunk: OutputChunk) -> None:
+        """The agent publishes a chunk of its own; those of its subagents have their own context.
+
+        So it also tells of spawns, restarts and compactions.
+        """
 
 
 Hook: TypeAlias = Literal[
@@ -110,8 +128,11 @@ Hook: TypeAlias = Literal[
     "after_model_call",
     "before_tool_call",
     "after_tool_call",
+    "before_tool_run",
+    "after_tool_run",
     "before_permission",
     "after_permission",
+    "on_chunk",
 ]
 """The name of a hook; `Instrument` says what each receives."""
 
@@ -250,7 +271,7 @@ def _check(instrument: object) -> None:
     unknown = [
         each
         for each in dir(type(instrument))
-        if each.startswith(("before_", "after_"))
+        if each.startswith(("before_", "after_", "on_"))
         and each not in _HOOKS
         and callable(getattr(type(instrument), each))
     ]

@@ -52,6 +52,7 @@ from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
+from greenroom.runtime.tool_runs import ToolRuns
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore, begin_epoch, holder_of
 
@@ -189,6 +190,7 @@ class Actor:
             on_abandon=self.cleanups.abandon,
             on_client_result=self.client_results.take,
             on_background=self.background.start,
+            on_run=ToolRuns(lambda: self.context, self.kernel.instruments).run,
         )
 
     @property

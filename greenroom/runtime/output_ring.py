@@ -36,6 +36,7 @@ from greenroom.core import (
     Custom,
     Done,
     Exited,
+    Hook,
     Lagged,
     OutputChunk,
     SubAgentOutput,
@@ -186,6 +187,9 @@ class _Agent(Protocol):
     def count_usage(self, usage: Usage) -> None:
         """Count what a model call has used for the open turn and the budgets."""
 
+    def notify(self, hook: Hook, *details: object) -> None:
+        """Tell the instruments."""
+
 
 class Output:
     """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
@@ -246,6 +250,8 @@ class Output:
             chunk = self._count(chunk)
         self.ring.publish(chunk)
         self._note(chunk)
+        if not isinstance(chunk, SubAgentOutput):
+            self._agent.notify("on_chunk", chunk)
         if self._forward is not None:
             self._forward(chunk)
 

@@ -11,7 +11,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
+    ToolRun,
     ToolStatus,
     Workspace,
     clip,
@@ -153,6 +154,11 @@ class RegisteredTool:
         """Whether a call runs the command of its context, as it was judged."""
         return bool(getattr(self.tool, "runs_context_command", False))
 
+    @property
+    def runs_on_client(self) -> bool:
+        """Whether a call only waits for the result that the client sends."""
+        return bool(getattr(self.tool, "runs_on", "") == "client")
+
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe a call for a person, with hidden characters made visible. Never raises."""
         warning = " (it may destroy what can't be brought back)" if self.destructive else ""
@@ -236,25 +242,41 @@ class RegisteredTool:
 
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input and run the call, as `ToolRegistry.execute` does."""
+        return await self._contain(partial(self._begin, input, context), context)
+
+    async def _contain(
+        self, function: Callable[[], Awaitable[ToolResult]], context: AgentContext
+    ) -> ToolResult:
+        """Return what a function returns; whatever it raises becomes a result, too."""
         try:
-            arguments, fault = await self.check(input)
-            if fault:
-                return ToolResult.error(fault, could_run=False)
-            result: object = None
-            with trio.move_on_after(self.timeout) as limit:
-                result = await self.tool.execute(thaw(arguments), context)
-            if limit.cancelled_caught:
-                return ToolResult.error(
-                    f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
-                    ToolStatus.TIMEOUT,
-                )
-            if context.was_cut_off:  # it did not do all that it was to do
-                await trio.lowlevel.checkpoint()
-            return await self._finish(result, context)
+            return await function()
         except _PASSING:
             raise
         except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)
             return conceal(_make_error_result(self.name, error, context), context)
+
+    async def _begin(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
+        """Validate the input, and run the call through the hook of its context."""
+        arguments, fault = await self.check(input)
+        if fault:
+            return ToolResult.error(fault, could_run=False)
+        id_, by_client = context.current_tool_use_id or "", self.runs_on_client
+        call = ToolRun(id_, self.name, arguments, by_client, context.approval)
+        run = partial(self._run, arguments, context)
+        return await context.on_run(call, partial(self._contain, run, context))
+
+    async def _run(self, arguments: dict[str, object], context: AgentContext) -> ToolResult:
+        result: object = None
+        with trio.move_on_after(self.timeout) as limit:
+            result = await self.tool.execute(thaw(arguments), context)
+        if limit.cancelled_caught:
+            return ToolResult.error(
+                f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
+                ToolStatus.TIMEOUT,
+            )
+        if context.was_cut_off:  # it did not do all that it was to do
+            await trio.lowlevel.checkpoint()
+        return await self._finish(result, context)
 
     async def _finish(self, result: object, context: AgentContext) -> ToolResult:
         """Return a result that can be stored and sent: typed, short, and valid Unicode."""

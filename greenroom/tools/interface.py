@@ -43,6 +43,7 @@ OPTIONAL_MEMBERS = (
     "idempotent",
     "destructive",
     "output_schema",
+    "runs_on",
 )
 """The members that a tool may have besides its six required ones."""
 
