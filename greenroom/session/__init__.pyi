@@ -42,6 +42,7 @@ from greenroom.session.holders import (
     name_holder as name_holder,
 )
 from greenroom.session.journal import Durability as Durability, Journal as Journal
+from greenroom.session.listing import SessionPage as SessionPage, page_of as page_of
 from greenroom.session.past_sessions import (
     SearchHit as SearchHit,
     SearchReport as SearchReport,

@@ -23,6 +23,7 @@ from greenroom.session.folder_names import (
 )
 from greenroom.session.history import START, RepairReport, check_count
 from greenroom.session.holders import begin_file_epoch, name_holder, new_store_id
+from greenroom.session.listing import SessionPage, newest_first, page_of
 from greenroom.session.session_folder import (
     FileWriter,
     is_undescribed,
@@ -40,7 +41,6 @@ from greenroom.session.store import (
     StoreStatistics,
     StoreSurvey,
     locked_error,
-    newest_first,
     release_after,
     unknown_error,
 )
@@ -124,6 +124,26 @@ class FileStore:
             SessionStorageError: the folder can't be read.
         """
         return (await self.survey()).log_damaged()
+
+    async def list_page(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        agent_type: str | None = None,
+        archived: bool | None = None,
+    ) -> SessionPage:
+        """Describe some of the sessions, the last changed first; see `SessionStore.list_page`.
+
+        Each page reads the descriptions of all sessions, and no history.
+
+        Raises:
+            ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
+            SessionStorageError: the store can't be read.
+        """
+        found = await self.survey()
+        sessions = found.log_damaged() if after is None else found.sessions
+        return page_of(sessions, after, limit, agent_type=agent_type, archived=archived)
 
     async def survey(self) -> StoreSurvey:
         """Describe every stored session, and say which are damaged, without reading histories.

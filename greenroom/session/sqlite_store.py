@@ -34,6 +34,7 @@ from greenroom.session.history import (
     read_page,
 )
 from greenroom.session.holders import name_holder, new_store_id
+from greenroom.session.listing import SessionPage, newest_first, page_of
 from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.sqlite_database import (
     Database,
@@ -61,7 +62,6 @@ from greenroom.session.store import (
     StoreStatistics,
     StoreSurvey,
     locked_error,
-    newest_first,
     release_after,
     unknown_error,
 )
@@ -449,6 +449,27 @@ class SQLiteStore:
             SessionStorageError: it can't be read.
         """
         return (await self.survey()).log_damaged()
+
+    async def list_page(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        agent_type: str | None = None,
+        archived: bool | None = None,
+    ) -> SessionPage:
+        """Describe some of the sessions, the last changed first; see `SessionStore.list_page`.
+
+        Each page decodes the descriptions of all sessions, and no history.
+
+        Raises:
+            ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
+            SessionCorruptError: the file is not a database, or damaged.
+            SessionStorageError: the store can't be read.
+        """
+        found = await self.survey()
+        sessions = found.log_damaged() if after is None else found.sessions
+        return page_of(sessions, after, limit, agent_type=agent_type, archived=archived)
 
     async def survey(self) -> StoreSurvey:
         """Describe every stored session, and say which are damaged, without reading histories.

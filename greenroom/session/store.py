@@ -8,7 +8,7 @@ session. It knows nothing about conversations. A session exists once its descrip
 import logging
 import os
 import shlex
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -43,6 +43,7 @@ from greenroom.session.holders import (
     name_holder,
     new_store_id,
 )
+from greenroom.session.listing import SessionPage, newest_first, page_of
 
 T = TypeVar("T")
 Writer = TypeVar("Writer", bound="SessionWriter")
@@ -92,12 +93,6 @@ class StoreSurvey(msgspec.Struct, frozen=True):
         for error in self.damaged:
             _log.warning("session %r is left out of the list: %s", error.session_id, error)
         return list(self.sessions)
-
-
-def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, ...]:
-    """Sort descriptions for lists."""
-    by_time = sorted(sessions, key=lambda each: (each.updated_at, each.session_id), reverse=True)
-    return tuple(by_time)
 
 
 class SessionWriter(Protocol):
@@ -222,6 +217,29 @@ class SessionStore(Protocol):
         """Describe every stored session, the last changed first, without reading histories.
 
         Raises:
+            SessionStorageError: the store can't be read.
+        """
+
+    async def list_page(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        agent_type: str | None = None,
+        archived: bool | None = None,
+    ) -> SessionPage:
+        """Describe some of the sessions, the last changed first; `page_of` picks them.
+
+        A session that changes between two pages comes to the front, and so may be in none of them.
+
+        Args:
+            after: the `after` of the page before; None for the first page.
+            limit: how many sessions at most, from 1 to 1,000.
+            agent_type: only those of agents of this type.
+            archived: only those that are archived, or only those that are not.
+
+        Raises:
+            ValueError: the limit is none, or `after` is not that of an earlier page.
             SessionStorageError: the store can't be read.
         """
 
@@ -418,6 +436,22 @@ class InMemoryStore:
         sessions = self._sessions.values()
         found = [each for session in sessions if (each := session.description)]
         return list(newest_first(found))
+
+    async def list_page(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        agent_type: str | None = None,
+        archived: bool | None = None,
+    ) -> SessionPage:
+        """Describe some of the sessions, the last changed first.
+
+        Raises:
+            ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
+        """
+        found = await self.list_all()
+        return page_of(found, after, limit, agent_type=agent_type, archived=archived)
 
     async def acquire(self, session_id: str) -> "_MemoryWriter":
         """Become the only writer of this session.

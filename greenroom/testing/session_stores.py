@@ -38,6 +38,7 @@ from greenroom.testing.session_store_contents import (
     load_texts,
     save_new,
 )
+from greenroom.testing.session_store_lists import LIST_CHECKS
 
 W = TypeVar("W")
 
@@ -123,6 +124,7 @@ class AfterAppend:
         self.read = store.read
         self.read_last = store.read_last
         self.list_all = store.list_all
+        self.list_page = store.list_page
         self.folder = store.folder
 
     async def acquire(self, session_id: str) -> SessionWriter:
@@ -544,7 +546,7 @@ async def _is_gone(store: SessionStore, session_id: str) -> None:
 _PATIENCE = 60.0
 """Seconds for one check, which takes milliseconds on any store that does not hang."""
 
-SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *checks_in(__name__))
+SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *LIST_CHECKS, *checks_in(__name__))
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 
 

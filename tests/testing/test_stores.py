@@ -10,6 +10,7 @@ from greenroom.session import (
     AgentSession,
     History,
     InMemoryStore,
+    SessionPage,
     StoredSession,
     store as memory_store,
 )
@@ -267,6 +268,20 @@ def folds_case(self, session_id):
     return InMemoryStore._find(self, session_id.casefold())
 
 
+async def repeats_the_last_of_a_page(self, after=None, limit=100, **which):
+    page = await InMemoryStore.list_page(self, after, limit, **which)
+    if after is None or not page.sessions:
+        return page
+    return msgspec.structs.replace(page, sessions=(page.sessions[0], *page.sessions))
+
+
+async def counts_pages(self, after=None, limit=100, *, agent_type=None, archived=None):
+    found = [each for each in await self.list_all() if agent_type in (None, each.agent_type)]
+    start = int(after or 0)
+    more = str(start + limit) if start + limit < len(found) else None
+    return SessionPage(tuple(found[start : start + limit]), more)
+
+
 async def counts_from_one(self, session_id):
     writer = await BrokenStore.acquire(self, session_id)
     writer.epoch = self.epoch = getattr(self, "epoch", 0) + 1
@@ -291,6 +306,9 @@ MUTANTS = {
     "an_unknown_session_is_not_found": with_store(exists=exists_always),
     "a_removed_session_is_not_brought_back": with_store(exists=exists_always),
     "the_list_shows_the_last_changed_first": with_store(list_all=lists_the_oldest_first),
+    "pages_hold_every_session_once": with_store(list_page=repeats_the_last_of_a_page),
+    "a_page_goes_on_after_a_session_that_is_gone": with_store(list_page=counts_pages),
+    "a_page_of_nothing_is_an_error": with_store(list_page=counts_pages),
     "any_text_is_an_id": with_store(_find=folds_case),
     "a_hostile_id_is_refused": with_store(_find=checks_no_id),
     "many_sessions_grow_side_by_side": with_store(_find=mixes_sessions_up),
