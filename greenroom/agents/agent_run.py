@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Generic, Literal, Self, TypeAlias
+from typing import Generic, Literal, Self, TypeAlias, get_args
 
 import msgspec
 import trio
@@ -13,6 +13,7 @@ from typing_extensions import TypeVar
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.chunk_streams import texts
 from greenroom.agents.questions import Decide, as_answer, attend, respond
+from greenroom.agents.session_queue import OnBusy, hold_session
 from greenroom.agents.tool_calls import current_caller
 from greenroom.core import (
     RUNTIME,
@@ -91,6 +92,7 @@ class RunOptions:
     approve: Approve | None = None
     answers: Answers | None = None
     budget: Budget | None = None
+    on_busy: OnBusy = "error"
 
 
 @asynccontextmanager
@@ -100,6 +102,7 @@ async def open_run(
     """Spawn the agent for one run; it ends with the block, however the block is left."""
     _check_options(options)
     async with AsyncExitStack() as stack:
+        await _take_session(options, stack)
         if calling_agent() is None:
             session, handle = await _spawn_root(options, stack)
         else:
@@ -117,7 +120,24 @@ async def open_run(
                 await made._finish()
 
 
+async def _take_session(options: RunOptions, stack: AsyncExitStack) -> None:
+    """Keep the session for this run until the stack is left; wait for it if the run may."""
+    given, runtime = options.session, options.runtime
+    if given is None:
+        return
+    store = options.store or (runtime.store if runtime is not None else None)
+    if calling_agent() is not None:
+        store = current_caller().store
+    if isinstance(given, AgentSession):
+        session_id, store = given.session_id, given.store or store
+    else:
+        session_id = given
+    await stack.enter_async_context(hold_session(session_id, store, options.on_busy))
+
+
 def _check_options(options: RunOptions) -> None:
+    if options.on_busy not in get_args(OnBusy):
+        raise ConfigurationError(f"on_busy={options.on_busy!r} is neither 'error' nor 'queue'")
     approve = options.approve
     if approve is not None and approve != "later" and not callable(approve):
         raise ConfigurationError(

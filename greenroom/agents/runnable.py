@@ -14,6 +14,7 @@ from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
 from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.run_context import RunState, is_instance
+from greenroom.agents.session_queue import OnBusy
 from greenroom.agents.tool_calls import find_cycle
 from greenroom.core import (
     AgentContext,
@@ -209,6 +210,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         answers: Answers | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        on_busy: OnBusy = "error",
     ) -> AgentResult[OutputT_co]:
         """Answer one input and return the result; a failed run has a result as well.
 
@@ -227,12 +229,17 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             answers: answers to the questions that an earlier run left open in this session.
             budget: limits for the run, and for all that it runs.
             settings: how the model is asked in this run, in place of the agent's own settings.
+            on_busy: what to do while another run of this event loop has the session: "error", or
+                "queue", with which at most 16 runs wait for each other's ends, in order. A session
+                that a spawned agent or another process has is an error in any case.
 
         Raises:
             ConfigurationError: the arguments contradict each other, the model can't be opened, or
                 there is nothing to go on with.
             TypeError: `deps` is not of the agent's `deps_type`.
-            SessionError: the session can't be loaded, or is in use.
+            SessionError: the session can't be loaded, or is in use (`SessionInUseError`, in another
+                process `SessionLockedError`).
+            SelfWaitError: with "queue": the run that has the session would wait for this one.
             Exception: an exception of one of your functions, unless it is a tool.
         """
         async with self.stream(
@@ -245,6 +252,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             answers=answers,
             budget=budget,
             settings=settings,
+            on_busy=on_busy,
         ) as run:
             await run.finish()
         return run.result
@@ -260,6 +268,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         answers: Answers | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        on_busy: OnBusy = "error",
     ) -> AgentResult[OutputT_co]:
         """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
 
@@ -278,6 +287,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 answers=answers,
                 budget=budget,
                 settings=settings,
+                on_busy=on_busy,
             ),
             "run_sync",
         )
@@ -294,6 +304,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         answers: Answers | None = None,
         budget: Budget | None = None,
         settings: ModelSettings | None = None,
+        on_busy: OnBusy = "error",
     ) -> AbstractAsyncContextManager[AgentRun[OutputT_co]]:
         """Do what `run` does, and read its chunks in the block; leaving it early stops everything.
 
@@ -322,6 +333,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 approve=approve,
                 answers=answers,
                 budget=budget,
+                on_busy=on_busy,
             ),
             AgentRun[OutputT_co],
         )
