@@ -111,7 +111,8 @@ def _overlap(some: Iterable[str], others: Iterable[str]) -> bool:
 class CallOrder:
     """Runs calls side by side, each once it is allowed and those before it no longer delay it.
 
-    Calls that may run begin in their order.
+    Calls that may run begin in their order. One that touches something else once it is allowed
+    waits also for later calls that have begun.
 
     Args:
         reaches: what each call may touch.
@@ -189,7 +190,7 @@ class CallOrder:
         for index in tuple(self._waiting):
             if len(self._begun) - len(self._ended) >= self._limit:
                 return
-            earlier = (each for each in range(index) if each not in self._ended)
             mine = self._reaches[index]
-            if index in allowed and not any(self._reaches[each].delays(mine) for each in earlier):
+            before = {*range(index), *self._begun} - self._ended
+            if index in allowed and not any(self._reaches[each].delays(mine) for each in before):
                 yield index

@@ -22,7 +22,17 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import Edit, Reach, Read, RegisteredTool, ToolRegistry, Write, run_python, tool
+from greenroom.tools import (
+    CallOrder,
+    Edit,
+    Reach,
+    Read,
+    RegisteredTool,
+    ToolRegistry,
+    Write,
+    run_python,
+    tool,
+)
 from tests.agents.loops import simple_loop
 from tests.agents.test_tool_calls import FakeBash, Stage
 from tests.session.accepted import check_accepted
@@ -173,6 +183,26 @@ def test_what_touches_what(tmp_path):
     ]
     assert [earlier.delays(later) for earlier, later in touching] == [True] * len(touching)
     assert [earlier.delays(later) for earlier, later in free] == [False] * len(free)
+
+
+async def test_a_call_that_a_person_moves_to_another_file_waits_for_those_that_use_it(
+    autojump_clock,
+):
+    events = []
+
+    async def run(index):
+        events.append(f"begin {index}")
+        await trio.sleep(1)
+        events.append(f"end {index}")
+
+    order = CallOrder([Reach(writes=("/a",)), Reach(writes=("/b",)), Reach(reads=("/b",))], 5)
+    order.allow(1, Reach(writes=("/b",)))
+    order.allow(2, Reach(reads=("/b",)))
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(order.run, run)
+        await trio.sleep(0.5)
+        order.allow(0, Reach(writes=("/b",)))
+    assert events == [f"{what} {index}" for index in (1, 0, 2) for what in ("begin", "end")]
 
 
 # --- Random replies ------------------------------------------------------------------------------
