@@ -166,7 +166,7 @@ async def test_a_newer_version_is_refused():
 
 
 @pytest.mark.parametrize("field", ["session_id", "parent_session_id", "child_session_ids"])
-async def test_an_id_that_is_no_plain_text_is_refused(field):
+async def test_an_id_that_is_not_plain_text_is_refused(field):
     hostile = ["a\0x"] if field == "child_session_ids" else "a\0x"
     with pytest.raises(InvalidSessionIdError):
         await import_session(

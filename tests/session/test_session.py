@@ -54,7 +54,7 @@ def test_ten_thousand_sessions_have_ten_thousand_ids():
     "hostile",
     ["", "a\0b", "x" * 201, "a\n", "\x7f", "\x85", "\udcff"],
 )
-async def test_an_id_that_is_no_plain_text_is_refused_everywhere(hostile, store):
+async def test_an_id_that_is_not_plain_text_is_refused_everywhere(hostile, store):
     with pytest.raises(InvalidSessionIdError):
         AgentSession.new("coder", session_id=hostile)
     with pytest.raises(InvalidSessionIdError):
