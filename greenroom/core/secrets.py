@@ -7,8 +7,10 @@ configuration. It goes to models, to disk and into logs, where no secret belongs
 - what follows `Bearer` or `Basic`, and JSON Web Tokens
 - private keys in PEM
 - user and password in addresses: the user info of RFC 3986, section 3.2.1
-- values named like `api_key=`, `"password": ` or `X-Api-Key: `, if they have a digit or are long
-- the values of variables of this process whose names end like `OPENAI_API_KEY` or `DB_PASSWORD`
+- values named like `api_key=`, `"password": `, `X-Api-Key: `, `--api-key ` or `("api_key", "…")`,
+  if they have a digit or are long
+- the values of variables of this process whose names end like `OPENAI_API_KEY` or `DB_PASSWORD`,
+  from eight characters on; of the latter, only what is not a word
 
 A secret of any other form can't be told from a word.
 """
@@ -29,7 +31,7 @@ SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 # address writes in front, such as `\n` or `%3D`, is not part of a word.
 _ALONE = r"(?:(?<![\w-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 KEY_FORM = (
-    rf"{_ALONE}(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi"
+    rf"{_ALONE}(?!sk_[A-Z])(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi"
     r"|xapp|whsec|shp[a-z]{2}|do[opr]_v1|tvly|GOCSPX)[-_](?=[\w-]*\d)[\w-]{16,}"
     r"|SG\.[\w-]{16,}\.[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
 )
@@ -37,11 +39,15 @@ KEY_FORM = (
 
 _IN_VALUE = r"[^\s\"'&,;<>\\]"
 _LIKE_A_KEY = rf"(?={_IN_VALUE}*(?:\d|[a-z][A-Z])|{_IN_VALUE}{{20}})"
-_NAMES = (
+_KINDS = (
     r"(?:api|access|secret|private|auth)[-_]?(?:key|token)|client[-_]?secret|passw(?:or)?d|secret"
-    r"|token(?=[=\"'])"
 )
-_EQUALS = r"\b[\"']?\s{0,4}[:=]\s{0,4}[\"']?"
+# `pwd` is also the name of a folder.
+_NAMES = rf"{_KINDS}|token(?=[=\"'])|pwd(?=[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?[^\s\"'/~.$])"
+_EQUALS = r"\b[\"']?\s{0,4}[:=]\s{0,4}(?:b?[\"'])?"
+_PAIR = rf"(?:{_KINDS}|token|authorization|cookie)[\"'],\s{{0,4}}b?[\"']"
+_OPTION = rf"(?<![\w-])--?[a-z0-9-]{{0,40}}(?:{_KINDS}|token)\s{{1,4}}[\"']?(?!-)"
+_PARAMETER = r"(?<=[?&])(?:key|sig|signature)="
 _FORMS = re.compile(
     rf"(?P<key>{KEY_FORM})"
     rf"|(?P<jwt>{_ALONE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}(?:\.[\w-]*)?)"
@@ -51,8 +57,10 @@ _FORMS = re.compile(
     r"(?:[^\s/@:\"'<>\\]*:[^\s/?#\"'<>\\]+|(?i:(?<=https://)|(?<=http://))[^\s/@\"'<>\\]{8,})(?=@)"
     rf"|(?P<header>(?i:\b(?:authorization|cookie){_EQUALS}))"
     r"(?=[^\"'\r\n]{0,200}?(?:\d|[a-z][A-Z]|\S{20}))[^\"'\r\n]{8,}"
-    rf"|(?P<before>(?i:\b(?:bearer|basic|token)\s{{1,4}})){_LIKE_A_KEY}[\w.~+/=%-]{{8,}}"
-    rf"|(?P<name>(?i:(?<![a-z0-9])(?:{_NAMES}){_EQUALS})){_LIKE_A_KEY}{_IN_VALUE}{{8,}}",
+    rf"|(?P<before>(?i:\b(?:bearer|basic|token)\s{{1,4}}))(?!-){_LIKE_A_KEY}[\w.~+/=%-]{{8,}}"
+    rf"|(?P<name>(?i:(?<![a-z0-9])(?:{_NAMES}){_EQUALS}|{_OPTION}|{_PARAMETER}))"
+    rf"{_LIKE_A_KEY}{_IN_VALUE}{{8,}}"
+    rf"|(?P<pair>(?i:(?<![a-z0-9]){_PAIR}))(?=[^\"'\r\n]{{0,200}}\d)[^\"'\r\n]{{8,}}",
     re.DOTALL,
 )
 
@@ -79,19 +87,26 @@ def conceal_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
     """
     values = {each for each in _list_values(os.environ if env is None else env) if each in text}
     for value in sorted(values, key=len, reverse=True):  # one may be a part of another
-        text = text.replace(value, SECRET)
+        if _TELLING.search(value):
+            text = text.replace(value, SECRET)
+        else:
+            text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", SECRET, text)
     return _FORMS.sub(_conceal, text)
 
 
 def _conceal(match: re.Match[str]) -> str:
-    return next(filter(None, match.group("scheme", "header", "before", "name")), "") + SECRET
+    return (
+        next(filter(None, match.group("scheme", "header", "before", "name", "pair")), "") + SECRET
+    )
 
 
 def _list_values(env: Mapping[str, str]) -> Iterator[str]:
     """List the values of secret variables, also as JSON and addresses write them."""
     for name, value in env.items():
         secret = value.strip()
-        if _names_secret(name) and len(secret) >= _SHORTEST and _TELLING.search(secret):
+        is_key = name.upper().endswith(("API_KEY", "APIKEY"))  # which may be a word
+        is_long = len(secret) >= _SHORTEST
+        if is_long and (is_key or (_names_secret(name) and _TELLING.search(secret))):
             yield from {secret, msgspec.json.encode(secret)[1:-1].decode(), quote(secret, safe="")}
 
 

@@ -60,6 +60,17 @@ def test_a_secret_is_found_by_its_form(secret, around):
         ("?token=abcdefgh1", "?token=[secret]"),
         ("password = hunter2hunter2", "password = [secret]"),
         ("Set-Cookie: sid=abc123def; path=/", "Set-Cookie: [secret]"),
+        ("run --api-key abcdef123 -v", "run --api-key [secret] -v"),
+        ("tool --acme-token 'abcdef123'", "tool --acme-token '[secret]'"),
+        ("['cli', '--password', 'abcdef123']", "['cli', '--password', '[secret]']"),
+        ('[("api_key", "abcdef123"), ("a", 1)]', '[("api_key", "[secret]"), ("a", 1)]'),
+        ("[b'X-Api-Key', b'abcdef123']", "[b'X-Api-Key', b'[secret]']"),
+        ("('Authorization', 'Bearer abc123')", "('Authorization', '[secret]')"),
+        ("{'api_key': b'abcdef123'}", "{'api_key': b'[secret]'}"),
+        ("GET /maps?q=x&key=abcdef123", "GET /maps?q=x&key=[secret]"),
+        ("/blob?sv=1&sig=abcdef123%3D&se=2", "/blob?sv=1&sig=[secret]&se=2"),
+        ("Server=db;Uid=sa;Pwd=abcdef123;", "Server=db;Uid=sa;Pwd=[secret];"),
+        ("pwd: 'abcdef123'", "pwd: '[secret]'"),
     ],
 )
 def test_a_secret_is_found_by_what_comes_before_it(text, concealed):
@@ -76,6 +87,11 @@ def test_a_secret_is_found_by_what_comes_before_it(text, concealed):
         "max_tokens=4096000000",
         "ssh://git@github.com/a and https://example.com/a@b",
         "the module sk-learn; a task-123-of-the-big-project-44",
+        "sk_X509_LOOKUP_sort(st) and sk_ASN1_INTEGER_num",
+        "PWD=/home/ann/project2 and OLDPWD=~/project22, pwd = ./project22",
+        "fields = ('secret', 'accessKeyId', \"token\", 'userName')",
+        "usage: run [--api-key KEY] --token --verbose1 --password PASSWORD",
+        "sort(key=by_name_of_2024) and a?monkey=abcdefgh1",
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     ],
 )
@@ -98,6 +114,12 @@ def test_the_value_of_a_secret_variable_is_concealed(name):
         assert conceal_secrets(f"<{written}>", env) == f"<{SECRET}>"
 
 
+def test_the_key_of_an_api_may_be_a_word():
+    env = {"ACME_API_KEY": "swordfish"}
+    text = "swordfish, key=swordfish; swordfishes and a_swordfish"
+    assert conceal_secrets(text, env) == f"{SECRET}, key={SECRET}; swordfishes and a_swordfish"
+
+
 @pytest.mark.parametrize("value", ["", "short1", "password"])
 def test_a_value_that_may_be_a_word_stays(value):
     assert conceal_secrets("a short1 password", {"MY_PASSWORD": value}) == "a short1 password"
@@ -105,7 +127,10 @@ def test_a_value_that_may_be_a_word_stays(value):
 
 @pytest.mark.parametrize(
     "piece",
-    ["eyJ-", "sk-", "Bearer ", "a://", "http://x:", "api_key:    ", "authorization: ", "token='"],
+    [
+        *["eyJ-", "sk-", "Bearer ", "a://", "http://x:", "api_key:    ", "authorization: "],
+        *["token='", "--api-key ", "--a-token", "('api_key', '", "?key=", "pwd=", "--a-a-a"],
+    ],
 )
 def test_the_time_grows_with_the_text(piece):
     """Not measured: a pattern that tries each beginning to the end would take minutes here."""
