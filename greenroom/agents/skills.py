@@ -1,10 +1,10 @@
 """`Skills`: instructions for kinds of work, in folders; the model reads one when it needs it.
 
-`parse_front_matter` reads the head of a `SKILL.md`: `KEY: VALUE` lines between two lines of `---`.
-It knows the part of YAML that such files use for texts: plain, quoted, folded (`>`) and literal
-(`|`) values, on one or more lines, and comments. Other values are skipped under keys that are not
-asked for. Whatever else it does not understand, it takes as it is written, with a warning: a skill
-is not lost for a detail.
+`parse_front_matter` reads the head of a `SKILL.md`: `KEY: VALUE` lines between two lines of `---`,
+where the case of a key does not matter. It knows the part of YAML that such files use for texts:
+plain, quoted, folded (`>`) and literal (`|`) values, on one or more lines, and comments. Other
+values are skipped under keys that are not asked for. Whatever else it does not understand, it takes
+as it is written, with a warning: a skill is not lost for a detail.
 """
 
 import logging
@@ -50,7 +50,7 @@ _KEY = re.compile(
 _NULL = frozenset({"null", "~"})
 _CONTINUES = re.compile(r"\s|-(\s|$)|#")
 _COMMENT = re.compile(r"(?:^|\s)#.*")
-_BLOCK = re.compile(r"([|>])[+-]?\s*(?:\s#.*)?")
+_BLOCK = re.compile(r"(?P<style>[|>])[+-]?(?P<indent>[1-9])?[+-]?\s*(?:\s#.*)?")
 _QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)')\s*(?:\s#.*)?""")
 _MARKED = re.compile(r"[-?](\s|$)|[\[{&*!%@`]")
 _MAPPING = re.compile(r"\S+:(\s|$)")
@@ -104,7 +104,7 @@ def _read_lines(
         if found is None:
             warnings.append(f"{at}: {line[:60]!r} is not KEY: VALUE")
             continue
-        key, first = found["key"], found["value"] or ""
+        key, first = found["key"].lower(), found["value"] or ""
         if key in seen:
             warnings.append(f"{at}: {key} is there twice; the first counts")
         while at < end and (not lines[at].strip() or _CONTINUES.match(lines[at])):
@@ -149,8 +149,10 @@ def _block(first: str, rest: Sequence[str]) -> str:
         raise ValueError("it is indented with tabs")
     if any(line and not line[0].isspace() for line in rest):
         raise ValueError("a line of it is not indented")
-    text = dedent("\n".join(rest)).strip("\n")
-    if header[1] == "|":
+    indent = int(header["indent"] or 0)
+    lines = "\n".join(line[indent:] for line in rest)
+    text = (lines if indent else dedent(lines)).strip("\n")
+    if header["style"] == "|":
         return text
     paragraphs = re.split(r"\n{2,}", text)
     return "\n".join(" ".join(each.split("\n")) for each in paragraphs)
@@ -163,9 +165,23 @@ def _unquote(text: str) -> str:
     if quoted[1] is None:
         return quoted[2].replace("''", "'")
     try:
-        return str(serde.loads(f'"{quoted[1]}"'))
+        return str(serde.loads(f'"{_ESCAPE.sub(_unescape, quoted[1])}"'))
     except serde.InvalidJSONError:
         raise ValueError("it holds an escape that is not understood") from None
+
+
+# The escapes of YAML 1.2, section 5.7, that JSON does not have; any other one passes.
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))")
+_ESCAPED = dict(zip("0ave N_LP\t", "\0\a\v\x1b \x85\xa0\u2028\u2029\t", strict=True))
+
+
+def _unescape(escape: re.Match[str]) -> str:
+    if escape[3]:
+        sign = _ESCAPED.get(escape[3])
+    else:
+        code = int(escape[1] or escape[2], 16)
+        sign = chr(code) if code < 0x110000 else None
+    return escape[0] if sign is None else serde.dumps(sign).decode()[1:-1]
 
 
 _FILE = "SKILL.md"

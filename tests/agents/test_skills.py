@@ -247,6 +247,9 @@ VALUES = [
     (">\n  a\n  b\n\n  c", "a b\nc"),
     (">-\n  a\n  b", "a b"),
     ("|  # comment\n  a\n    b", "a\n  b"),
+    ("|2-\n    a\n  b", "  a\nb"),
+    (">2-\n  a\n  b", "a b"),
+    (r'"\x41\U0001F600\ud83d\ude00\e\_\N\0\\x41\/"', "A😀😀\x1b\xa0\x85\0\\x41/"),
     ("", ""),
     ("null", ""),
     ("~  # comment", ""),
@@ -263,7 +266,13 @@ def test_a_text_is_read_as_yaml_reads_it(written, value):
 
 
 @pytest.mark.parametrize(
-    "text", ['---\n"key": a\n---\nBody', "---\n'key' : a\n---\nBody", "---\rkey: a\r---\rBody"]
+    "text",
+    [
+        "---\nKey: a\n---\nBody",
+        '---\n"key": a\n---\nBody',
+        "---\n'key' : a\n---\nBody",
+        "---\rkey: a\r---\rBody",
+    ],
 )
 def test_quoted_keys_and_old_line_ends_are_read(text):
     assert parse_front_matter(text, ("key",)) == ({"key": "a"}, "Body", ())
@@ -285,8 +294,9 @@ def test_quoted_keys_and_old_line_ends_are_read(text):
         ("---\nkey: *a\n---\n", 2, "a list, a mapping"),
         ("---\nkey: 'a\n---\n", 2, "quotes do not end"),
         ("---\nkey: 'a' b\n---\n", 2, "quotes do not end"),
-        ('---\nkey: "\\e"\n---\n', 2, "an escape"),
-        ("---\nkey: |2\n  a\n---\n", 2, "not understood"),
+        ('---\nkey: "\\q"\n---\n', 2, "an escape"),
+        ('---\nkey: "\\U99999999"\n---\n', 2, "an escape"),
+        ("---\nkey: |0\n  a\n---\n", 2, "not understood"),
         ("---\nkey: |\n\ta\n---\n", 2, "tabs"),
     ],
 )
