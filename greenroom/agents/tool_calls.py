@@ -12,6 +12,7 @@ from contextlib import (
     AsyncExitStack,
     ExitStack,
     contextmanager,
+    nullcontext,
 )
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -148,8 +149,9 @@ class _Gate:
         questions = [each for each in range(len(self._calls)) if each not in self._verdicts]
         prepare = partial(self._announce, checkpoints, windows)
         try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._ask, order, questions)
+            async with trio.open_nursery() if questions else nullcontext() as nursery:
+                if nursery is not None:
+                    nursery.start_soon(self._ask, order, questions)
                 await order.run(self._run_within, prepare)
         except BaseExceptionGroup as group:
             # A single failure, or a cancel of several tasks, is raised as itself.
