@@ -31,9 +31,11 @@ SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 # address writes in front, such as `\n` or `%3D`, is not part of a word.
 _ALONE = r"(?:(?<![\w-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
 KEY_FORM = (
-    rf"{_ALONE}(?!sk_[A-Z])(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat|xox[a-z]|npm|pypi"
-    r"|xapp|whsec|shp[a-z]{2}|do[opr]_v1|tvly|GOCSPX)[-_](?=[\w-]*\d)[\w-]{16,}"
-    r"|SG\.[\w-]{16,}\.[\w-]{16,}|AIza[\w-]{30,}|ya29\.[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b)"
+    rf"{_ALONE}(?!sk_[A-Z])(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat"
+    r"|xox[a-z]|xapp|npm|pypi|whsec|shp[a-z]{2}|do[opr]_v1|tvly|GOCSPX|lin_api|ntn|figd|dckr_pat"
+    r"|glsa|lsv2|jina|tgp_v1|sbp|sntrys)[-_](?=[\w-]*(?:\d|[a-z][A-Z]))[\w-]{16,}"
+    r"|SG\.[\w-]{16,}\.[\w-]{16,}|AIza[\w-]{30,}|(?:AQ|ya29|hvs)\.[\w-]{20,}|ATATT3x[\w-]{20,}"
+    r"|(?:AKIA|ASIA)[A-Z0-9]{16}\b|dapi[0-9a-f]{32}\b|\d{8,10}:AA[\w-]{33}\b)"
 )
 """The forms of the keys of vendors, as a regular expression."""
 
