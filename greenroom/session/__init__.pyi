@@ -24,6 +24,14 @@ from greenroom.session.file_store import (
     check_store as check_store,
     default_store as default_store,
 )
+from greenroom.session.files import (
+    LONGEST_FILE as LONGEST_FILE,
+    KeepsFiles as KeepsFiles,
+    SessionFile as SessionFile,
+    check_file as check_file,
+    check_file_name as check_file_name,
+    no_file_error as no_file_error,
+)
 from greenroom.session.history import (
     START as START,
     History as History,
@@ -67,6 +75,8 @@ from greenroom.session.store import (
     StoredSession as StoredSession,
     StoreStatistics as StoreStatistics,
     StoreSurvey as StoreSurvey,
+)
+from greenroom.session.store_errors import (
     fenced_error as fenced_error,
     locked_error as locked_error,
 )

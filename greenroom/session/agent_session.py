@@ -23,9 +23,15 @@ from greenroom.session.conversation import Conversation
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
 from greenroom.session.entries import OpenQuestion
 from greenroom.session.file_store import check_store, default_store
+from greenroom.session.files import copy_files
 from greenroom.session.history import RepairReport
 from greenroom.session.journal import Durability, Journal
-from greenroom.session.store import SessionStore, unknown_error
+from greenroom.session.store import (
+    SessionStore,
+)
+from greenroom.session.store_errors import (
+    unknown_error,
+)
 
 
 @dataclass(frozen=True)
@@ -415,6 +421,7 @@ class AgentSession:
         values = {key: value for key, value in self.metadata.items() if key != "archived"}
         origin = msgspec.structs.asdict(Origin(self.session_id, at, past.branch))
         fork.description.touch(metadata={**values, FORKED_FROM: origin})
+        await copy_files(self.store, self.session_id, fork.session_id)
         await fork.save()
         return fork
 

@@ -7,13 +7,16 @@ side. No thread is abandoned on cancellation: a write that has begun is finished
 
 import os
 from collections.abc import Callable
+from io import BytesIO
 from typing import TypeVar
 
 import trio
 
 from greenroom.core import SessionError, check_session_id
 from greenroom.fs import FolderLockedError, durable, lock, lock_as
+from greenroom.session import folder_files
 from greenroom.session.description import SessionMetadata
+from greenroom.session.files import SessionFile, check_file, check_file_name
 from greenroom.session.folder_names import (
     folder_name,
     has_name,
@@ -40,8 +43,10 @@ from greenroom.session.store import (
     StoredSession,
     StoreStatistics,
     StoreSurvey,
-    locked_error,
     release_after,
+)
+from greenroom.session.store_errors import (
+    locked_error,
     unknown_error,
 )
 
@@ -187,6 +192,48 @@ class FileStore:
         relatives = [each for each in await self.list_all() if each.session_id != session_id]
         async with release_after(await self.acquire(session_id)) as writer:
             return await writer.salvage(relatives)
+
+    async def put_file(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a file of a session, whole or not at all; see `KeepsFiles`.
+
+        Raises:
+            ValueError: the name leads elsewhere.
+            SessionError: the file is longer than 16 MB.
+            SessionStorageError: the disk refused.
+        """
+        check_file(session_id, name, data)
+        await self._run(session_id, lambda folder: folder_files.put_file(folder, name, data))
+
+    async def open_file(self, session_id: str, name: str) -> BytesIO:
+        """Return the content of a session's file.
+
+        Raises:
+            ValueError: there can be no such name.
+            SessionNotFoundError: the session has no such file.
+            SessionStorageError: it can't be read.
+        """
+        check_file_name(name)
+        return await self._run(
+            session_id, lambda folder: folder_files.open_file(folder, session_id, name)
+        )
+
+    async def list_files(self, session_id: str) -> tuple[SessionFile, ...]:
+        """Describe a session's files, by their names.
+
+        Raises:
+            SessionStorageError: they can't be read.
+        """
+        return await self._run(session_id, folder_files.list_files)
+
+    async def remove_file(self, session_id: str, name: str) -> None:
+        """Remove a file of a session, if there is one of this name.
+
+        Raises:
+            ValueError: there can be no such name.
+            SessionStorageError: the disk refused.
+        """
+        check_file_name(name)
+        await self._run(session_id, lambda folder: folder_files.remove_file(folder, name))
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""

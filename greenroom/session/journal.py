@@ -61,8 +61,10 @@ from greenroom.session.store import (
     SessionStore,
     SessionWriter,
     StoredSession,
-    changed_error,
     run_in_thread,
+)
+from greenroom.session.store_errors import (
+    changed_error,
 )
 
 T = TypeVar("T")

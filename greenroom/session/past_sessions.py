@@ -34,6 +34,8 @@ from greenroom.session.store import (
     StoredSession,
     release_after,
     run_in_thread,
+)
+from greenroom.session.store_errors import (
     unknown_error,
 )
 

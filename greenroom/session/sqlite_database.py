@@ -23,7 +23,9 @@ from greenroom.session.description import SessionMetadata, decode_metadata
 from greenroom.session.history import Position
 from greenroom.session.holders import begin_epoch
 from greenroom.session.session_folder import hint_for
-from greenroom.session.store import fenced_error
+from greenroom.session.store_errors import (
+    fenced_error,
+)
 from greenroom.threads import FileThreads
 
 # `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any
@@ -59,6 +61,15 @@ _STEPS: tuple[tuple[str, ...], ...] = (
             epoch INTEGER PRIMARY KEY AUTOINCREMENT,
             session_id TEXT NOT NULL UNIQUE,
             pid INTEGER NOT NULL
+        )""",
+    ),
+    (
+        """CREATE TABLE files (
+            session_id TEXT NOT NULL,
+            name TEXT NOT NULL,
+            data BLOB NOT NULL,
+            changed INTEGER NOT NULL,
+            PRIMARY KEY (session_id, name)
         )""",
     ),
 )
@@ -426,6 +437,7 @@ def delete_rows(connection: sqlite3.Connection, row: Row) -> None:
     connection.execute("DELETE FROM lines WHERE session = ?", [row.key])
     connection.execute("DELETE FROM sessions WHERE key = ?", [row.key])
     connection.execute("DELETE FROM torn WHERE session_id = ?", [row.session_id])
+    connection.execute("DELETE FROM files WHERE session_id = ?", [row.session_id])
     connection.execute("DELETE FROM writers WHERE session_id = ?", [row.session_id])
 
 

@@ -2,9 +2,8 @@
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from io import BytesIO
 from sqlite3 import Connection
 from types import TracebackType
 from typing import Self, TypeVar
@@ -17,11 +16,10 @@ from greenroom.core import (
     SessionNotFoundError,
     SessionStorageError,
     check_session_id,
-    utc_now,
 )
 from greenroom.fs import FolderLockedError, lock, lock_as, unlock
 from greenroom.session.description import SessionMetadata, encode_metadata
-from greenroom.session.entries import Entry
+from greenroom.session.files import SessionFile, check_file, check_file_name, no_file_error
 from greenroom.session.folder_names import folder_name
 from greenroom.session.history import (
     START,
@@ -35,7 +33,6 @@ from greenroom.session.history import (
 )
 from greenroom.session.holders import name_holder, new_store_id
 from greenroom.session.listing import SessionPage, newest_first, page_of
-from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.sqlite_database import (
     Database,
     Row,
@@ -56,13 +53,17 @@ from greenroom.session.sqlite_database import (
     take_epoch,
     write_description,
 )
+from greenroom.session.sqlite_files import list_files, put_file, read_file, remove_file
+from greenroom.session.sqlite_salvage import salvage_rows
 from greenroom.session.store import (
     StoredPage,
     StoredSession,
     StoreStatistics,
     StoreSurvey,
-    locked_error,
     release_after,
+)
+from greenroom.session.store_errors import (
+    locked_error,
     unknown_error,
 )
 
@@ -144,47 +145,6 @@ def _damaged_error(path: str, session_id: str, line: int, problem: str = "") -> 
         line=line,
         hint=repair_hint(path),
     )
-
-
-def salvage_rows(
-    connection: sqlite3.Connection, row: Row, path: str, relatives: Sequence[SessionMetadata]
-) -> RepairReport | None:
-    """Set everything from the first damaged line on aside, and keep the lines that verify."""
-    data = b"".join(select_lines(connection, row.key, 0))
-    found = salvage_history(data, session_id=row.session_id, path=path)
-    restored = _restore_description(connection, row, path, found.entries, relatives)
-    side = ""
-    if found.end.size != row.size:
-        number = cut_lines(connection, row, found.end)
-        side = f"number {number} of the table torn"
-        if found.line:
-            add_line(connection, row, found.line, found.end)
-    return found.report(path, side, restored=restored)
-
-
-def _restore_description(
-    connection: sqlite3.Connection,
-    row: Row,
-    path: str,
-    entries: Sequence[Entry],
-    relatives: Sequence[SessionMetadata],
-) -> tuple[str, ...]:
-    """Reconstruct the description if it is damaged; return the fields that were lost."""
-    try:
-        if row.read_metadata(path) is not None:
-            return ()
-    except SessionCorruptError:
-        pass
-    try:
-        moment = datetime.fromtimestamp(row.changed, UTC)
-    except (TypeError, ValueError, OverflowError, OSError):
-        moment = utc_now()
-        query = "UPDATE sessions SET changed = ? WHERE key = ?"
-        connection.execute(query, [int(moment.timestamp()), row.key])
-    data = row.metadata or b""
-    metadata, lost = restore_description(row.session_id, data, entries, relatives, moment)
-    write_description(connection, row, encode_metadata(metadata))
-    return lost or ("updated_at",)
 
 
 T = TypeVar("T")
@@ -520,6 +480,57 @@ class SQLiteStore:
         relatives = [each for each in await self.list_all() if each.session_id != session_id]
         async with release_after(await self.acquire(session_id)) as writer:
             return await writer.salvage(relatives)
+
+    async def put_file(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a file of a session, whole or not at all; see `KeepsFiles`.
+
+        Raises:
+            ValueError: the name leads elsewhere.
+            SessionError: the file is longer than 16 MB.
+            SessionStorageError: the disk refused.
+        """
+        check_session_id(session_id)
+        check_file(session_id, name, data)
+        await self._database.run(
+            session_id, lambda: put_file(self._database, session_id, name, data)
+        )
+
+    async def open_file(self, session_id: str, name: str) -> BytesIO:
+        """Return the content of a session's file.
+
+        Raises:
+            ValueError: there can be no such name.
+            SessionNotFoundError: the session has no such file.
+            SessionStorageError: it can't be read.
+        """
+        check_session_id(session_id)
+        check_file_name(name)
+        data = await self._database.run(
+            session_id, lambda: read_file(self._database, session_id, name)
+        )
+        if data is None:
+            raise no_file_error(session_id, name)
+        return BytesIO(data)
+
+    async def list_files(self, session_id: str) -> tuple[SessionFile, ...]:
+        """Describe a session's files, by their names.
+
+        Raises:
+            SessionStorageError: they can't be read.
+        """
+        check_session_id(session_id)
+        return await self._database.run(session_id, lambda: list_files(self._database, session_id))
+
+    async def remove_file(self, session_id: str, name: str) -> None:
+        """Remove a file of a session, if there is one of this name.
+
+        Raises:
+            ValueError: there can be no such name.
+            SessionStorageError: the disk refused.
+        """
+        check_session_id(session_id)
+        check_file_name(name)
+        await self._database.run(session_id, lambda: remove_file(self._database, session_id, name))
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""

@@ -7,11 +7,11 @@ session. It knows nothing about conversations. A session exists once its descrip
 
 import logging
 import os
-import shlex
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
@@ -19,15 +19,19 @@ import trio
 
 from greenroom.core import (
     SessionError,
-    SessionFencedError,
-    SessionLockedError,
     SessionNotFoundError,
     SessionStorageError,
     check_session_id,
     utc_now,
 )
-from greenroom.fs import is_alive
 from greenroom.session.description import SessionMetadata
+from greenroom.session.files import (
+    KeepsFiles,
+    SessionFile,
+    check_file,
+    check_file_name,
+    no_file_error,
+)
 from greenroom.session.history import (
     History,
     Page,
@@ -38,12 +42,11 @@ from greenroom.session.history import (
 )
 from greenroom.session.holders import (
     begin_epoch,
-    describe_holder,
-    is_here,
     name_holder,
     new_store_id,
 )
 from greenroom.session.listing import SessionPage, newest_first, page_of
+from greenroom.session.store_errors import fenced_error, locked_error
 
 T = TypeVar("T")
 Writer = TypeVar("Writer", bound="SessionWriter")
@@ -187,7 +190,7 @@ async def release_after(writer: Writer) -> AsyncIterator[Writer]:
 
 
 @runtime_checkable
-class SessionStore(Protocol):
+class SessionStore(KeepsFiles, Protocol):
     """Keeps sessions. Reading needs no lock; to write, acquire the session's writer."""
 
     async def exists(self, session_id: str) -> bool:
@@ -254,65 +257,6 @@ class SessionStore(Protocol):
 
     def folder(self, session_id: str) -> str:
         """Return a session's folder for files that belong to it, or "" if it has none."""
-
-
-def locked_error(session_id: str, pid: int | None = None, holder: str = "") -> SessionLockedError:
-    """Return the error for a session that is locked, by this process and holder if known."""
-    if pid is not None and is_here(holder) and not is_alive(pid):
-        return SessionLockedError(
-            f"session {session_id!r} is locked by process {pid}, which has ended",
-            session_id=session_id,
-            pid=pid,
-            holder=holder,
-            hint="a process that it started still holds the lock: end that process",
-        )
-    return SessionLockedError(
-        f"session {session_id!r} is being written by {describe_holder(pid, holder)}",
-        session_id=session_id,
-        pid=pid,
-        holder=holder,
-        hint="close it there, or wait until that process ends",
-    )
-
-
-def fenced_error(session_id: str, pid: int | None = None, holder: str = "") -> SessionFencedError:
-    """Return the error of a writer that lost its session, to this process and holder if known."""
-    fate = "its lock was removed or taken over"
-    if pid:
-        fate = f"{describe_holder(pid, holder)} took it over"
-    return SessionFencedError(
-        f"session {session_id!r} can no longer be written here: {fate}",
-        session_id=session_id,
-        pid=pid,
-        holder=holder,
-        hint="nothing was written; what is unsaved is kept in memory",
-    )
-
-
-def unknown_error(
-    session_id: str, store: object, *, has_history: bool = False
-) -> SessionNotFoundError:
-    """Return the error for a session that the store lacks, or of which it has only the history."""
-    if has_history:
-        return SessionNotFoundError(
-            f"session {session_id!r} has a history in {store!r}, but no description",
-            session_id=session_id,
-            hint=f"`greenroom sessions repair {shlex.quote(session_id)}` reconstructs it",
-        )
-    return SessionNotFoundError(
-        f"there is no session {session_id!r} in {store!r}",
-        session_id=session_id,
-        hint="AgentSession.list_all shows what there is",
-    )
-
-
-def changed_error(session_id: str) -> SessionError:
-    """Return the error for a session that another writer changed in the store."""
-    return SessionError(
-        f"session {session_id!r} was changed by another writer since it was loaded",
-        session_id=session_id,
-        hint="load it again, and repeat what was added since",
-    )
 
 
 @dataclass(frozen=True)
@@ -386,6 +330,7 @@ class InMemoryStore:
     def __init__(self) -> None:
         """Make an empty store."""
         self._sessions: dict[str, _MemorySession] = {}
+        self._files: dict[str, dict[str, tuple[bytes, datetime]]] = {}
         self._id = new_store_id()
         self._last_epoch = 0
 
@@ -466,10 +411,53 @@ class InMemoryStore:
         session.is_locked = True
         session.epoch = self._last_epoch = begin_epoch(self._last_epoch)
         self._sessions[session_id] = session
-        return _MemoryWriter(session_id, session, self._sessions)
+        return _MemoryWriter(session_id, session, self._sessions, self._files)
+
+    async def put_file(self, session_id: str, name: str, data: bytes) -> None:
+        """Keep a file of a session, whole or not at all; see `KeepsFiles`.
+
+        Raises:
+            ValueError: the name leads elsewhere.
+            SessionError: the file is longer than 16 MB.
+        """
+        await trio.lowlevel.checkpoint()
+        check_file(session_id, name, data)
+        files = self._files.setdefault(check_session_id(session_id), {})
+        files[name] = (bytes(data), utc_now())
+
+    async def open_file(self, session_id: str, name: str) -> BytesIO:
+        """Return the content of a session's file.
+
+        Raises:
+            ValueError: there can be no such name.
+            SessionNotFoundError: the session has no such file.
+        """
+        await trio.lowlevel.checkpoint()
+        check_file_name(name)
+        found = self._files.get(check_session_id(session_id), {}).get(name)
+        if found is None:
+            raise no_file_error(session_id, name)
+        return BytesIO(found[0])
+
+    async def list_files(self, session_id: str) -> tuple[SessionFile, ...]:
+        """Describe a session's files, by their names."""
+        await trio.lowlevel.checkpoint()
+        files = self._files.get(check_session_id(session_id), {})
+        return tuple(
+            SessionFile(name, len(data), changed) for name, (data, changed) in sorted(files.items())
+        )
+
+    async def remove_file(self, session_id: str, name: str) -> None:
+        """Remove a file of a session, if there is one of this name.
+
+        Raises:
+            ValueError: there can be no such name.
+        """
+        await trio.lowlevel.checkpoint()
+        self._files.get(check_session_id(session_id), {}).pop(check_file_name(name), None)
 
     def folder(self, session_id: str) -> str:
-        """Return "": there are no files."""
+        """Return "": there is no folder."""
         check_session_id(session_id)
         return ""
 
@@ -481,8 +469,13 @@ class _MemoryWriter:
     is_broken = False
 
     def __init__(
-        self, session_id: str, session: _MemorySession, sessions: dict[str, _MemorySession]
+        self,
+        session_id: str,
+        session: _MemorySession,
+        sessions: dict[str, _MemorySession],
+        files: dict[str, dict[str, tuple[bytes, datetime]]],
     ) -> None:
+        self._files = files
         self._session_id = session_id
         self._session = session
         self._sessions = sessions
@@ -521,6 +514,7 @@ class _MemoryWriter:
     async def delete(self) -> None:
         await self._check_epoch()
         del self._sessions[self._session_id]
+        self._files.pop(self._session_id, None)
 
     async def release(self) -> None:
         await trio.lowlevel.checkpoint()

@@ -2,7 +2,8 @@
 
 `check_session_store` runs all of `SESSION_STORE_CHECKS`. The checks here are those of writing: one
 holder, cancelled, cut off or replaced, and of deleting. What a store keeps and how it is read back
-is in `session_store_contents`, with `StoreUnderTest`, which says how your store is opened.
+is in `session_store_contents`, with `StoreUnderTest`, which says how your store is opened; lists and
+files have modules of their own.
 """
 
 import os
@@ -38,6 +39,7 @@ from greenroom.testing.session_store_contents import (
     load_texts,
     save_new,
 )
+from greenroom.testing.session_store_files import FILE_CHECKS
 from greenroom.testing.session_store_lists import LIST_CHECKS
 
 W = TypeVar("W")
@@ -125,6 +127,10 @@ class AfterAppend:
         self.read_last = store.read_last
         self.list_all = store.list_all
         self.list_page = store.list_page
+        self.put_file = store.put_file
+        self.open_file = store.open_file
+        self.list_files = store.list_files
+        self.remove_file = store.remove_file
         self.folder = store.folder
 
     async def acquire(self, session_id: str) -> SessionWriter:
@@ -546,7 +552,7 @@ async def _is_gone(store: SessionStore, session_id: str) -> None:
 _PATIENCE = 60.0
 """Seconds for one check, which takes milliseconds on any store that does not hang."""
 
-SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *LIST_CHECKS, *checks_in(__name__))
+SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *LIST_CHECKS, *FILE_CHECKS, *checks_in(__name__))
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 
 

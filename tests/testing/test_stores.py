@@ -289,7 +289,42 @@ async def counts_from_one(self, session_id):
     return writer
 
 
+async def puts_the_first_only(self, session_id, name, data):
+    if not any(each.name == name for each in await self.list_files(session_id)):
+        await InMemoryStore.put_file(self, session_id, name, data)
+
+
+async def puts_for_sessions_only(self, session_id, name, data):
+    if await self.exists(session_id):
+        await InMemoryStore.put_file(self, session_id, name, data)
+
+
+async def puts_for_anybody(self, session_id, name, data):
+    for each in [*self._sessions]:
+        await InMemoryStore.put_file(self, each, name, data)
+
+
+async def puts_any_size(self, session_id, name, data):
+    await InMemoryStore.put_file(self, session_id, name, data[: 1 << 24])
+
+
+async def puts_in_two_steps(self, session_id, name, data):
+    await InMemoryStore.put_file(self, session_id, name, data[:1000])
+    await InMemoryStore.put_file(self, session_id, name, data)
+
+
+async def deletes_no_files(self):
+    await self._check_epoch()
+    del self._sessions[self._session_id]
+
+
 MUTANTS = {
+    "a_file_comes_back_as_it_was": with_store(put_file=puts_the_first_only),
+    "a_file_may_come_before_its_session": with_store(put_file=puts_for_sessions_only),
+    "files_of_sessions_are_kept_apart": with_store(put_file=puts_for_anybody),
+    "a_file_has_a_bound_and_a_name_that_leads_nowhere": with_store(put_file=puts_any_size),
+    "files_go_with_their_session": with_writer(delete=deletes_no_files),
+    "a_file_is_never_half_written": with_store(put_file=puts_in_two_steps),
     "each_writer_has_a_higher_epoch": with_store(acquire=counts_from_one),
     "a_loaded_session_equals_the_saved_one": with_writer(write_metadata=forgets_lineage),
     "a_session_grows_over_many_saves_and_loads": with_writer(

@@ -1,0 +1,65 @@
+"""The files in a session's folder, below `files/`. Every function blocks."""
+
+import contextlib
+import os
+from datetime import UTC, datetime
+from io import BytesIO
+
+from greenroom.fs import durable
+from greenroom.session.files import SessionFile, check_file_name, no_file_error
+
+
+def put_file(folder: str, name: str, data: bytes) -> None:
+    """Keep a file, whole or not at all; durable when it returns.
+
+    Raises:
+        OSError: the disk refused; nothing was changed.
+    """
+    files = _folder(folder)
+    durable.make_folder(files)
+    durable.write_file(os.path.join(files, name), data)
+
+
+def open_file(folder: str, session_id: str, name: str) -> BytesIO:
+    """Return a file's content.
+
+    Raises:
+        SessionNotFoundError: there is none.
+        OSError: it can't be read.
+    """
+    data = durable.read_bytes(os.path.join(_folder(folder), name))
+    if data is None:
+        raise no_file_error(session_id, name)
+    return BytesIO(data)
+
+
+def list_files(folder: str) -> tuple[SessionFile, ...]:
+    """Describe the files, by their names; what a crash left of others is no file.
+
+    Raises:
+        OSError: they can't be listed.
+    """
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(_folder(folder)) as entries:
+        for entry in entries:
+            with contextlib.suppress(ValueError, FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                changed = datetime.fromtimestamp(status.st_mtime, UTC)
+                if entry.is_file(follow_symlinks=False):
+                    found.append(SessionFile(check_file_name(entry.name), status.st_size, changed))
+    return tuple(sorted(found, key=lambda each: each.name))
+
+
+def remove_file(folder: str, name: str) -> None:
+    """Remove a file, if it is there.
+
+    Raises:
+        OSError: it can't be removed.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(os.path.join(_folder(folder), name))
+        durable.sync_folder(_folder(folder))
+
+
+def _folder(folder: str) -> str:
+    return os.path.join(folder, "files")

@@ -1,0 +1,87 @@
+"""The files of a session on real disks: a kill in between, and a disk that refuses."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+import trio
+
+from greenroom.core import SessionStorageError
+from greenroom.session import FileStore, SQLiteStore
+
+PUTTER = """
+import os, sys, trio
+import greenroom
+from greenroom.fs import durable
+
+async def main(kind, path, step):
+    store = getattr(greenroom, kind)(path)
+    await store.put_file("mine", "a", b"old" * 1000)
+    count = [0]
+    def dying(real):
+        def call(*args, **options):
+            count[0] += 1
+            if count[0] == int(step):
+                os.kill(os.getpid(), 9)
+            return real(*args, **options)
+        return call
+    for name in ("_open_new", "_write_all", "sync", "sync_folder"):
+        setattr(durable, name, dying(getattr(durable, name)))
+    real = os.rename
+    os.rename = dying(real)
+    if kind == "SQLiteStore":
+        store._database._connection.set_trace_callback(dying(lambda statement: None))
+    await store.put_file("mine", "a", b"new" * 100_000)
+    print(count[0])
+
+trio.run(main, *sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("kind", [FileStore, SQLiteStore])
+def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(kind, tmp_path):
+    step, code = 1, -signal.SIGKILL
+    while code == -signal.SIGKILL:
+        path = str(tmp_path / str(step))
+        command = [sys.executable, "-c", PUTTER, kind.__name__, path, str(step)]
+        code = subprocess.run(command, check=False, capture_output=True).returncode
+        store = kind(path)
+
+        async def read(store=store):
+            (file,) = await store.list_files("mine")
+            return file.name, (await store.open_file("mine", "a")).read()
+
+        name, data = trio.run(read)
+        assert name == "a"
+        assert data in {b"old" * 1000, b"new" * 100_000}
+        step += 1
+    assert code == 0
+    assert data == b"new" * 100_000
+    assert step > 3
+
+
+async def test_a_full_disk_is_a_typed_error_and_leaves_the_old_file(files, monkeypatch):
+    await files.put_file("mine", "a", b"old")
+
+    def full(fd, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("greenroom.fs.durable._write_all", full)
+    with pytest.raises(SessionStorageError, match="No space left") as caught:
+        await files.put_file("mine", "a", b"new")
+    assert caught.value.nothing_written
+    assert (await files.open_file("mine", "a")).read() == b"old"
+
+
+async def test_what_is_no_file_is_not_listed_and_no_link_is_followed(files, tmp_path):
+    await files.put_file("mine", "a", b"kept")
+    folder = os.path.join(files.folder("mine"), "files")
+    os.mkdir(os.path.join(folder, "b"))
+    (tmp_path / "secret").write_text("not yours")
+    os.symlink(tmp_path / "secret", os.path.join(folder, "c"))
+    assert [each.name for each in await files.list_files("mine")] == ["a"]
+    for name in ("b", "c"):
+        with pytest.raises(SessionStorageError):
+            await files.open_file("mine", name)
