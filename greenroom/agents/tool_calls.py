@@ -5,7 +5,7 @@ agent of the call passes down to them, such as the permissions that they are hel
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
@@ -35,6 +35,7 @@ from greenroom.core import (
     ToolEnd,
     ToolResult,
     ToolResultBlock,
+    ToolRun,
     ToolStart,
     ToolUseBlock,
     Workspace,
@@ -262,8 +263,16 @@ class _Gate:
         scope.end(result)
 
     async def _execute(self, index: int, context: AgentContext) -> ToolResult:
-        self._started.add(index)
-        verdict = self._verdicts[index]
+        verdict, on_run = self._verdicts[index], context.on_run
+
+        def begin(call: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> Awaitable[ToolResult]:
+            def start() -> Awaitable[ToolResult]:
+                self._started.add(index)
+                return run()
+
+            return on_run(call, start)
+
+        context.on_run = begin
         return await self._tools.execute(verdict.call.name, verdict.input, context)
 
     def _context(self, index: int) -> AgentContext:
@@ -273,6 +282,7 @@ class _Gate:
         # The context is this call's own, so a tool that changes it allows nothing to the next call.
         context.allowed_paths = (*context.allowed_paths, *verdict.paths)
         context.command = verdict.command
+        context.approval = verdict.approval
         context.on_search = partial(self._judge.screen_reads, verdict)
         return context
 

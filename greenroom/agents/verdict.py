@@ -21,6 +21,9 @@ from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
     Answer,
+    Approval,
+    Ask,
+    Deny,
     Error,
     PermissionPart,
     PermissionRecord,
@@ -75,6 +78,7 @@ class Verdict:
         is_by_person: whether a person allowed it, not a rule.
         sandbox: the sandbox that would hold it, or None.
         refusal: the result in place of running it, or None if it may run.
+        approval: what has allowed it.
     """
 
     call: ToolUseBlock
@@ -88,6 +92,7 @@ class Verdict:
     is_by_person: bool = False
     sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
+    approval: Approval | None = None
 
     def __post_init__(self) -> None:
         freeze_fields(self, "input")
@@ -114,6 +119,7 @@ class Judge:
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
+        self._gates: dict[int, Deny | Ask | None] = {}  # their answers, by the calls' identities
         self._waiting: list[Verdict] = []  # calls that may run before the next is asked about
 
     async def restore_answers(self) -> None:
@@ -195,7 +201,7 @@ class Judge:
         tool = self._tools.get(call.name)
         if tool is None:
             return Verdict(call, call.input)  # the registry answers with the names that exist
-        arguments, fault = await tool.check(call.input)
+        key, (arguments, fault) = id(call), await tool.check(call.input)
         call, sandbox = structs.replace(call, input=arguments), None
         try:
             sandbox = await tool.examine_sandbox(self._agent.context.workspace)
@@ -205,8 +211,20 @@ class Judge:
             refusal = ToolResult.error(fault, could_run=False)
             return Verdict(call, call.input, tool, refusal=refusal)
         context = self._agent.context.with_tool_use_id(call.id)
+        if key not in self._gates:  # once, also where a person is asked later
+            self._gates[key] = await self._agent.judge(call)
+        gate = self._gates[key]
+        if isinstance(gate, Deny):
+            return self._deny_by_gate(call, tool, gate)
         judgement = await _apply_rules(self._permissions, tool, call.input, context, sandbox)
+        judgement = judgement if gate is None else judgement.ask(gate.reason)
         return _Found(call, tool, context, judgement, sandbox)
+
+    def _deny_by_gate(self, call: ToolUseBlock, tool: RegisteredTool, found: Deny) -> Verdict:
+        record = PermissionRecord(call.id, call.name, utc_now(), RuleDecision.DENY, by="gate")
+        mode = self._permissions.mode
+        self._record(structs.replace(record, reason=found.reason, mode=mode))
+        return Verdict(call, call.input, tool, refusal=_deny(f"Denied: {found.reason}."))
 
     def _decide(self, found: "_Found") -> Verdict:
         """Record what the rules decided, and return it as a verdict."""
@@ -218,7 +236,8 @@ class Judge:
         paths = _find_paths(tool, call.input, found.context) if by_path else ()
         runs_as, notes = judgement.runs_as, judgement.notes
         verdict = Verdict(call, call.input, tool, judgement.digest, runs_as, notes)
-        return replace(verdict, paths=paths, sandbox=sandbox)
+        approval = _approve("rules", judgement)
+        return replace(verdict, paths=paths, sandbox=sandbox, approval=approval)
 
     async def _ask(self, found: "_Found") -> Verdict:
         """Ask a person about a call, unless the rules decide, and return the verdict."""
@@ -274,7 +293,7 @@ class Judge:
     ) -> Verdict:
         """Ask a person about a call, record the answer, and return the verdict."""
         context = self._agent.context.with_tool_use_id(call.id)
-        approved, edited = call.input, False
+        approved, edited, gate = call.input, False, None
         with self._withdraw_on_error(self._describe(call, found, sandbox)):
             answer = await self._request_answer(call, tool, found, sandbox)
             if answer.input is not None and answer.input != call.input:
@@ -282,17 +301,13 @@ class Judge:
                 (approved, _), edited = await tool.check(answer.input), True
                 edit = await _apply_rules(self._permissions, tool, approved, context, sandbox)
                 found = await _explain(edit, approved)
-        rules: tuple[PermissionRule, ...] = ()
+                # The gates have judged another call.
+                gate = await self._agent.judge(structs.replace(call, input=approved))
         # The rules that were offered are about the call as the model asked for it.
-        if answer.remember is not None and not edited:
-            rules = self._permissions.remember(
-                found,
-                answer.decision,
-                answer.remember,
-                self._agent.context,
-                prefix=answer.prefix,
-            )
+        rules = () if edited else self._remember(found, answer)
         record = _add_answer(self._describe(call, found, sandbox), answer, rules, edited=edited)
+        if isinstance(gate, Deny):
+            return self._deny_by_gate(call, tool, gate)
         if edited and answer.allowed and found.decision is RuleDecision.DENY:
             self._record(structs.replace(record, decision=RuleDecision.DENY, by="rules"))
             return _refuse(call, approved, tool, found)
@@ -304,7 +319,17 @@ class Judge:
             )
         paths = _find_paths(tool, approved, context)
         verdict = Verdict(call, approved, tool, found.digest, paths=paths, sandbox=sandbox)
-        return replace(verdict, is_edited=edited, is_by_person=True)
+        verdict = replace(verdict, is_edited=edited, approval=_approve(answer.by, found))
+        return replace(verdict, is_by_person=True)
+
+    def _remember(self, found: Explanation, answer: Answer) -> tuple[PermissionRule, ...]:
+        """Remember an answer as rules if the person wants that; return these."""
+        if answer.remember is None:
+            return ()
+        context, prefix = self._agent.context, answer.prefix
+        return self._permissions.remember(
+            found, answer.decision, answer.remember, context, prefix=prefix
+        )
 
     async def _request_answer(
         self,
@@ -403,6 +428,10 @@ class Judge:
             mode=self._permissions.mode,
             sandbox=str(sandbox or ""),
         )
+
+
+def _approve(by: str, found: Judgement) -> Approval:
+    return Approval(by, clip(found.rule.id, _TEXT) if found.rule else "", found.digest)
 
 
 _git = GitAnswers()  # of all agents, since many share a repository

@@ -5,7 +5,7 @@
   the context of their tools, with resources and credentials).
 - Tool calls: `tooling` (definitions, requests to models, results, changes of files), `permission`
   (effects, decisions, protected names).
-- `instrument`: hooks that watch what agents do.
+- `instrument`: hooks that watch what agents do; `gate`: what may refuse a call.
 - `errors` and `model_errors`: one tree of exceptions. `untrusted` makes foreign texts and
   exceptions safe to store, and `secrets` takes keys out of them; `visibility` shows such texts, and
   `lookalikes` finds what poses.
@@ -75,6 +75,12 @@ from greenroom.core.frozen import (
     freeze as freeze,
     freeze_fields as freeze_fields,
     thaw as thaw,
+)
+from greenroom.core.gate import (
+    GATE_METHODS as GATE_METHODS,
+    Ask as Ask,
+    Deny as Deny,
+    Gate as Gate,
 )
 from greenroom.core.input import (
     AgentExit as AgentExit,
@@ -182,7 +188,6 @@ from greenroom.core.permission import (
     PROTECTED_FILES as PROTECTED_FILES,
     PROTECTED_FOLDERS as PROTECTED_FOLDERS,
     Answer as Answer,
-    Approval as Approval,
     Contact as Contact,
     Effect as Effect,
     Execute as Execute,
@@ -194,7 +199,6 @@ from greenroom.core.permission import (
     Remember as Remember,
     RuleDecision as RuleDecision,
     ShellCommand as ShellCommand,
-    ToolRun as ToolRun,
     WritePath as WritePath,
     is_own_file as is_own_file,
     protected_names as protected_names,
@@ -212,6 +216,7 @@ from greenroom.core.serde import (
     error_of_json as error_of_json,
 )
 from greenroom.core.tooling import (
+    Approval as Approval,
     Checkpoint as Checkpoint,
     Effort as Effort,
     FileChange as FileChange,
@@ -227,6 +232,7 @@ from greenroom.core.tooling import (
     ToolDefinition as ToolDefinition,
     ToolInfo as ToolInfo,
     ToolResult as ToolResult,
+    ToolRun as ToolRun,
     ToolStatus as ToolStatus,
     portable_name as portable_name,
 )

@@ -25,10 +25,9 @@ from typing import NoReturn, TypeVar, cast
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
 from greenroom.core.frozen import freeze
-from greenroom.core.permission import Approval, ToolRun
 from greenroom.core.secrets import map_texts
 from greenroom.core.serde import Wire
-from greenroom.core.tooling import ToolResult
+from greenroom.core.tooling import Approval, ToolResult, ToolRun
 
 T = TypeVar("T")
 

@@ -12,6 +12,7 @@ import msgspec
 from greenroom.core import serde
 from greenroom.core.context import AgentContext
 from greenroom.core.errors import ConfigurationError
+from greenroom.core.gate import GATE_METHODS
 from greenroom.core.input import SubAgentResult, UserInput
 from greenroom.core.message import Message, ToolUseBlock
 from greenroom.core.output import Done, Exited, OutputChunk, PermissionRequest
@@ -193,11 +194,26 @@ class Instruments:
         It sees what begins from now on, and the end of what has begun.
 
         Raises:
-            ConfigurationError: it has no hook, an async hook, or one of an unknown name.
+            ConfigurationError: it has no hook, an async hook, or one of an unknown name; or it is a
+                gate, which as an instrument would refuse nothing.
         """
-        _check(instrument)
-        if not any(each is instrument for each in self._attached):
+        if not self._is_attached(instrument):
+            _refuse_gate(instrument)
+            _check(instrument)
             self._attach((*self._attached, instrument))
+
+    def add_gate(self, gate: object) -> None:
+        """Attach a gate as an instrument too, if it has hooks.
+
+        Raises:
+            ConfigurationError: one of them is async, or of an unknown name.
+        """
+        if not self._is_attached(gate) and any(_has(gate, hook) for hook in _HOOKS):
+            _check(gate)
+            self._attach((*self._attached, gate))
+
+    def _is_attached(self, instrument: object) -> bool:
+        return any(each is instrument for each in self._attached)
 
     def remove(self, instrument: object) -> None:
         """Detach an instrument.
@@ -261,6 +277,15 @@ def _has(instrument: object, hook: Hook) -> bool:
     return hasattr(instrument, hook) and not inherited
 
 
+def _refuse_gate(instrument: object) -> None:
+    found = [getattr(instrument, name, None) for name in GATE_METHODS]
+    if not isinstance(instrument, type) and any(map(inspect.iscoroutinefunction, found)):
+        raise ConfigurationError(
+            f"{_name(instrument)} is a gate, and would refuse nothing as an instrument",
+            hint="pass it as AgentRuntime(gates=[…]); its hooks are called as well",
+        )
+
+
 def _check(instrument: object) -> None:
     name = _name(instrument)
     if isinstance(instrument, type):
@@ -272,7 +297,7 @@ def _check(instrument: object) -> None:
         each
         for each in dir(type(instrument))
         if each.startswith(("before_", "after_", "on_"))
-        and each not in _HOOKS
+        and each not in (*_HOOKS, *GATE_METHODS)
         and callable(getattr(type(instrument), each))
     ]
     if unknown:

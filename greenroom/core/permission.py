@@ -7,7 +7,6 @@ import posixpath
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -79,7 +78,7 @@ class PermissionEffects(Wire, frozen=True):
 
 
 AUTOMATIC_DECIDERS = frozenset(
-    {"rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"}
+    {"rules", "gate", "recheck", "time-out", "shutdown", "withdrawn", "unattended"}
 )
 """Values of `Answer.by` if no person answered; no person can answer under such a name."""
 
@@ -123,7 +122,8 @@ class PermissionRecord(Wire, frozen=True):
         decision: the outcome: allow or deny.
         by: who decided: "rules" (a rule, the mode, or the lack of a rule); "user", or the name of
             the person who answered; "time-out", "unattended" or "shutdown" without an answer;
-            "withdrawn" if the turn ended first; "recheck" if the call had changed since.
+            "withdrawn" if the turn ended first; "recheck" if the call had changed since; "gate" if
+            a `Gate` refused it.
         asked: whether the rules left it to a person.
         reason: why the rules allowed it, denied it, or asked.
         rule_id: the rule that decided or asked, or empty.
@@ -155,42 +155,6 @@ class PermissionRecord(Wire, frozen=True):
     rules: tuple[str, ...] = ()
     edited: bool = False
     message: str = ""
-
-
-@dataclass(frozen=True)
-class Approval:
-    """What has allowed a tool call to run.
-
-    Attributes:
-        by: "rules", "user", or the name of the person who answered.
-        rule: the id of the rule that allowed it or let a person be asked, or empty.
-        digest: binds it to tool, input, folder, words and resolved paths.
-        decision: allow.
-    """
-
-    by: str = "rules"
-    rule: str = ""
-    digest: str = ""
-    decision: RuleDecision = RuleDecision.ALLOW
-
-
-@dataclass(frozen=True)
-class ToolRun:
-    """A valid call whose tool is about to run.
-
-    Attributes:
-        id: the call's id, or empty outside of any call.
-        name: the tool.
-        input: the input that it runs with.
-        by_client: whether the client runs it.
-        approval: what has allowed it; None if nothing has judged it, as in a loop of its own.
-    """
-
-    id: str
-    name: str
-    input: dict[str, object]
-    by_client: bool = False
-    approval: Approval | None = None
 
 
 _WILD = re.compile(r"[*?\[{]")

@@ -154,6 +154,62 @@ class ToolResult(Wire, frozen=True):
 
 
 @dataclass(frozen=True)
+class Approval:
+    """What has allowed a tool call to run.
+
+    Attributes:
+        by: "rules", "user", or the name of the person who answered.
+        rule: the id of the rule that allowed it or let a person be asked, or empty.
+        digest: binds it to tool, input, folder, words and resolved paths.
+        decision: allow.
+    """
+
+    by: str = "rules"
+    rule: str = ""
+    digest: str = ""
+    decision: Literal["allow"] = "allow"
+
+
+@dataclass(frozen=True)
+class ToolRun:
+    """A valid call whose tool is about to run.
+
+    Attributes:
+        id: the call's id, or empty outside of any call.
+        name: the tool.
+        input: the input that it runs with.
+        by_client: whether the client runs it.
+        approval: what has allowed it; None if nothing has judged it, as in a loop of its own.
+    """
+
+    id: str
+    name: str
+    input: dict[str, object]
+    by_client: bool = False
+    approval: Approval | None = None
+
+    @property
+    def decision(self) -> Literal["allow", ""]:
+        """That it is allowed; empty if nothing has judged it."""
+        return self.approval.decision if self.approval else ""
+
+    @property
+    def rule(self) -> str:
+        """The id of the rule that allowed it or let a person be asked, or empty."""
+        return self.approval.rule if self.approval else ""
+
+    @property
+    def by(self) -> str:
+        """Who has allowed it, or empty."""
+        return self.approval.by if self.approval else ""
+
+    @property
+    def digest(self) -> str:
+        """What binds the approval to the call, or empty."""
+        return self.approval.digest if self.approval else ""
+
+
+@dataclass(frozen=True)
 class NamedTool:
     """A `ToolChoice`: the model must call this tool."""
 

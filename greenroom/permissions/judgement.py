@@ -56,6 +56,13 @@ class Judgement:
         script = self.call.script
         return "" if script is None else _write_command(script, self.call, self.rulings)
 
+    def ask(self, reason: str) -> "Judgement":
+        """Return the same with a question for this reason, unless it is denied."""
+        if self.decision is RuleDecision.DENY:
+            return self
+        question = Ruling(Unknown(reason=reason), RuleDecision.ASK, reason)
+        return replace(self, decision=RuleDecision.ASK, rulings=(question, *self.rulings))
+
     @property
     def missing_answers(self) -> tuple[str, ...]:
         """The folders in which git has to be asked before it can be told whether it only reads."""

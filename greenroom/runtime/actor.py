@@ -52,7 +52,7 @@ from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
-from greenroom.runtime.tool_runs import ToolRuns
+from greenroom.runtime.tool_runs import Gates, ToolRuns
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.session import AgentSession, SessionStore, begin_epoch, holder_of
 
@@ -190,8 +190,12 @@ class Actor:
             on_abandon=self.cleanups.abandon,
             on_client_result=self.client_results.take,
             on_background=self.background.start,
-            on_run=ToolRuns(lambda: self.context, self.kernel.instruments).run,
+            on_run=self._make_runs().run,
         )
+
+    def _make_runs(self) -> ToolRuns:
+        kernel, record = self.kernel, self.session.conversation.add_decision
+        return ToolRuns(lambda: self.context, kernel.gates, kernel.instruments, record)
 
     @property
     def session_id(self) -> str:
@@ -518,6 +522,7 @@ class Kernel:
     def __init__(
         self,
         limits: RuntimeLimits,
+        gates: Gates,
         instruments: Instruments,
         store: SessionStore | None,
         workspace: Path,
@@ -525,6 +530,7 @@ class Kernel:
     ) -> None:
         """Made with its runtime, whose block is not open yet."""
         self.limits = limits
+        self.gates = gates
         self.instruments = instruments
         self.store = store
         self.workspace = workspace

@@ -37,6 +37,7 @@ from greenroom.runtime.restarts import AgentHost, Strategy, Supervision
 from greenroom.runtime.spawning import spawn_root
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.tasks import is_cancelled, require_loop, unwrap
+from greenroom.runtime.tool_runs import Gates
 from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
 from greenroom.session import AgentSession, SessionStore, check_store
 
@@ -59,6 +60,8 @@ class AgentRuntime:
         limits: the bounds of every agent.
         workspace: the folder in which the agents work; by default the working directory.
         instruments: objects that watch the agents, see `greenroom.Instrument`.
+        gates: objects that refuse calls of tools, see `greenroom.Gate`; those with hooks watch the
+            agents as well.
 
     Example:
         ```python
@@ -74,12 +77,19 @@ class AgentRuntime:
         limits: RuntimeLimits | None = None,
         workspace: str | Path = ".",
         instruments: Iterable[object] = (),
+        gates: Iterable[object] = (),
     ) -> None:
         """Make a runtime; it opens with `async with`. A path in place of a store is a TypeError."""
         check_store(store)
+        checked, watching = Gates(gates), Instruments()
+        for gate in checked:
+            watching.add_gate(gate)
+        for instrument in instruments:
+            watching.add(instrument)
         self._kernel = kernel = Kernel(
             limits or RuntimeLimits(),
-            Instruments(instruments),
+            checked,
+            watching,
             store,
             Path(workspace),
             AgentInternals,
@@ -104,6 +114,8 @@ class AgentRuntime:
         kernel = self._kernel
         kernel.token = _current_loop()
         kernel.opened_by = current_actor()
+        if kernel.opened_by is not None:
+            kernel.gates.put_before(kernel.opened_by.kernel.gates)
         self._watch()
         trio.lowlevel.add_instrument(kernel.live_tasks)
         self._manager = trio.open_nursery()

@@ -12,7 +12,9 @@ from greenroom.core import (
     AgentNotRunningError,
     AgentState,
     Answer,
+    Ask,
     ConversationInput,
+    Deny,
     Interrupt,
     MailboxFullError,
     ModelRequest,
@@ -273,6 +275,14 @@ class AgentInternals:
             ```
         """
         return ToolCallScope(self._actor, call)
+
+    async def judge(self, call: ToolUseBlock) -> Deny | Ask | None:
+        """Ask the runtime's gates about a valid call, before the rules: the strictest answer.
+
+        `run_tools` does. A loop of its own that does not is asked when the tool runs, and an `Ask`
+        is a refusal there; one that does sets `approval` in the context of a call that it allows.
+        """
+        return await self._actor.kernel.gates.judge(self.context, call)
 
     def budget(
         self,

@@ -1,31 +1,221 @@
-"""The run of one tool: what is asked and told immediately before it, and after it."""
+"""The run of one tool: what is asked and told immediately before it, and after it.
 
-from collections.abc import Awaitable, Callable
+`Gates` asks the gates of a runtime, and makes up for those that fail. `ToolRuns` is where each tool
+of an agent runs, whoever asked for it: the registry calls it with every valid call.
+"""
+
+import inspect
+import logging
+import math
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import cast
 
-from greenroom.core import AgentContext, Instruments, ToolResult, ToolRun, ToolUseBlock, serde
+import trio
+from msgspec import structs
+
+from greenroom.core import (
+    GATE_METHODS,
+    AgentContext,
+    Ask,
+    ConfigurationError,
+    Deny,
+    Gate,
+    Instruments,
+    PermissionRecord,
+    RuleDecision,
+    ToolResult,
+    ToolRun,
+    ToolStatus,
+    ToolUseBlock,
+    clip,
+    conceal_secrets,
+    describe_error,
+    log_error,
+    serde,
+    utc_now,
+)
+
+_SECONDS = 5.0  # that a gate has for an answer
+_REASON = 1_000  # characters
+
+logger = logging.getLogger("greenroom.gates")
+
+
+class Gates:
+    """The gates of a runtime, asked one after the other in their order."""
+
+    def __init__(self, gates: Iterable[object] = ()) -> None:
+        """Take these.
+
+        Raises:
+            ConfigurationError: one of them can't be a gate.
+        """
+        self._gates: tuple[object, ...] = ()
+        for gate in gates:
+            _check_gate(gate)
+            self._gates = (*self._gates, gate)
+
+    def __iter__(self) -> Iterator[object]:
+        return iter(self._gates)
+
+    def __len__(self) -> int:
+        return len(self._gates)
+
+    def put_before(self, outer: "Gates") -> None:
+        """Ask the gates of an outer runtime first, in which this one was opened."""
+        own = [each for each in self._gates if not any(each is other for other in outer)]
+        self._gates = (*outer, *own)
+
+    async def judge(self, agent: AgentContext, call: ToolUseBlock) -> Deny | Ask | None:
+        """Return the strictest answer about a call; a gate that fails asks a person."""
+        reasons = []
+        for gate in self._having("judge"):
+            copy = structs.replace(call, input=_copy(call.input))
+            answer, failure = await _put(gate, "judge", agent, copy)
+            match answer:
+                case Deny(reason):
+                    return Deny(_clean(reason))
+                case Ask(reason):
+                    reasons.append(_clean(reason))
+                case None if not failure:
+                    pass
+                case _:
+                    reasons.append(failure or _describe_answer(gate, answer))
+        return Ask("; ".join(reasons)) if reasons else None
+
+    async def refuse(self, agent: AgentContext, call: ToolRun) -> str:
+        """Return why a call must not run; empty if it may. A gate that fails refuses."""
+        for gate in self._having("before_run"):
+            copy = replace(call, input=_copy(call.input))
+            answer, failure = await _put(gate, "before_run", agent, copy)
+            if isinstance(answer, str):
+                return _clean(answer) or f"{_name(gate)} has refused it"
+            if failure or answer is not None:
+                return failure or _describe_answer(gate, answer)
+        return ""
+
+    def _having(self, method: str) -> Iterable[object]:
+        return [gate for gate in self._gates if _has(gate, method)]
+
+
+async def _put(
+    gate: object, method: str, agent: AgentContext, call: ToolUseBlock | ToolRun
+) -> tuple[object, str]:
+    """Return the answer of a gate, and why it has none."""
+    seconds = getattr(gate, "timeout", _SECONDS)
+    answer: object = None
+    try:
+        with trio.move_on_after(seconds) as scope:
+            answer = await getattr(gate, method)(agent, call)
+    except Exception as error:  # noqa: BLE001 (whatever fails must not let the call through)
+        log_error(logger, f"{'/'.join(agent.lineage)}: the gate {_name(gate)} raised", error)
+        return None, f"the gate {_name(gate)} failed: {_clean(describe_error(error))}"
+    if scope.cancel_called:  # also where it has swallowed the cancel
+        return None, f"the gate {_name(gate)} did not answer within {seconds:g} seconds"
+    return answer, ""
+
+
+def _describe_answer(gate: object, answer: object) -> str:
+    return f"the gate {_name(gate)} returned {type(answer).__name__}, which is not an answer"
+
+
+def _clean(reason: object) -> str:
+    return clip(conceal_secrets(str(reason)), _REASON).rstrip(".")
+
+
+def _copy(given: dict[str, object]) -> dict[str, object]:
+    """Copy an input: what a gate or a hook does to it must not reach the tool."""
+    return cast("dict[str, object]", serde.plain(given, "the input"))
+
+
+def _name(gate: object) -> str:
+    return type(gate).__name__
+
+
+def _has(gate: object, method: str) -> bool:
+    """Whether it has a method of its own, and not the one that leaves everything to the rules."""
+    inherited = getattr(type(gate), method, None) is getattr(Gate, method)
+    return hasattr(gate, method) and not inherited
+
+
+def _check_gate(gate: object) -> None:
+    if isinstance(gate, type):
+        raise ConfigurationError(
+            f"{gate.__name__} is a class, not a gate", hint=f"pass {gate.__name__}()"
+        )
+    methods = [method for method in GATE_METHODS if _has(gate, method)]
+    if not methods:
+        raise ConfigurationError(
+            f"{_name(gate)} is not a gate", hint=f"give it {' or '.join(GATE_METHODS)}"
+        )
+    for method in methods:
+        if not inspect.iscoroutinefunction(getattr(gate, method)):
+            raise ConfigurationError(
+                f"{_name(gate)}.{method} is not async", hint=f"write async def {method}(…)"
+            )
+    seconds = getattr(gate, "timeout", _SECONDS)
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not is_number or math.isnan(seconds) or seconds <= 0:
+        raise ConfigurationError(
+            f"the timeout of {_name(gate)} is {seconds!r}", hint="give seconds, above 0"
+        )
 
 
 class ToolRuns:
-    """The runs of an agent's tools, whoever asked for them."""
+    """The runs of one agent's tools."""
 
-    def __init__(self, context: Callable[[], AgentContext], instruments: Instruments) -> None:
-        """Tell these instruments of the runs of one agent."""
+    def __init__(
+        self,
+        context: Callable[[], AgentContext],
+        gates: Gates,
+        instruments: Instruments,
+        record: Callable[[PermissionRecord], None],
+    ) -> None:
+        """Ask these gates, tell these instruments, and record refusals with `record`."""
         self._context = context
+        self._gates = gates
         self._instruments = instruments
+        self._record = record
 
     async def run(self, call: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-        """Run a valid call, and tell the instruments."""
+        """Run a valid call unless a gate refuses it, and tell the instruments."""
+        if self._gates and (refusal := await self._refuse(call)) is not None:
+            return refusal
         hooks = self._instruments.methods
         if call.by_client or not (hooks["before_tool_run"] or hooks["after_tool_run"]):
             return await run()
         agent, result = self._context(), None
-        # A copy: what a hook does to it must not reach the tool.
-        given = cast("dict[str, object]", serde.plain(call.input, "the input"))
-        block = ToolUseBlock(call.id, call.name, given)
+        block = ToolUseBlock(call.id, call.name, _copy(call.input))
         self._instruments.notify("before_tool_run", agent, block)
         try:
             result = await run()
         finally:
             self._instruments.notify("after_tool_run", agent, block, result)
         return result
+
+    async def _refuse(self, call: ToolRun) -> ToolResult | None:
+        """Return the denial of a call that a gate refuses, else None."""
+        agent, reason = self._context(), ""
+        if call.approval is None:  # a loop of the program's own, that has not asked them
+            block = ToolUseBlock(call.id, call.name, call.input)
+            found = await self._gates.judge(agent, block)
+            reason = "" if found is None else found.reason
+        reason = reason or await self._gates.refuse(agent, call)
+        await trio.lowlevel.checkpoint_if_cancelled()
+        if not reason:
+            return None
+        self._record(
+            PermissionRecord(
+                tool_use_id=call.id,
+                tool_name=call.name,
+                at=utc_now(),
+                decision=RuleDecision.DENY,
+                by="gate",
+                reason=reason,
+                rule_id=call.rule,
+                digest=call.digest,
+            )
+        )
+        text = f"{call.name} was not run: {reason}."
+        return ToolResult.error(text, ToolStatus.DENIED, could_run=False)

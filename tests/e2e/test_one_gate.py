@@ -28,7 +28,7 @@ ROOT = Path(greenroom.__file__).parent
 PATHS = {
     "tools/registry.py": {"found.execute", "tools.execute"},  # to the gate
     "agents/tool_calls.py": {"self._tools.execute"},  # after the rules; to the registry
-    "tools/execution.py": {"self.tool.execute"},  # the gate itself
+    "tools/execution.py": {"self.tool.execute"},  # the gate itself, behind `AgentContext.on_run`
     # Behind the gate: tools that wrap one, and the process of a tool.
     "agents/resilient_tool.py": {"self.original.execute"},
     "flow/handoff_team.py": {"self._tool.execute"},

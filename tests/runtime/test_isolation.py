@@ -897,7 +897,7 @@ def spoil(found):
 
 async def test_no_answer_can_use_the_words_that_stand_for_the_rules(runtime):
     handle = runtime.spawn(new(), echo)
-    for by in ("rules", "recheck", "time-out", "shutdown", "withdrawn", "unattended"):
+    for by in ("rules", "gate", "recheck", "time-out", "shutdown", "withdrawn", "unattended"):
         with pytest.raises(ValueError, match=by):
             await handle.respond_permission("p-1", "allow", by=by)
 
