@@ -197,7 +197,7 @@ class Judge:
             text = (
                 f"The arguments of this call can't be used: {call.invalid}. Send one JSON object."
             )
-            return Verdict(call, refusal=ToolResult.error(text, could_run=False))
+            return Verdict(call, refusal=_misfit(text))
         tool = self._tools.get(call.name)
         if tool is None:
             return Verdict(call, call.input)  # the registry answers with the names that exist
@@ -208,8 +208,7 @@ class Judge:
         except ToolError as error:
             fault = fault or str(error)
         if fault is not None:  # no one is asked about a call that can't run
-            refusal = ToolResult.error(fault, could_run=False)
-            return Verdict(call, call.input, tool, refusal=refusal)
+            return Verdict(call, call.input, tool, refusal=_misfit(fault))
         context = self._agent.context.with_tool_use_id(call.id)
         if key not in self._gates:  # once, also where a person is asked later
             self._gates[key] = await self._agent.judge(call)
@@ -533,6 +532,10 @@ def _refuse(
 ) -> Verdict:
     refusal = _deny(found.message or f"Denied: {found.reason}.")
     return Verdict(call, input, tool, refusal=refusal)
+
+
+def _misfit(text: str) -> ToolResult:
+    return ToolResult.error(text, could_run=False, error="InvalidInputError")
 
 
 def _deny(text: str) -> ToolResult:

@@ -134,6 +134,7 @@ from greenroom.core.message import (
     timestamp as timestamp,
     unix_milliseconds as unix_milliseconds,
     utc_now as utc_now,
+    utc_now_ms as utc_now_ms,
 )
 from greenroom.core.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,

@@ -66,6 +66,12 @@ def unix_milliseconds() -> int:
     return int(_clock().timestamp() * 1000)
 
 
+def utc_now_ms() -> datetime:
+    """Return the present time, aware and in UTC, to the millisecond."""
+    now = _clock()
+    return now.replace(microsecond=now.microsecond // 1000 * 1000)
+
+
 def set_clock(clock: Callable[[], datetime] | None) -> None:
     """Replace the wall clock in this process, for tests; None puts the system's clock back."""
     global _clock  # noqa: PLW0603
@@ -311,7 +317,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
             message on the wire, such as `{"name": "Ann"}` or `{"role": "developer"}`.
         id: names the message; the input's id if it came as an input. Empty in sessions written
             before messages had ids.
-        created_at: when it was made, aware and in UTC, to the second; None in such sessions.
+        created_at: when it was made, aware and in UTC, to the millisecond; None in such sessions.
         prefix: of a reply, a digest of what its request had before it, if the model binds its
             thinking to that.
         sender: the program or agent that sent a user's message, `RUNTIME` for the runtime itself;
@@ -379,7 +385,7 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
         """Return the same message with an id and a time, unless it has them already."""
         if self.id and self.created_at:
             return self
-        return replace(self, id=self.id or new_id("m"), created_at=self.created_at or utc_now())
+        return replace(self, id=self.id or new_id("m"), created_at=self.created_at or utc_now_ms())
 
     @property
     def text(self) -> str:

@@ -79,14 +79,27 @@ class ToolStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class ToolResult(Wire, frozen=True):
+_MEASURED = frozenset({"execution_ms", "validation_ms", "version", "error"})
+_ERRORS = {
+    ToolStatus.ERROR: "ToolError",
+    ToolStatus.TIMEOUT: "TimeoutError",
+    ToolStatus.DENIED: "PermissionError",
+    ToolStatus.INTERRUPTED: "Cancelled",
+}
+
+
+class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
     r"""The result of a call: content for the model, how it ended, and facts for programs.
 
     Attributes:
         content: text, images and documents, in order.
         status: how the call ended; everything but success is an error to the model.
         metadata: JSON facts for programs, such as an exit code; the model does not see them. If the
-            tool raised an exception, its class is under "raised".
+            tool raised an exception, its class is under "raised". The registry adds what it has
+            measured: "execution_ms" and "validation_ms", milliseconds; the tool's "version", if it
+            has one; and of a failure "error", the class of the exception, else "ToolError",
+            "TimeoutError", "PermissionError" if it was denied, "Cancelled", "InvalidInputError" or
+            "UnknownToolError". Results compare without these four.
         error_message: what went wrong, for programs and logs, besides the text for the model; empty
             on success. A registry fills it in, and cuts it to 2,000 characters.
         could_run: False if the call came to nothing: an unknown tool, an invalid input, a crash, a
@@ -131,6 +144,21 @@ class ToolResult(Wire, frozen=True):
         result = cls(content, status, metadata, error_message, could_run)
         return result.with_error_message()
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is the same result, apart from what was measured."""
+        if not isinstance(other, ToolResult):
+            return NotImplemented
+        mine, others = (
+            (each.content, each.status, each.error_message, each.could_run, each.facts)
+            for each in (self, other)
+        )
+        return mine == others
+
+    @property
+    def facts(self) -> dict[str, object]:
+        """The metadata that the tool has given, without what was measured."""
+        return {key: each for key, each in self.metadata.items() if key not in _MEASURED}
+
     @property
     def is_error(self) -> bool:
         """Whether the model is told that the call failed."""
@@ -142,7 +170,14 @@ class ToolResult(Wire, frozen=True):
         return "\n".join(block.text for block in self.content if isinstance(block, TextBlock))
 
     def with_error_message(self) -> "ToolResult":
-        """Return the same result; a failed one gets an `error_message` of bounded length."""
+        """Return the same result; a failed one gets an `error_message` of bounded length.
+
+        It gets an "error" in its metadata as well, unless it has one.
+        """
+        if self.is_error and "error" not in self.metadata:
+            return replace(
+                self, metadata={**self.metadata, "error": _ERRORS[self.status]}
+            ).with_error_message()
         message = self.error_message
         if self.is_error and not message:
             message = self.text.lstrip().partition("\n")[0].rstrip() or str(self.status)
@@ -187,6 +222,9 @@ class ToolRun:
     input: dict[str, object]
     by_client: bool = False
     approval: Approval | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "input")
 
     @property
     def decision(self) -> Literal["allow", ""]:

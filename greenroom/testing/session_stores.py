@@ -2,8 +2,8 @@
 
 `check_session_store` runs all of `SESSION_STORE_CHECKS`. The checks here are those of writing: one
 holder, cancelled, cut off or replaced, and of deleting. What a store keeps and how it is read back
-is in `session_store_contents`, with `StoreUnderTest`, which says how your store is opened; lists and
-files have modules of their own.
+is in `session_store_contents`, with `StoreUnderTest`, which says how your store is opened; lists
+and files have modules of their own.
 """
 
 import os

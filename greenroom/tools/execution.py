@@ -66,6 +66,7 @@ from greenroom.tools.interface import (
 )
 from greenroom.tools.media_check import leave_out_faulty_media
 from greenroom.tools.output_check import OutputValidator
+from greenroom.tools.returned_values import read_result
 from greenroom.tools.validation import InputValidator
 
 _MAX_LEAVES = 5
@@ -93,6 +94,7 @@ class RegisteredTool:
         read_only: whether a call changes nothing; None if unknown, as for the next two.
         idempotent: whether a repeated call changes nothing more.
         destructive: whether a call may delete something for good.
+        version: the tool's own version, for the metadata of results; empty without one.
     """
 
     name: str
@@ -107,6 +109,7 @@ class RegisteredTool:
     read_only: bool | None = None
     idempotent: bool | None = None
     destructive: bool | None = None
+    version: str = ""
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
     output_validator: OutputValidator | None = field(default=None, repr=False)
@@ -137,6 +140,7 @@ class RegisteredTool:
             read_only=flags.read_only,
             idempotent=flags.idempotent,
             destructive=flags.destructive,
+            version=str(getattr(tool, "version", "") or ""),
             tool=tool,
             validator=validator,
             output_validator=(
@@ -219,7 +223,8 @@ class RegisteredTool:
             with trio.move_on_after(self.timeout):
                 await method(thaw(input), context)
         except ToolError as error:
-            return conceal(ToolResult.error(describe_failure(error), could_run=False), context)
+            text, kind = describe_failure(error), type_name(error)
+            return conceal(ToolResult.error(text, could_run=False, error=kind), context)
         except Exception as error:  # noqa: BLE001  (as above: the call itself will tell)
             hide = partial(_conceal_all, context=context)
             what = f"tool {self.name} could not look at a call"
@@ -257,13 +262,26 @@ class RegisteredTool:
 
     async def _begin(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Validate the input, and run the call through the hook of its context."""
+        begun = trio.current_time()
         arguments, fault = await self.check(input)
+        facts: dict[str, object] = {"validation_ms": _milliseconds(trio.current_time() - begun)}
+        if self.version:
+            facts["version"] = self.version
         if fault:
-            return ToolResult.error(fault, could_run=False)
+            refused = ToolResult.error(fault, could_run=False, error="InvalidInputError")
+            return replace(refused, metadata={**refused.metadata, **facts})
         id_, by_client = context.current_tool_use_id or "", self.runs_on_client
         call = ToolRun(id_, self.name, arguments, by_client, context.approval)
-        run = partial(self._run, arguments, context)
-        return await context.on_run(call, partial(self._contain, run, context))
+        return await context.on_run(call, partial(self._measure, arguments, context, facts))
+
+    async def _measure(
+        self, arguments: dict[str, object], context: AgentContext, facts: dict[str, object]
+    ) -> ToolResult:
+        """Run the call, and add what is known about it to its result."""
+        begun = trio.current_time()
+        result = await self._contain(partial(self._run, arguments, context), context)
+        facts["execution_ms"] = _milliseconds(trio.current_time() - begun)
+        return replace(result, metadata={**result.metadata, **facts})
 
     async def _run(self, arguments: dict[str, object], context: AgentContext) -> ToolResult:
         result: object = None
@@ -280,14 +298,12 @@ class RegisteredTool:
 
     async def _finish(self, result: object, context: AgentContext) -> ToolResult:
         """Return a result that can be stored and sent: typed, short, and valid Unicode."""
-        if not isinstance(result, ToolResult):
-            kind = type(result).__name__
-            raise ToolError(f"{self.name} returned {kind}, which is not a ToolResult")
+        typed = await run_heavy(partial(read_result, self.name, result), result)
         if self.output_validator:
-            result = await self.output_validator.check(result)
+            typed = await self.output_validator.check(typed)
         # Before the cut: the rest goes to a file, and half of a secret is one, too.
         try:
-            safe = await run_heavy(partial(_make_safe, result, context), result)
+            safe = await run_heavy(partial(_make_safe, typed, context), typed)
             short = await cut_text(safe, self.name, context)
             return serde.decode(serde.encode(short), ToolResult).with_error_message()
         except serde.InvalidJSONError as error:
@@ -329,7 +345,13 @@ def _make_error_result(name: str, error: BaseException, context: AgentContext) -
     if passing:
         raise BaseExceptionGroup(f"{name} was stopped", passing) from None
     could_run = is_a(error, ToolError)
-    return ToolResult.error(describe_failure(error), could_run=could_run, raised=type_name(error))
+    kind = type_name(error)
+    text = describe_failure(error)
+    return ToolResult.error(text, could_run=could_run, raised=kind, error=kind)
+
+
+def _milliseconds(seconds: float) -> float:
+    return round(1000 * seconds, 3)
 
 
 def _conceal_all(text: str, context: AgentContext) -> str:

@@ -21,12 +21,9 @@ from greenroom.core import (
     AgentContext,
     Credential,
     Effect,
-    TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
-    ToolStatus,
-    valid_unicode,
 )
 from greenroom.sandbox import Sandbox
 from greenroom.threads import run_heavy
@@ -42,12 +39,12 @@ from greenroom.tools.interface import (
 )
 from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
 from greenroom.tools.isolation.worker_pool import list_files, run_isolated
+from greenroom.tools.returned_values import read_result, to_result
 from greenroom.tools.schema import (
     Arguments,
     find_function,
     parse_docstring,
     read_output_schema,
-    to_json,
 )
 
 P = ParamSpec("P")
@@ -99,6 +96,7 @@ class FunctionTool(Generic[P, R]):
         idempotent: bool | None = None,
         destructive: bool | None = None,
         output_schema: Mapping[str, object] | None = None,
+        version: str = "",
     ) -> None:
         """Make a tool of a function; `tool` says how.
 
@@ -120,7 +118,7 @@ class FunctionTool(Generic[P, R]):
         self.runs_on = runs_on
         self.credentials = tuple(credentials)
         self.read_only, self.idempotent, self.destructive = read_only, idempotent, destructive
-        self.output_schema = output_schema or read_output_schema(function)
+        self.output_schema, self.version = output_schema or read_output_schema(function), version
         self._check_options()
         self._reference = (
             FunctionReference.of(function, self.name) if isolation == "process" else None
@@ -248,6 +246,7 @@ class ToolOptions(TypedDict, total=False):
     idempotent: bool | None
     destructive: bool | None
     output_schema: Mapping[str, object] | None
+    version: str
 
 
 @overload
@@ -303,6 +302,7 @@ def tool(
         output_schema: a JSON Schema of the results; by default that of the return type, if it is a
             pydantic model, a dataclass or a TypedDict. A result that does not fit is an error; one
             that fits is a value in the metadata, `structured`.
+        version: the tool's own version, which the metadata of its results repeat.
 
     Raises:
         ToolError: a parameter has no type, or one that no schema can express; the function can't
@@ -355,21 +355,6 @@ async def _await_outcome(
     """Make a call, in a thread unless it is async, and await what it returns if need be."""
     outcome = call(context) if is_async else await run_blocking(call, name, context)
     return await outcome if inspect.isawaitable(outcome) else outcome
-
-
-def to_result(name: str, value: object) -> ToolResult:
-    """Make a result of the value that a function returned.
-
-    Raises:
-        ToolError: JSON can't express it.
-    """
-    if isinstance(value, ToolResult):
-        return value
-    if value is None:
-        return ToolResult.ok("done")
-    if isinstance(value, str):
-        return ToolResult.ok(value)
-    return ToolResult.ok(to_json(name, value))
 
 
 _OTHER_WAYS = ("execute", "as_tool")
@@ -457,9 +442,7 @@ class _AdaptedTool:
         """Call the object by its convention, and wrap what it returns."""
         call, is_async = partial(self._bind, input), inspect.iscoroutinefunction(self._execute)
         outcome = await _await_outcome(call, self.name, context, is_async=is_async)
-        if (found := _read_result(outcome)) is not None:
-            return found
-        return await run_heavy(partial(to_result, self.name, outcome), outcome)
+        return await run_heavy(partial(read_result, self.name, outcome), outcome)
 
 
 def _text(thing: object, member: str) -> str:
@@ -522,28 +505,3 @@ def _find_convention(
         f"tool {name}: its schema does not fit execute{signature}",
         hint="name the parameters of execute as the properties of the schema, or take one dict",
     )
-
-
-def _read_result(value: object) -> ToolResult | None:
-    """Convert a result of another type, so a failure stays one; None if it is not a result."""
-    content: object = getattr(value, "content", None)
-    is_result = hasattr(value, "status") or hasattr(value, "is_error")
-    if isinstance(value, ToolResult) or not isinstance(content, str) or not is_result:
-        return None
-    metadata: object = getattr(value, "metadata", None)
-    return ToolResult(
-        (TextBlock(valid_unicode(content)),),
-        _read_status(value),
-        dict(metadata) if isinstance(metadata, Mapping) else {},
-        _text(value, "error_message"),
-    )
-
-
-def _read_status(value: object) -> ToolStatus:
-    word: object = getattr(value, "status", ToolStatus.SUCCESS)
-    try:
-        status = ToolStatus(str(getattr(word, "value", word)).lower())
-    except ValueError:
-        return ToolStatus.ERROR  # when in doubt, it failed
-    failed = status is ToolStatus.SUCCESS and getattr(value, "is_error", False)
-    return ToolStatus.ERROR if failed else status

@@ -44,6 +44,7 @@ OPTIONAL_MEMBERS = (
     "destructive",
     "output_schema",
     "runs_on",
+    "version",
 )
 """The members that a tool may have besides its six required ones."""
 
@@ -76,6 +77,7 @@ class Tool(Protocol):
       read-only.
     - `output_schema: Mapping[str, object] | None = None`: a JSON Schema of type `object` that each
       successful result must satisfy: its text as JSON, or the `structured` of its metadata.
+    - `version: str = ""`: its own version, which the metadata of its results repeat.
 
     Example:
         >>> class Shout:

@@ -133,7 +133,7 @@ class ToolRegistry:
         if found is None:
             known = ", ".join(self._all()) or "none"
             text = f"There is no tool named {name!r}. The tools are: {known}."
-            return ToolResult.error(text, could_run=False)
+            return ToolResult.error(text, could_run=False, error="UnknownToolError")
         return await found.execute(input, context)
 
 

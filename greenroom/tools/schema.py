@@ -209,22 +209,6 @@ def _without_title(schema: dict[str, object]) -> dict[str, object]:
     return schema
 
 
-def to_json(name: str, value: object) -> str:
-    """Write the value that a tool returned as JSON: also dataclasses, models, dates and the like.
-
-    Raises:
-        ToolError: JSON can't express it.
-    """
-    import pydantic_core
-
-    try:
-        return pydantic_core.to_json(value).decode()
-    except ValueError as error:
-        raise ToolError(
-            f"{name} returned {type(value).__name__}, which can't be written as JSON: {error}"
-        ) from error
-
-
 def find_function(thing: Callable[P, object]) -> Callable[P, object]:
     """Return the function that is called in the end: by a partial, or by an object's `__call__`."""
     while isinstance(thing, functools.partial):

@@ -85,7 +85,8 @@ async def run(folder, *instruments):
 
     items = {"items": [2, 1], "options": {"a": ["x"], "b": []}}
     steps = (
-        [call("order", **items), call("ask", **items)],
+        call("order", **items),
+        call("ask", **items),
         call("Task", description="look", prompt="go on"),
         call("order", **items),
         "below",
@@ -124,7 +125,7 @@ async def test_an_instrument_that_writes_into_all_that_it_gets_changes_nothing(t
     plain = await run(tmp_path / "plain")
     spoiled = await run(tmp_path / "spoiled", Spoiler())
     assert len(plain[0]) == 3
-    assert len(plain[1]) == 5
+    assert len(plain[1]) == 6
     assert plain[2]
     assert spoiled == plain
 

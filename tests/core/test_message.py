@@ -12,6 +12,7 @@ from greenroom.core import (
     ToolResultBlock,
     UserInput,
     new_id,
+    serde,
     set_clock,
 )
 from greenroom.core.message import seed_ids
@@ -132,3 +133,16 @@ def test_a_text_or_a_list_in_place_of_blocks_becomes_blocks(make):
     for wrong in (block, 3, ["12 degrees"], ("12 degrees",), [{"text": "a"}]):
         with pytest.raises(TypeError, match="block"):
             make(wrong)
+
+
+def test_the_time_of_a_message_keeps_milliseconds_and_older_ones_load():
+    moment = datetime(2026, 1, 14, 10, 30, 0, 123_987, UTC)
+    set_clock(lambda: moment)
+    try:
+        message = Message.user("hi")
+    finally:
+        set_clock(None)
+    assert message.created_at == moment.replace(microsecond=123_000)
+    assert serde.decode(serde.encode(message), Message).created_at == message.created_at
+    older = serde.decode(b'{"role":"user","created_at":"2026-01-14T10:30:00Z"}', Message)
+    assert older.created_at == moment.replace(microsecond=0)

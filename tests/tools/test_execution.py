@@ -3,6 +3,7 @@
 import logging
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import pytest
 import trio
@@ -14,8 +15,10 @@ from greenroom.core import (
     ImageBlock,
     TextBlock,
     ToolError,
+    ToolInfo,
     ToolResult,
     ToolStatus,
+    ToolUseBlock,
 )
 from greenroom.tools import ToolRegistry, run_batch, tool
 
@@ -238,7 +241,7 @@ async def test_a_cancel_passes_and_a_failure_beside_it_is_logged(context, caplog
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ("text", "Odd returned str, which is not a ToolResult"),
+        (object(), "Odd returned object, which can't be written as JSON"),
         (ToolResult((TextBlock("a", 3),)), "Odd returned a result that can't be used"),
         (ToolResult((), "fine"), "Odd returned a result that can't be used"),
         (ToolResult((), metadata={"a": object()}), "Odd returned a result that can't be used"),
@@ -313,7 +316,7 @@ async def test_lone_surrogates_are_mended(context):
 
     result = await ToolRegistry([odd]).execute("odd", {}, context)
     assert result.text == "a\ufffdb"
-    assert result.metadata == {"k\ufffd": "\ufffd"}
+    assert result.facts == {"k\ufffd": "\ufffd"}
 
 
 async def test_a_long_text_is_cut_and_kept_in_a_file_that_the_result_names(context):
@@ -470,7 +473,7 @@ async def test_the_facts_of_a_result_hold_no_key_and_its_text_is_the_tool_s_own(
         return ToolResult.ok(f"found {KEY}", headers=[{"authorization": f"Bearer {KEY}"}], n=1)
 
     result = await ToolRegistry([look]).execute("look", {}, context)
-    assert result.metadata == {"headers": [{"authorization": "Bearer [secret]"}], "n": 1}
+    assert result.facts == {"headers": [{"authorization": "Bearer [secret]"}], "n": 1}
     assert result.text == f"found {KEY}"
 
 
@@ -492,4 +495,96 @@ async def test_no_shape_of_metadata_hides_a_secret(context, metadata, stored):
         return ToolResult((), metadata=metadata)
 
     result = await ToolRegistry([look]).execute("look", {}, context)
-    assert result.metadata == stored
+    assert result.facts == stored
+
+
+async def test_a_result_says_how_long_its_call_took_and_of_which_version_the_tool_is(
+    context, autojump_clock
+):
+    @tool(version="1.2")
+    async def rest(seconds: float) -> str:
+        await trio.sleep(seconds)
+        return "rested"
+
+    tools = ToolRegistry([rest])
+    result = await tools.execute("rest", {"seconds": 1.5}, context)
+    assert result.metadata == {"validation_ms": 0, "execution_ms": 1500, "version": "1.2"}
+    assert result == ToolResult.ok("rested")
+    assert result.facts == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "input", "error"),
+    [
+        ("fail", {"how": "key"}, "KeyError"),
+        ("fail", {"how": "tool"}, "ToolError"),
+        ("fail", {"how": "result"}, "ToolError"),
+        ("fail", {"how": "time"}, "TimeoutError"),
+        ("fail", {"how": 1}, "InvalidInputError"),
+        ("absent", {}, "UnknownToolError"),
+    ],
+)
+async def test_a_failure_says_its_class(context, autojump_clock, name, input, error):
+    @tool(timeout=1)
+    async def fail(how: str) -> ToolResult:
+        if how == "time":
+            await trio.sleep_forever()
+        if how == "result":
+            return ToolResult.error("no")
+        raise {"key": KeyError, "tool": ToolError}[how]("no")
+
+    result = await ToolRegistry([fail]).execute(name, input, context)
+    assert result.metadata["error"] == error
+    assert "error" not in result.facts
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "status"),
+    [
+        ("text", "text", "success"),
+        (None, "done", "success"),
+        ({"a": (1, 2)}, '{"a":[1,2]}', "success"),
+        (SimpleNamespace(content="no", is_error=True), "no", "error"),
+    ],
+)
+async def test_what_a_tool_returns_becomes_a_result(context, value, text, status):
+    class Plain:
+        name, description, category = "Plain", "", "read"
+        parameters = {"type": "object"}
+
+        def info(self, input):
+            raise NotImplementedError
+
+        async def execute(self, input, context):
+            return value
+
+    result = await ToolRegistry([Plain()]).execute("Plain", {}, context)
+    assert (result.text, result.status) == (text, status)
+
+
+async def test_a_tool_may_change_its_arguments_and_nobody_else_sees_it(context):
+    class Sort:
+        name, description, category = "Sort", "", "read"
+        parameters = {"type": "object"}
+
+        def info(self, input):
+            return ToolInfo(str(input.pop("items")))
+
+        def effects(self, input, context):
+            input["items"].clear()
+            return ()
+
+        async def precheck(self, input, context):
+            input["items"].clear()
+
+        async def execute(self, input, context):
+            input["items"].sort()
+            return ToolResult.ok(str(input.pop("items")))
+
+    call = ToolUseBlock("t1", "Sort", {"items": [2, 1]})
+    found = ToolRegistry([Sort()]).get("Sort")
+    assert found.info(call.input).action == "[2, 1]"
+    assert found.effects(call.input, context) == ()
+    assert await found.precheck(call.input, context) is None
+    assert (await found.execute(call.input, context)).text == "[1, 2]"
+    assert call.input == {"items": [2, 1]}

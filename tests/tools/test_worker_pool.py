@@ -144,7 +144,7 @@ async def test_results_cross_as_from_a_thread(warm):
     assert (await warm.call("give", what="text")).text == "ü🌱\ufffd"
     assert (await warm.call("point", x=2)).text == '{"x":2,"y":0}'
     result = await warm.call("give", what="result")
-    assert (result.text, result.metadata) == ("text", {"exit_code": 3})
+    assert (result.text, result.facts) == ("text", {"exit_code": 3})
 
 
 @pytest.mark.parametrize(

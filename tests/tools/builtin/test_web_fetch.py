@@ -69,7 +69,7 @@ async def test_a_page_comes_as_text(serve):
     )
     result = await fetch(f"{url}/a/")
     assert result.text == f"# Tést\n\n[B]({url}/a/b)"
-    assert result.metadata == {"url": f"{url}/a/", "http_status": 200}
+    assert result.facts == {"url": f"{url}/a/", "http_status": 200}
 
 
 @pytest.mark.parametrize("limit", [100, 100.0])

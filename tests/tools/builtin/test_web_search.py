@@ -38,7 +38,7 @@ async def test_results_are_told_with_their_urls_and_as_the_words_of_the_web():
         "Found on the web, by its pages' own words; nobody has checked them.\n\n1. Trio\n"
         "https://trio.test/\nA friendly library.\nFor async.\n\n2. https://a.test\nhttps://a.test"
     )
-    assert result.metadata == {"urls": ["https://trio.test/", "https://a.test"]}
+    assert result.facts == {"urls": ["https://trio.test/", "https://a.test"]}
     assert engine.asked == [("trio", 5)]
     assert "Nothing was found for 'trio'" in (await search(Engine([]))).text
     assert "web_search" not in {tool.name for tool in builtin_tools()}
