@@ -208,6 +208,7 @@ from greenroom.core.permission import (
 from greenroom.core.secrets import (
     KEY_FORM as KEY_FORM,
     conceal_secrets as conceal_secrets,
+    conceal_texts as conceal_texts,
     map_texts as map_texts,
 )
 from greenroom.core.serde import (

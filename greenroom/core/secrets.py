@@ -17,8 +17,8 @@ A secret of any other form can't be told from a word.
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache, partial
 from typing import TypeVar, cast
 from urllib.parse import quote
 
@@ -87,8 +87,22 @@ def conceal_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
         >>> conceal_secrets("it said: swordfish-77", {"ACME_API_KEY": "swordfish-77"})
         'it said: [secret]'
     """
-    values = {each for each in _list_values(os.environ if env is None else env) if each in text}
-    for value in sorted(values, key=len, reverse=True):  # one may be a part of another
+    return _conceal_values(_list_values(os.environ if env is None else env), text)
+
+
+def conceal_texts(value: T) -> T:
+    """Return a value made of texts, lists, mappings and structs, with each text concealed.
+
+    Example:
+        >>> conceal_texts({"url": "https://ann:pa55word@example.org"})
+        {'url': 'https://[secret]@example.org'}
+    """
+    return map_texts(value, partial(_conceal_values, tuple(_list_values(os.environ))))
+
+
+def _conceal_values(values: Iterable[str], text: str) -> str:
+    found = {each for each in values if each in text}
+    for value in sorted(found, key=len, reverse=True):  # one may be a part of another
         if _TELLING.search(value):
             text = text.replace(value, SECRET)
         else:

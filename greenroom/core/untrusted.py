@@ -14,10 +14,12 @@ import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeGuard, TypeVar
 
 from greenroom.core.secrets import conceal_secrets
+
+_PART = 100_000  # characters, which take some milliseconds
 
 
 def valid_unicode(text: str) -> str:
@@ -32,8 +34,21 @@ def valid_unicode(text: str) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return "".join(
+            part.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            for part in _split(text)
+        )
     return text
+
+
+def _split(text: str) -> Iterator[str]:
+    """Split a text, but no pair of surrogates: to replace them all at once holds up all threads."""
+    start = 0
+    while start < len(text):
+        end = start + _PART
+        end += "\udc00" <= text[end : end + 1] <= "\udfff"
+        yield text[start:end]
+        start = end
 
 
 def clip(text: str, limit: int) -> str:
@@ -231,8 +246,8 @@ def _is_printable(error: BaseException, conceal: Callable[[str], str]) -> bool:
     if len(describe_error(error)) >= MAX_ERROR_TEXT or _is_large(error):
         return False
     try:
-        for leaf in leaves(error):
-            str(leaf)
+        if _is_long(error):
+            return False
         text = "".join(traceback.format_exception(error))
         # No lone surrogate, either, which no file takes.
         return len(text.encode()) <= _MAX_TRACEBACK and conceal(text) == text
@@ -240,6 +255,20 @@ def _is_printable(error: BaseException, conceal: Callable[[str], str]) -> bool:
         raise
     except BaseException:  # noqa: BLE001 (whatever a broken `__str__` raises)
         return False
+
+
+def _is_long(error: BaseException) -> bool:
+    """Whether the messages of an error, and of those that led to it, are too long to format."""
+    todo, seen, length = [error], {id(error)}, 0
+    while todo and length <= _MAX_TRACEBACK and len(seen) <= _MAX_ERRORS:
+        each = todo.pop()
+        length += len(str(each)) + sum(map(len, getattr(each, "__notes__", ())))
+        parts = _EXCEPTIONS.__get__(each) if is_a(each, BaseExceptionGroup) else ()
+        for other in (each.__cause__, each.__context__, *parts):
+            if other is not None and id(other) not in seen:
+                seen.add(id(other))
+                todo.append(other)
+    return bool(todo) or length > _MAX_TRACEBACK
 
 
 def _is_large(error: BaseException) -> bool:

@@ -38,12 +38,12 @@ from greenroom.core import (
     clip,
     conceal,
     conceal_secrets,
+    conceal_texts,
     describe_error,
     exact,
     is_a,
     leaves,
     log_error,
-    map_texts,
     message_of,
     new_id,
     serde,
@@ -317,7 +317,7 @@ def _make_safe(result: ToolResult, context: AgentContext) -> ToolResult:
         return result
     # As it is stored: there, sets and dataclasses are lists and objects.
     stored = serde.decode(serde.encode(result.metadata), dict[str, object])
-    metadata = map_texts(stored, conceal_secrets)
+    metadata = conceal_texts(stored)
     return replace(result, metadata={key: _conceal_named(key, metadata[key]) for key in metadata})
 
 

@@ -1,11 +1,20 @@
 """Secrets in foreign texts: found by form or by name, in time that grows with the text."""
 
 import logging
+import os
+import traceback
 
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import conceal_secrets, describe_error, log_error, map_texts, notice
+from greenroom.core import (
+    conceal_secrets,
+    conceal_texts,
+    describe_error,
+    log_error,
+    map_texts,
+    notice,
+)
 from greenroom.core.secrets import SECRET
 
 KEY = "sk-ant-api03-Zm9vYmFyMTIz"
@@ -146,6 +155,47 @@ def test_the_time_grows_with_the_text(piece):
 def test_each_text_of_a_value_is_changed():
     given_value = {"a": ["x", {"b": ("x", 1, None)}]}
     assert map_texts(given_value, lambda text: text * 2) == {"aa": ["xx", {"bb": ("xx", 1, None)}]}
+
+
+def test_the_variables_are_read_once_for_a_value_of_many_texts(monkeypatch):
+    class Environment(dict):
+        read = 0
+
+        def items(self):
+            self.read += 1
+            return super().items()
+
+    environment = Environment(ACME_API_KEY="swordfish-77")
+    monkeypatch.setattr(os, "environ", environment)
+    rows = [{"text": "it said: swordfish-77"}] * 1000
+    assert conceal_texts({"rows": rows}) == {"rows": [{"text": "it said: [secret]"}] * 1000}
+    assert environment.read == 1
+
+
+def _raised(cause=None):
+    try:
+        raise ValueError("a failure") from cause
+    except ValueError as error:
+        return error
+
+
+@pytest.mark.parametrize("place", ["message", "cause", "note", "group", "member"])
+def test_an_error_with_a_long_text_is_not_formatted_for_the_log(place, caplog, monkeypatch):
+    long, formatted = "x" * 1_000_000, []
+    error = {
+        "message": lambda: ValueError(long),
+        "cause": lambda: _raised(ValueError(long)),
+        "note": _raised,
+        "group": lambda: ExceptionGroup(long, [_raised()]),
+        "member": lambda: ExceptionGroup("two", [_raised(), KeyError(long)]),
+    }[place]()
+    if place == "note":
+        error.add_note(long)
+    monkeypatch.setattr(traceback, "format_exception", formatted.append)
+    log_error(logging.getLogger("greenroom"), "a tool raised", error)
+    assert formatted == []
+    assert "a tool raised: " in caplog.text
+    assert len(caplog.text) < 10_000
 
 
 def test_a_value_that_begins_another_one_leaves_no_rest_of_it():

@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import clip, disguises, exact, valid_unicode, visible
+from greenroom.core import clip, disguises, exact, untrusted, valid_unicode, visible
 
 ODD = "\u00a0\u2003\u2800\u3000\u202f"
 ANY = st.text(
@@ -77,6 +77,16 @@ def test_a_warning_names_a_few_words_of_many():
 @given(st.text())
 def test_any_text_becomes_valid(text):
     valid_unicode(text).encode()
+
+
+@given(st.text(st.sampled_from("a\u00e9\ud83c\udf31\U0001f331"), max_size=30), st.integers(1, 4))
+def test_a_long_text_is_made_valid_in_parts_and_no_pair_is_split(text, part):
+    """A text of 10 MB, all at once, held up every thread for two seconds."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(untrusted, "_PART", part)
+        assert max(map(len, untrusted._split(text)), default=0) <= part + 1
+        made = valid_unicode(text)
+    assert made == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @pytest.mark.parametrize("hidden", ["\r", "\x1b", "\x00", "\x9b", "\u202e", "\u200b", "\ufeff"])
