@@ -331,10 +331,13 @@ def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str
     """Return the name, description and arguments of the tool of a function."""
     inner = find_function(function)
     _check_function(function, inner)
-    is_object = not isinstance(function, functools.partial) and not inspect.isroutine(function)
-    called = type(function).__name__ if is_object else inner.__name__
+    target: object = function
+    while isinstance(target, functools.partial):
+        target = target.func
+    is_object = not inspect.isroutine(target)
+    called = type(target).__name__ if is_object else inner.__name__
     name = name or called
-    docstring = parse_docstring(inner.__doc__ or (is_object and function.__doc__) or "")
+    docstring = parse_docstring(inner.__doc__ or (is_object and target.__doc__) or "")
     arguments = Arguments(function, name, docstring.parameters)
     return name, docstring.description or name.replace("_", " "), arguments
 

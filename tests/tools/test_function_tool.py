@@ -466,3 +466,15 @@ def test_hints_that_can_not_be_read_are_named():
     odd.__annotations__["a"] = "int + str"
     with pytest.raises(ToolError, match="type hints can't be read"):
         tool(odd)
+
+
+def test_a_partial_of_an_object_that_can_be_called_has_the_name_of_its_class():
+    class Thermometer:
+        """Measure the temperature."""
+
+        def __call__(self, place: str, unit: str) -> str:
+            return f"20 {unit} in {place}"
+
+    made = tool(functools.partial(functools.partial(Thermometer()), unit="C"))
+    assert (made.name, made.description) == ("Thermometer", "Measure the temperature.")
+    assert [*made.parameters["properties"]] == ["place"]
