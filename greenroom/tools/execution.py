@@ -313,6 +313,9 @@ class RegisteredTool:
 def _make_safe(result: ToolResult, context: AgentContext) -> ToolResult:
     """Return a result without secrets, and without images and PDFs that providers would refuse."""
     result = leave_out_faulty_media(conceal(result, context))
+    if result.is_error:  # its text is the tool's word to the model; this goes to programs and logs
+        message = result.with_error_message().error_message
+        result = replace(result, error_message=conceal_secrets(message))
     if not result.metadata:
         return result
     # As it is stored: there, sets and dataclasses are lists and objects.

@@ -477,6 +477,17 @@ async def test_the_facts_of_a_result_hold_no_key_and_its_text_is_the_tool_s_own(
     assert result.text == f"found {KEY}"
 
 
+@pytest.mark.parametrize("message", [f"401 for {KEY}", ""])
+async def test_the_error_message_of_a_result_holds_no_key(context, message):
+    @tool
+    def look() -> ToolResult:
+        return ToolResult.error(f"refused: {KEY}", error_message=message)
+
+    result = await ToolRegistry([look]).execute("look", {}, context)
+    assert result.error_message in ("401 for [secret]", "refused: [secret]")
+    assert result.text == f"refused: {KEY}"
+
+
 @pytest.mark.parametrize(
     ("metadata", "stored"),
     [
