@@ -114,12 +114,16 @@ class SubtaskState(Wire, frozen=True):
 
 
 class PlanBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this plan, or continues from these states, which then lack results."""
+    """A run begins with this plan, or continues from these states, which then lack results.
+
+    `at` is when it began.
+    """
 
     plan: Plan
     revisions: int = 0
     states: dict[str, SubtaskState] = cast("dict[str, SubtaskState]", EMPTY)
     error: str = ""
+    at: datetime | None = None
 
     def __post_init__(self) -> None:
         freeze_fields(self, "states")
@@ -134,9 +138,10 @@ class PlanBegin(Wire, frozen=True, tag="begin"):
 
 
 class PlanRevision(Wire, frozen=True, tag="revise"):
-    """The plan was revised into this one."""
+    """The plan was revised into this one, at this time."""
 
     plan: Plan
+    at: datetime | None = None
 
     def __str__(self) -> str:
         return f"plan: revised, {len(self.plan.subtasks)} subtasks"
@@ -169,9 +174,10 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
 
 
 class PlanEnd(Wire, frozen=True, tag="end"):
-    """The plan is no longer revised, for this reason."""
+    """The plan is no longer revised, for this reason, since this time."""
 
     error: str
+    at: datetime | None = None
 
     def __str__(self) -> str:
         return clip(f"plan: no longer revised: {self.error}", 200)
@@ -181,16 +187,19 @@ PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
 """One change of a run."""
 
 
-class PlanRun(Wire, frozen=True):
+class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
     """A plan and the state of its subtasks; methods that change it return a new run.
 
-    Runs with the same states are equal byte for byte, regardless of the order of events.
+    Runs with the same states are equal byte for byte, but for their start times, regardless of the
+    order of events. They compare without those.
 
     Attributes:
         plan: the plan after its revisions.
         states: the state of each subtask, in the plan's order.
         revisions: how often the plan was revised.
         error: why the plan is no longer revised; empty if it may be.
+        started_at: when it began (UTC, to the second); None before it is executed, and for runs on
+            record from before this was kept.
 
     Example:
         >>> from greenroom.flow import Plan, PlanRun, Subtask
@@ -207,6 +216,16 @@ class PlanRun(Wire, frozen=True):
     states: dict[str, SubtaskState] = cast("dict[str, SubtaskState]", EMPTY)
     revisions: int = 0
     error: str = ""
+    started_at: datetime | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other has the same plan and states, whenever it began."""
+        if not isinstance(other, PlanRun):
+            return NotImplemented
+        mine, others = (
+            (each.plan, each.states, each.revisions, each.error) for each in (self, other)
+        )
+        return mine == others
 
     def __post_init__(self) -> None:
         """Add missing states, and put them in the plan's order."""
@@ -260,7 +279,7 @@ class PlanRun(Wire, frozen=True):
         except msgspec.ValidationError as error:
             raise PlanError(f"a step of the plan can't be read: {error}") from None
         if isinstance(read, PlanBegin):
-            return cls(read.plan, read.states, read.revisions, read.error)
+            return cls(read.plan, read.states, read.revisions, read.error, read.at)
         return None if run is None else run.apply(read)
 
     def state(self, id: str) -> SubtaskState:  # noqa: A002 (the field's word for it)
@@ -385,7 +404,7 @@ class PlanRun(Wire, frozen=True):
         """
         match step:
             case PlanBegin():
-                return PlanRun(step.plan, step.states, step.revisions, step.error)
+                return PlanRun(step.plan, step.states, step.revisions, step.error, step.at)
             case PlanRevision():
                 return self.revise(step.plan)
             case PlanEnd():
@@ -395,7 +414,7 @@ class PlanRun(Wire, frozen=True):
 
     def steps(self) -> Iterator[PlanStep]:
         """Yield steps that lead to this run."""
-        yield PlanBegin(self.plan, self.revisions)
+        yield PlanBegin(self.plan, self.revisions, at=self.started_at)
         for id_ in self.plan.order():
             state = self.states[id_]
             move = SubtaskMove(id_, **asdict(state))
@@ -488,10 +507,13 @@ class PlanRecorder:
         """
         self._agent = agent
         self.run = run
-        if agent.session.records(PLAN_STEP) and PlanRun.load(agent.session) == run:
+        stored = PlanRun.load(agent.session) if agent.session.records(PLAN_STEP) else None
+        if stored == run:
+            self.run = stored
             # Its results may be too long for a chunk.
             states = {id_: replace(state, result=None) for id_, state in run.states.items()}
-            self._publish(PlanBegin(run.plan, run.revisions, states, run.error))
+            begin = PlanBegin(run.plan, run.revisions, states, run.error, stored.started_at)
+            self._publish(begin)
         else:
             self.run = PlanRun(run.plan)
             for step in run.steps():
@@ -506,10 +528,10 @@ class PlanRecorder:
         Raises:
             PlanError: the step is illegal or too long for a record; nothing was changed.
         """
+        step = replace(step, at=step.at or utc_now())
         run = self.run.apply(step)
         if isinstance(step, SubtaskMove):
-            result = run.state(step.id).result  # shortened if it was long
-            step = replace(step, result=result, at=utc_now())
+            step = replace(step, result=run.state(step.id).result)  # shortened if it was long
         if (length := len(msgspec.json.encode(step))) > LONGEST_RECORD:
             raise PlanError(
                 f"the plan is too long: {length:,} of {LONGEST_RECORD:,} bytes",

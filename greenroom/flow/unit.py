@@ -8,7 +8,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from greenroom.core import Wire, serde, utc_now
+from greenroom.core import Wire, freeze_fields, serde, utc_now
 from greenroom.session import LONGEST_RECORD, AgentSession
 
 WORKFLOW_STEP = "workflow.step"
@@ -49,11 +49,18 @@ class Unit(Wire, frozen=True):
 
 
 class WorkflowBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this state and these nodes; `run` counts the runs of a session from 1."""
+    """A run begins with this state and these nodes, at this time.
+
+    `run` counts the runs of a session from 1.
+    """
 
     state: dict[str, object]
     next: tuple[str, ...]
     run: int = 1
+    at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "state")
 
     def __str__(self) -> str:
         return f"workflow: begins with {', '.join(self.next) or 'nothing'}"
@@ -74,6 +81,9 @@ class NodeRecord(Wire, frozen=True):
     changes: dict[str, object] | None = None
     session_id: str = ""
     at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "changes")
 
 
 _OUTPUT = "output"
@@ -99,7 +109,7 @@ class UnitLog:
             self._read()
         else:
             self._run = last + 1
-            begin = WorkflowBegin({}, (), self._run)
+            begin = WorkflowBegin({}, (), self._run, utc_now())
             session.add_record(WORKFLOW_STEP, serde.loads(serde.encode(begin)))
 
     def _read(self) -> None:

@@ -32,6 +32,7 @@ from greenroom.core import (
     WorkflowLimitError,
     leaves,
     serde,
+    utc_now,
 )
 from greenroom.flow.members import Member, unwrap
 from greenroom.flow.resume import Trace, find_goal, find_inspection, is_go_on, trace_runnable
@@ -391,7 +392,7 @@ class Workflow(Generic[StateT]):
         values = self._schema.merge({}, [(START, first)])
         ready = self._graph.follow([START], lambda: self._schema.make(values))
         last = last_entry(agent.session)
-        begin = WorkflowBegin(first, ready, last.run + 1 if last else 1)
+        begin = WorkflowBegin(first, ready, last.run + 1 if last else 1, utc_now())
         progress = WorkflowProgress(self._schema, begin)
         execution = WorkflowExecution(agent, self._graph, progress, answers)
         execution.begin(begin)

@@ -138,7 +138,7 @@ class WorkflowExecution(Generic[StateT]):
             raise self._failures[first]
         values = progress.merge()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
-        step = progress.close(values, ready)
+        step = progress.close(values, ready, utc_now())
         self._record(WORKFLOW_STEP, replace(step, updates={}))  # the records of nodes have them
         if not ready or any(self._graph.nodes[name].inspect for name in ready):
             await self._agent.session.save()  # before a function, its start saves this as well

@@ -1,19 +1,30 @@
 """The progress of a workflow: completed steps, and the state of the current one.
 
 Everything is stored in records of the session and loaded from there. "workflow.step" records have
-the beginning and the steps, which are the same for the same state and nodes. "workflow.node"
-records have the start and the changes of each node, in the order in which they happened.
+the beginning and the steps, which are the same for the same state and nodes, but for their times.
+"workflow.node" records have the start and the changes of each node, in the order in which they
+happened.
 """
 
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
-from greenroom.core import PermissionRequest, TurnStatus, Wire, WorkflowError, clip, serde
+from greenroom.core import (
+    EMPTY,
+    PermissionRequest,
+    TurnStatus,
+    Wire,
+    WorkflowError,
+    clip,
+    freeze_fields,
+    serde,
+)
 from greenroom.flow.unit import (
     WORKFLOW_NODE,
     WORKFLOW_STEP,
@@ -38,12 +49,17 @@ class WorkflowStep(Wire, frozen=True, tag="step"):
             changes for each item. Empty in the session, where the records of the nodes have them.
         next: the nodes of the next step; empty if the run has ended.
         run: the number of the run in its session, from 1.
+        at: when it was completed, if that is on record.
     """
 
     number: int
-    updates: Changes = {}
+    updates: Changes = EMPTY
     next: tuple[str, ...] = ()
     run: int = 1
+    at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "updates")
 
     def __str__(self) -> str:
         then = ", ".join(self.next) or "the end"
@@ -131,7 +147,7 @@ class WorkflowProgress(Generic[StateT]):
         for step in entries:
             if isinstance(step, WorkflowStep) and step.run == progress.run:
                 progress._replay(own)
-                progress.close(progress.merge(), step.next)
+                progress.close(progress.merge(), step.next, step.at)
         progress._replay(own)
         return progress
 
@@ -171,15 +187,15 @@ class WorkflowProgress(Generic[StateT]):
             self.values_now, ((str(unit), each) for unit, each in self._changes_in_order())
         )
 
-    def close(self, values: Values, ready: tuple[str, ...]) -> WorkflowStep:
-        """Complete the current step, and return it."""
+    def close(self, values: Values, ready: tuple[str, ...], at: datetime | None) -> WorkflowStep:
+        """Complete the current step, at this time, and return it."""
         updates: Changes = {}
         for unit, changes in self._changes_in_order():
             if unit.item is None:
                 updates[unit.node] = changes
             else:
                 cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
-        step = WorkflowStep(self.number, updates, ready, self.run)
+        step = WorkflowStep(self.number, updates, ready, self.run, at)
         self.steps.append(step)
         if not self.keeps_values:
             self.values.clear()

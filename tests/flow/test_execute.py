@@ -306,7 +306,9 @@ async def test_the_hotel_fails_and_something_else_is_booked(autojump_clock):
     assert isinstance(planner, Planner)
 
 
-async def test_the_same_script_comes_to_the_same_in_whatever_order_things_happen(autojump_clock):
+async def test_the_same_script_comes_to_the_same_in_whatever_order_things_happen(
+    autojump_clock, stopped_clock
+):
     ends, orders, chance = set(), set(), random.Random()
     plan, other, book, booked = trip(chance)
     tools = ToolRegistry([as_tool(book)])

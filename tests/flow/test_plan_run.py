@@ -10,6 +10,7 @@ from greenroom import AgentSession
 from greenroom.core import InvalidJSONError, PlanError
 from greenroom.flow import FailureReason, Plan, PlanRun, Subtask, SubtaskStatus
 from greenroom.flow.plan_run import PLAN_STEP, TRANSITIONS
+from tests.flow.planned import Planned, worker
 
 PLAN = Plan(
     "trip",
@@ -201,3 +202,30 @@ def test_a_run_is_read_back_as_it_was_from_its_steps(done):
     for step in run.steps():
         session.add_record(PLAN_STEP, json.loads(msgspec.json.encode(step)))
     assert PlanRun.load(session) == run
+
+
+async def test_each_record_of_a_plan_has_its_time_and_the_run_its_start(
+    autojump_clock, stopped_clock
+):
+    planned = Planned(Plan("", [Subtask("a", "A")]), worker)
+    await planned.carry_out()
+    records = planned.session.records("plan.step")
+    assert {each["type"] for each in records} >= {"begin", "move"}
+    assert {each["at"] for each in records} == {"2026-01-14T10:30:00Z"}
+    run = PlanRun.load(planned.session)
+    assert run.started_at == stopped_clock
+    assert run == PlanRun(run.plan, run.states, run.revisions, run.error)
+
+
+def test_a_run_from_before_times_were_kept_has_no_start():
+    begin = {"type": "begin", "plan": {"goal": "", "subtasks": [{"id": "a", "goal": "Look"}]}}
+    run = PlanRun.follow(None, begin)
+    assert run.started_at is None
+    assert b"started_at" not in msgspec.json.encode(run)
+
+
+def test_what_a_run_holds_can_t_be_changed():
+    run = PlanRun(Plan("", [Subtask("a", "A")])).start("a", "s").complete("a", {"n": [1]})
+    for each in (run.states, run.results, run.results["a"], run.results["a"]["n"]):
+        with pytest.raises(TypeError, match="frozen"):
+            each.clear()

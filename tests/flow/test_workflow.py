@@ -82,7 +82,7 @@ async def inside(function):
         assert (await handle.ask("Go.")).error == ""
 
 
-async def test_the_trace_is_the_same_whatever_takes_longer():
+async def test_the_trace_is_the_same_whatever_takes_longer(stopped_clock):
     traces = {}
 
     async def trace():
@@ -93,6 +93,8 @@ async def test_the_trace_is_the_same_whatever_takes_longer():
             assert run == shuffled_workflow(0).load(run.session)
             assert [chunk.data["updates"] for chunk in chunks[1:]] == [s.updates for s in run.steps]
             records = run.session.records("workflow.step")
+            assert {each["at"] for each in records} == {"2026-01-14T10:30:00Z"}
+            assert all(step.at == stopped_clock for step in run.steps)
             traces[msgspec.json.encode((run.state, run.steps, records, chunks))] = run
 
     await inside(trace)
