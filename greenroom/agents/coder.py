@@ -4,7 +4,7 @@ from functools import partial
 
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.reply import stream_reply
-from greenroom.agents.reply_end import ask_again, warn_of_end
+from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.task import Task
 from greenroom.agents.tool_calls import run_tools
 from greenroom.core import Resume, StopReason, UserInput
@@ -61,7 +61,7 @@ async def coder(
             with agent.budget(model_calls=max_steps):
                 if isinstance(message, Resume):
                     await run(agent, message.calls)
-                while True:
+                while not (isinstance(message, Resume) and find_answer(agent.session.history)):
                     reply = await stream_reply(
                         agent, llm, tools, system=prompt, compactor=compactor
                     )

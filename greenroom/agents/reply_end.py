@@ -57,6 +57,14 @@ def warn_of_end(agent: AgentInternals, reply: Message) -> str:
     return text
 
 
+def find_answer(history: Sequence[Message]) -> Message | None:
+    """Return the last message if it is a whole reply without calls, after which a turn ends."""
+    last = history[-1] if history else None
+    if last is None or last.role != "assistant" or last.tool_uses:
+        return None
+    return None if last.stop_reason in (StopReason.INTERRUPTED, StopReason.PAUSE) else last
+
+
 def _was_asked_for_call(history: Sequence[Message]) -> bool:
     """Whether the history ends with a reply to the question of `ask_again` for a call."""
     asked = Message.user(_ASK_FOR_CALL, sender=RUNTIME)

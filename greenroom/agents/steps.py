@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.bound_agent import BoundAgent
 from greenroom.agents.handoff import Switches, Team, find_holder
-from greenroom.agents.reply_end import ask_again, warn_of_end
+from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.run_context import RunContext, RunState
 from greenroom.agents.tool_calls import check_depth, find_caller, report_to, run_tools
 from greenroom.core import (
@@ -141,6 +141,7 @@ class Steps(Generic[DepsT]):
         self._input: Sequence[ContentBlock] = ()
         self._budget: Budget | None = None
         self._counter = EstimatedCounter()
+        self._answer: Message | None = None  # that was given before the turn was cut off
         self.value: object = UNSET
         """The output of the turn."""
 
@@ -189,6 +190,7 @@ class Steps(Generic[DepsT]):
         """Check the input with the guards, or go on with calls that an earlier life left open."""
         self._input = ()
         if isinstance(message, Resume):
+            self._answer = None if message.calls else find_answer(self._internals.session.history)
             await self._current.refresh_tools()
             await self.run_tools(message.calls)
             return
@@ -210,10 +212,12 @@ class Steps(Generic[DepsT]):
         system = await self._prepare(current)
         self._check_tokens(system)
         warn = self._report.warnings.append
-        try:
-            reply = await current.reply(system, is_last=is_last, on_warning=warn)
-        finally:
-            self._report.warnings += current.take_warnings()
+        reply, self._answer = self._answer, None
+        if reply is None:
+            try:
+                reply = await current.reply(system, is_last=is_last, on_warning=warn)
+            finally:
+                self._report.warnings += current.take_warnings()
         is_pause = reply.stop_reason is StopReason.PAUSE
         cut_short = is_last and (current.has_tools or is_pause)
         self._report.is_truncated = cut_short or reply.stop_reason is StopReason.MAX_TOKENS

@@ -124,19 +124,24 @@ class AgentExit(Wire, frozen=True, tag="agent_exit"):
 
 
 class Resume(Wire, frozen=True, tag="resume"):
-    """Continues with calls that were left open and never started.
+    """Continues with a turn that an earlier process began.
 
-    It is the first input of an agent whose session was loaded with `keep_open`, if nothing else
-    waits. Its turn appends no message: `await run_tools(agent, resume.calls, …)` asks about the
-    calls again, and `stream_reply` answers them as not run.
+    It is the first input of an agent if nothing else waits and its session was loaded with
+    `keep_open` and has calls that were left open and never started, or with
+    `on_cut_off="continue"` and has a turn that was cut off. Its turn appends no message, and goes
+    on from the history: `await run_tools(agent, resume.calls, …)` asks about the calls again, and
+    `stream_reply` answers them as not run.
 
     Attributes:
         calls: the calls, as the model asked for them.
         id: the input's id.
+        cut_off: the id of the input whose turn was cut off; empty unless the session was loaded
+            with `on_cut_off="continue"`.
     """
 
-    calls: tuple[ToolUseBlock, ...]
+    calls: tuple[ToolUseBlock, ...] = ()
     id: str = msgspec.field(default_factory=_input_id)
+    cut_off: str = ""
 
     @property
     def sender(self) -> str:

@@ -116,7 +116,8 @@ class AgentInternals:
         """Iterate over the inputs of the agent, waiting for each; ends on shutdown.
 
         Yields `UserInput`, `SubAgentResult` and `AgentExit`; and first of all, where nothing else
-        waits and the session was loaded with `keep_open`, a `Resume` with the calls that are open.
+        waits and the session was loaded with `keep_open`, a `Resume` with the calls that are open;
+        with `on_cut_off="continue"`, one for the turn that was cut off.
         Inputs that are still queued at a shutdown are not delivered; the outcome lists them.
         """
         return Inputs(self._actor.mailbox, self._actor.turns.begin_wait)

@@ -177,10 +177,13 @@ class Turn:
             if self.append:
                 session.add_message(as_message(message))
             note_taken(session, message)
+            session.conversation.begin_turn(message.id)
         elif not {call.id for call in message.calls} <= {call.id for call in session.unstarted}:
             raise TurnError(
                 "these calls are no longer open", hint="a Resume gets one turn, the first"
             )
+        elif session.cut_off is not None:
+            self.inputs.append(session.cut_off)
 
     async def __aexit__(
         self,
@@ -360,6 +363,8 @@ class Turn:
         conversation.keep_open |= waits
         repaired = conversation.pair_tool_uses(outputs=outputs, keep_unstarted=waits)
         self.interruption.repaired = repaired
+        if not waits:
+            conversation.end_turn(self.inputs, status)
         try:
             await self._agent.flush()
         except BaseException as refused:
@@ -428,14 +433,15 @@ class Turns:
             self.agent.set_state(AgentState.idle())
 
     def resume(self) -> Resume | None:
-        """Return the calls left open before this life, if nothing else is its first input."""
-        session = self.agent.session
-        calls = session.unstarted if self.may_resume and session.conversation.keep_open else ()
+        """Return what was left open before this life, if nothing else is its first input."""
+        session, may_resume = self.agent.session, self.may_resume
         self.may_resume = False
-        if not calls:
-            return None
-        self.agent.expect_questions()
-        return Resume(calls)
+        calls = session.unstarted if may_resume and session.conversation.keep_open else ()
+        goes_on = may_resume and session.conversation.continues_cut_off
+        cut_off = session.cut_off if goes_on else None
+        if calls:
+            self.agent.expect_questions()
+        return Resume(calls, cut_off=cut_off or "") if calls or cut_off else None
 
     def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
         """Make the turn of a message that a task took; from now on an interrupt is meant for it.

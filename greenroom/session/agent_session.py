@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -32,6 +33,9 @@ from greenroom.session.store import (
 from greenroom.session.store_errors import (
     unknown_error,
 )
+
+OnCutOff: TypeAlias = Literal["stop", "continue"]
+"""What an agent does with a turn that the end of an earlier process has cut off."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +116,12 @@ class AgentSession:
 
     @classmethod
     async def load(
-        cls, session_id: str, *, store: SessionStore | None = None, keep_open: bool = False
+        cls,
+        session_id: str,
+        *,
+        store: SessionStore | None = None,
+        keep_open: bool = False,
+        on_cut_off: OnCutOff = "stop",
     ) -> "AgentSession":
         """Read a session. Nothing is locked or repaired; `repair` tells whether its end is torn.
 
@@ -125,19 +134,26 @@ class AgentSession:
             keep_open: leave calls open that had not started, such as those that a person was asked
                 about when the process died. They are in `unstarted`, and an agent that continues
                 the session gets them as a `Resume` among its inputs.
+            on_cut_off: what an agent does with a turn that the end of its process has cut off
+                (`cut_off`): "stop" leaves it as it is; "continue" gives the agent a `Resume`, with
+                which it goes on from the history. A call that may have started is never run again.
 
         Raises:
+            ValueError: `on_cut_off` is another word.
             SessionNotFoundError: the store holds no such session.
             SessionCorruptError: it is damaged before its end.
             SessionStorageError: it can't be read.
         """
         check_store(store)
+        if on_cut_off not in get_args(OnCutOff):
+            raise ValueError(f"on_cut_off is 'stop' or 'continue', not {on_cut_off!r}")
         store = store or default_store()
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
             raise unknown_error(session_id, store, has_history=bool(stored.history.end.lines))
         session = cls(stored.metadata, store)
         session.conversation.keep_open = keep_open
+        session.conversation.continues_cut_off = on_cut_off == "continue"
         session.journal.start_from(stored)
         return session
 
@@ -263,6 +279,16 @@ class AgentSession:
     def open_questions(self) -> tuple[OpenQuestion, ...]:
         """The questions asked about `unstarted` calls, by this process or an earlier one."""
         return tuple(self.conversation.open_questions.values())
+
+    @property
+    def cut_off(self) -> str | None:
+        """The id of the input whose turn has begun and has no end on record, or None.
+
+        After loading, that turn was cut off by the end of its process, or waits for an answer. In a
+        running agent it may be the open turn. A rewind to before the input leaves none. Sessions
+        written before turns were on record have none.
+        """
+        return self.conversation.transcript.cut_off
 
     def has_input(self, input_id: str) -> bool:
         """Whether an input of this id was ever taken into the conversation.

@@ -44,6 +44,7 @@ from greenroom.session.entries import (
     RewindEntry,
     RewriteEntry,
     ToolsStartedEntry,
+    TurnEntry,
     UsageEntry,
     decision_entry,
     find_open_questions,
@@ -64,6 +65,8 @@ class Conversation:
         self._touch = touch
         self.keep_open = False
         """Whether unstarted calls stay open when an agent ends, for the next one to ask again."""
+        self.continues_cut_off = False
+        """Whether the next agent goes on with a turn that was cut off."""
         self._begin(())
 
     def _begin(self, entries: Iterable[Entry]) -> None:
@@ -150,6 +153,19 @@ class Conversation:
     def add_usage(self, usage: Usage, model: str = "") -> None:
         """Keep what a reply cost that is not kept; see `AgentSession.add_usage`."""
         self._add(UsageEntry(usage, model))
+
+    def begin_turn(self, input_id: str) -> None:
+        """Record that a turn begins with this input; not in an empty session, which isn't stored.
+
+        It is stored with the messages of the turn.
+        """
+        if len(self.transcript):
+            self._add(TurnEntry((input_id,)))
+
+    def end_turn(self, input_ids: Iterable[str], status: str) -> None:
+        """Record how the turn that is on record as begun has ended, and which inputs it took."""
+        if self.transcript.cut_off is not None:
+            self._add(TurnEntry(tuple(input_ids), status))
 
     def has_input(self, input_id: str) -> bool:
         """Whether a message was ever added as input under this id; see `AgentSession.has_input`."""

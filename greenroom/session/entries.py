@@ -145,6 +145,16 @@ class DecisionEntry(Wire, frozen=True, tag_field="kind", tag="decision"):
     decision: msgspec.Raw
 
 
+class TurnEntry(Wire, frozen=True, tag_field="kind", tag="turn"):
+    """A turn has begun with an input; or it has ended, with this status, and took these inputs.
+
+    A turn that waits for an answer, and one that was cut off, have no end on record.
+    """
+
+    inputs: tuple[str, ...]
+    ended: str = ""
+
+
 class RecordEntry(Wire, frozen=True, tag_field="kind", tag="record"):
     """A program's own value, of the kind `name`, beside the conversation."""
 
@@ -166,6 +176,7 @@ Entry: TypeAlias = (
     | RevokeEntry
     | DecisionEntry
     | RecordEntry
+    | TurnEntry
 )
 """Any entry that this version knows."""
 
@@ -408,7 +419,7 @@ def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
     Raises:
         InvalidJSONError: it holds something that JSON can't express.
     """
-    if isinstance(entry, RecordEntry):  # `record_entry` has checked its value and length
+    if isinstance(entry, RecordEntry | TurnEntry):  # they were made of what is known to be JSON
         return entry, serde.encode(entry)
     if not _is_short(entry):
         try:

@@ -45,6 +45,7 @@ from greenroom.session.entries import (
     RewindEntry,
     RewriteEntry,
     ToolsStartedEntry,
+    TurnEntry,
     UsageEntry,
     read_request_id,
 )
@@ -80,6 +81,8 @@ class Transcript:
         self.expenses = Expenses()
         self.input_ids: set[str] = set()
         """The ids of all messages that were ever added as input, replaced and rewound ones too."""
+        self.cut_off: str | None = None
+        """The input whose turn has begun and has no end on record."""
         self.version = 1
         """The oldest version of the format that can express these entries."""
         self.branch = 0
@@ -212,6 +215,9 @@ class Transcript:
                 self._add_question(entry)
             case RecordEntry():
                 self.records.add(entry, len(self._messages))
+            case TurnEntry(inputs=ids, ended=ended):
+                self.input_ids.update(ids)
+                self.cut_off = None if ended else next(iter(ids), None)
             case CopiedEntry():
                 self.expenses = Expenses()
             case UsageEntry(usage=usage):
@@ -242,6 +248,8 @@ class Transcript:
             self._branch_off(to)
         for at in range(to, len(self._messages)):
             self._started.pop(at, None)
+            if self._messages[at].id == self.cut_off:
+                self.cut_off = None
         del self._messages[to:]
         self._view = None
         self._paired_until = 0  # a call may have lost its result

@@ -57,6 +57,7 @@ async def fill(files, conversation):
     session.conversation.copy_messages(())
     for message in conversation:
         session.add_message(message)
+        session.conversation.begin_turn("i-1")
         if message.tool_uses:
             session.conversation.add_grants(
                 [{"decision": "allow", "tool": "Read", "session": "mine"}]
@@ -74,6 +75,7 @@ async def fill(files, conversation):
     thoughts = [ThinkingBlock("so", "s"), RedactedThinkingBlock("x"), UnknownBlock({"type": "new"})]
     session.add_message(Message.assistant(thoughts))
     session.conversation.revoke_grants()
+    session.conversation.end_turn(["i-1"], "completed")
     await session.save()
     await session.rewind(to=4)
     await session.compact("a.txt was to be read", keep=2)
