@@ -59,6 +59,7 @@ from greenroom.agents.questions import AskPerson as AskPerson, as_answer as as_a
 from greenroom.agents.reply import stream_reply as stream_reply
 from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as warn_of_end
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
+from greenroom.agents.result_cache import ResultCache as ResultCache
 from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.runnable import Runnable as Runnable
 from greenroom.agents.skills import Skill as Skill, Skills as Skills

@@ -34,6 +34,7 @@ from greenroom.llm import (
     StreamEvent,
     StreamRestart,
     ToolChoice,
+    substitute_model,
 )
 from greenroom.memory import Compactor
 from greenroom.runtime import AgentInternals, ModelCallScope
@@ -102,6 +103,7 @@ async def stream_reply(
         ```
     """
     messages = _check_arguments(llm, tools, messages, compactor)
+    llm = substitute_model(agent.context, llm)
     request = ModelRequest(
         messages=(),
         system=system,

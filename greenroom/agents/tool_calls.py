@@ -42,6 +42,7 @@ from greenroom.core import (
     leaves,
     serde,
 )
+from greenroom.llm import substitute_result
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
 from greenroom.session import SessionStore
@@ -265,12 +266,14 @@ class _Gate:
     async def _execute(self, index: int, context: AgentContext) -> ToolResult:
         verdict, on_run = self._verdicts[index], context.on_run
 
-        def begin(call: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> Awaitable[ToolResult]:
+        async def begin(call: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
             def start() -> Awaitable[ToolResult]:
                 self._started.add(index)
                 return run()
 
-            return on_run(call, start)
+            asked = ToolUseBlock(call.id, call.name, call.input)
+            found = await substitute_result(self._agent.context, asked)
+            return await on_run(call, start) if found is None else found
 
         context.on_run = begin
         return await self._tools.execute(verdict.call.name, verdict.input, context)

@@ -133,6 +133,11 @@ from greenroom.llm.stream import (
     UsageUpdate as UsageUpdate,
     collect as collect,
 )
+from greenroom.llm.substitutes import (
+    Substitutes as Substitutes,
+    substitute_model as substitute_model,
+    substitute_result as substitute_result,
+)
 from greenroom.llm.tokenizers import open_tokenizer as open_tokenizer
 from greenroom.llm.tokens import (
     EstimatedCounter as EstimatedCounter,

@@ -27,7 +27,13 @@ from greenroom.core import (
     UsageReport,
     clip,
 )
-from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter, shows_media
+from greenroom.llm import (
+    EstimatedCounter,
+    LLMProvider,
+    TokenCounter,
+    shows_media,
+    substitute_model,
+)
 from greenroom.memory.agent_memory import report_failure
 from greenroom.memory.context_window import (
     MIN_ROOM,
@@ -294,13 +300,12 @@ class Compactor:
     ) -> tuple[str, Usage | None]:
         """Ask the model for notes; return the old ones if it fails."""
         request = ask_for_summary(notes, segment, most, budget.window, self._counter)
+        llm = substitute_model(agent.context, self._llm)
         try:
-            async with agent.model_call(self._llm, request, self.count) as call:
-                reply = call.reply = await self._llm.generate(request)
+            async with agent.model_call(llm, request, self.count) as call:
+                reply = call.reply = await llm.generate(request)
                 if reply.usage is not None:
-                    agent.send_nowait(
-                        UsageReport(reply.usage, model=reply.model or self._llm.model)
-                    )
+                    agent.send_nowait(UsageReport(reply.usage, model=reply.model or llm.model))
         except ModelError as error:
             await agent.send(Custom("memory.failed", {"error": type(error).__name__}, f"{error}"))
             return notes, None

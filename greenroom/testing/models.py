@@ -23,6 +23,7 @@ from greenroom.llm import (
     StreamEvent,
     collect,
     events_of,
+    replay,
 )
 
 _QUOTED = 300  # characters of a message, in an error
@@ -73,9 +74,15 @@ class Reply:
 
 
 Step: TypeAlias = (
-    str | Reply | ToolUseBlock | list[core.ContentBlock] | Callable[[ModelRequest], "Step"]
+    str
+    | Reply
+    | Message
+    | ToolUseBlock
+    | list[core.ContentBlock]
+    | Callable[[ModelRequest], "Step"]
 )
-"""A step of a script: a text, a reply, one call, blocks, or a function of the request."""
+"""A step of a script: a text, a reply, a stored message of an assistant, one call, blocks, or a
+function of the request."""
 
 
 def call(name: str, /, **arguments: object) -> ToolUseBlock:
@@ -114,10 +121,17 @@ class ScriptedProvider:
             ConfigurationError: something is not a step of a script.
         """
         for step in script:
-            if not isinstance(step, str | Reply | ToolUseBlock | list) and not callable(step):
+            if not isinstance(step, str | Reply | Message | ToolUseBlock | list) and not callable(
+                step
+            ):
                 raise core.ConfigurationError(
                     f"{step!r} is not a step of a script",
                     hint="write a text, a Reply, call(…), a list of blocks, or a function",
+                )
+            if isinstance(step, Message) and step.role != "assistant":
+                raise core.ConfigurationError(
+                    f"a message of a {step.role} is not a step of a script",
+                    hint="pass the messages of a history whose role is assistant",
                 )
         self.name = name
         self.model = model
@@ -143,7 +157,10 @@ class ScriptedProvider:
         step = self._script.popleft()
         while callable(step):
             step = step(request)
-        yield _ScriptedStream(self, _reply(step))
+        if isinstance(step, Message):
+            yield replay(step)
+        else:
+            yield _ScriptedStream(self, _reply(step))
 
     async def generate(self, request: ModelRequest) -> Message:
         """Give the next step of the script as a complete message."""
@@ -166,6 +183,7 @@ def _reply(step: Step) -> Reply:
     if isinstance(step, ToolUseBlock):
         return Reply([step])
     assert not callable(step)  # unfolded by the caller
+    assert not isinstance(step, Message)  # replayed as it is
     return Reply(step)
 
 

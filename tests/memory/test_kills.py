@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from greenroom import AgentSession, FileStore, Message
-from greenroom.core import TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core import AgentContext, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.memory import Compactor, ContextBudget
 from greenroom.testing import ScriptedProvider
 from tests.session.faults.life import FOLDER, installed, new_disk
@@ -28,6 +28,7 @@ class Internals:
 
     def __init__(self, session):
         self.session = session
+        self.context = AgentContext(session_id="s-1", agent_type="coder")
         self.known = [session.history]
 
     async def send(self, chunk):
