@@ -73,7 +73,7 @@ async def test_every_reader_sees_the_same_chunks_in_the_same_order(runtime):
         TextDelta("b"),
         TextDelta("c"),
         StateChange(AgentState.idle()),
-        Done(streams[0][0].input_id),
+        Done(streams[0][0].input_id, inputs=(streams[0][0].input_id,)),
         StateChange(AgentState.done()),
         Exited(EndStatus.COMPLETED),
     ]
@@ -489,7 +489,8 @@ async def test_a_stream_is_one_turn_of_the_input_that_was_meant(runtime):
     receipts = [await handle.send_input(text) for text in ("one", "two", "three")]
     second = [chunk async for chunk in handle.stream(receipts[1])]
     assert (words(second), second[0].input_id) == ("two", receipts[1].input_id)
-    assert second[-1] == Done(receipts[1].input_id, TurnStatus.COMPLETED)
+    id_ = receipts[1].input_id
+    assert second[-1] == Done(id_, TurnStatus.COMPLETED, inputs=(id_,))
     # A turn that has ended can still be read.
     assert words([chunk async for chunk in handle.stream(receipts[2])]) == "three"
     assert words([chunk async for chunk in handle.stream(receipts[0])]) == "one"
@@ -539,7 +540,7 @@ async def test_a_stream_of_a_turn_whose_beginning_is_gone_still_ends_with_it():
         for stream in streams:
             chunks = [chunk async for chunk in stream]
             assert isinstance(chunks[0], Lagged)
-            assert chunks[-1] == Done(receipt.input_id)
+            assert chunks[-1] == Done(receipt.input_id, inputs=(receipt.input_id,))
 
 
 async def test_a_stream_ends_with_the_agent(runtime):

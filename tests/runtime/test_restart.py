@@ -73,8 +73,9 @@ async def test_a_crash_that_is_followed_by_a_restart_is_told_as_error_and_restar
     await handle.shutdown()
     seen = await chunks_of(handle)
     done = next(i for i, chunk in enumerate(seen) if isinstance(chunk, Done))
+    input_id = seen[0].input_id
     assert seen[done:] == [
-        Done(seen[0].input_id, TurnStatus.FAILED, error="ValueError: broken"),
+        Done(input_id, TurnStatus.FAILED, error="ValueError: broken", inputs=(input_id,)),
         Error("broken", "ValueError"),
         Restarted(2, "ValueError: broken", 1.0),
         StateChange(AgentState.done()),
