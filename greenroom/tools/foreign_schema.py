@@ -4,8 +4,9 @@ Servers and frameworks send older drafts and OpenAPI's dialect. They are rewritt
 is registered, since vendors refuse a whole request for one schema that they can't read.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
+from urllib.parse import quote, unquote, urljoin
 
 from greenroom.core import ToolError, clip
 
@@ -26,6 +27,11 @@ _ANNOTATIONS: dict[str, type] = {
     "examples": list,
 }
 
+_NEVER_NULL = frozenset({"$ref", "allOf", "anyOf", "oneOf", "const", "not"})
+"""Keywords beside which null among the types is not enough."""
+_KEPT = frozenset({"default", "example", "$defs", "definitions", "$id", "$anchor"})
+"""Keywords that belong to a schema itself, not to one of its forms; and its annotations."""
+
 _ONE = frozenset(
     {"items", "additionalProperties", "propertyNames", "contains", "not", "if", "then", "else"}
     | {"unevaluatedItems", "unevaluatedProperties", "contentSchema"}
@@ -33,6 +39,7 @@ _ONE = frozenset(
 _CLOSING = frozenset({"items", "additionalProperties", "unevaluatedItems", "unevaluatedProperties"})
 _LISTED = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
+_KNOWN = _ONE | _LISTED | _NAMED
 
 
 def rewrite_schema(schema: Mapping[str, object]) -> Schema:
@@ -47,39 +54,104 @@ def rewrite_schema(schema: Mapping[str, object]) -> Schema:
         >>> rewrite_schema({"type": "number", "minimum": 0, "exclusiveMinimum": True})
         {'type': 'number', 'exclusiveMinimum': 0}
     """
-    found = _rewrite(schema)
-    return found if isinstance(found, dict) else {}
+    return _Rewriting(schema).run()
 
 
-def _rewrite(part: object) -> object:
-    if part is False:  # jsonschema's error about it has no place
-        return {"not": {}}
-    if not isinstance(part, Mapping):
-        return part
-    schema = {key: value for key, value in part.items() if value is not None or key in _VALUES}
-    for rewrite in _REWRITES:
-        rewrite(schema)
-    for key, value in schema.items():
-        if key in _CLOSING and value is False:
-            continue
-        if key in _ONE:
-            schema[key] = _rewrite(value)
-        elif key in _LISTED and isinstance(value, list):
-            schema[key] = [_rewrite(each) for each in value]
-        elif key in _NAMED and isinstance(value, Mapping):
-            schema[key] = {name: _rewrite(each) for name, each in value.items()}
-    return schema
+class _Rewriting:
+    """One schema that is rewritten.
+
+    A reference may point anywhere in it, such as to `#/components/schemas/A`, or to a place that
+    has another path by now. What it points to is moved to `$defs`, unless it is there already.
+    """
+
+    def __init__(self, schema: Mapping[str, object]) -> None:
+        self._schema = schema
+        base = schema.get("$id", schema.get("id"))
+        self._base = base.partition("#")[0] if isinstance(base, str) else ""
+        definitions, known = schema.get("definitions"), schema.get("$defs")
+        self._names = {
+            name for each in (definitions, known) if isinstance(each, Mapping) for name in each
+        }
+        self._places = {"$defs"} if isinstance(known, Mapping) else {"definitions", "$defs"}
+        self._moved: dict[tuple[str, ...], str] = {}  # names in `$defs`, by places
+        self._targets: Schema = {}
+        self._emptied = set[str]()  # the keywords from which they come
+
+    def run(self) -> Schema:
+        found = self._rewrite(self._schema)
+        if not isinstance(found, dict):
+            return {}
+        if self._targets:
+            for key in self._emptied.intersection(found) - _KNOWN:
+                del found[key]
+            found["$defs"] = {**cast("Schema", found.get("$defs", {})), **self._targets}
+        return found
+
+    def _rewrite(self, part: object) -> object:
+        if part is False:  # jsonschema's error about it has no place
+            return {"not": {}}
+        if not isinstance(part, Mapping):
+            return part
+        if part is not self._schema and not str(part.get("$id", "#")).startswith("#"):
+            return _Rewriting(part).run()  # references in it are to it
+        schema = {key: value for key, value in part.items() if value is not None or key in _VALUES}
+        for rewrite in _REWRITES:
+            rewrite(schema)
+        if isinstance(reference := schema.get("$ref"), str):
+            schema["$ref"] = self._point(reference)
+        for key, value in schema.items():
+            if key in _CLOSING and value is False:
+                continue
+            if key in _ONE:
+                schema[key] = self._rewrite(value)
+            elif key in _LISTED and isinstance(value, list):
+                schema[key] = [self._rewrite(each) for each in value]
+            elif key in _NAMED and isinstance(value, Mapping):
+                schema[key] = {name: self._rewrite(each) for name, each in value.items()}
+        return schema
+
+    def _point(self, reference: str) -> str:
+        """Return a reference to the same part in the schema as it will be."""
+        base, _, place = urljoin(self._base, reference).partition("#")
+        if base != self._base or not place.startswith("/"):
+            return reference.replace("/definitions/", "/$defs/")
+        steps = [unquote(each).replace("~1", "/").replace("~0", "~") for each in place.split("/")]
+        if len(steps) == 3 and steps[1] in self._places:
+            return f"#/$defs/{place.rpartition('/')[2]}"
+        where = tuple(steps[1:])
+        if where not in self._moved:
+            target = _follow(self._schema, where)
+            if target is None:
+                return reference
+            name = steps[-1] if steps[-1] not in self._names else ".".join(where)
+            self._names.add(name)
+            self._emptied.add(steps[1])
+            self._moved[where] = name.replace("~", "~0").replace("/", "~1")
+            self._targets[name] = self._rewrite(target)
+        return f"#/$defs/{quote(self._moved[where], safe='~')}"
+
+
+def _follow(part: object, steps: Sequence[str]) -> Mapping[str, object] | bool | None:
+    """Return the schema at a path; None if there is none."""
+    for step in steps:
+        if isinstance(part, list) and step.isdecimal() and int(step) < len(part):
+            part = part[int(step)]
+        elif isinstance(part, Mapping) and step in part:
+            part = part[step]
+        else:
+            return None
+    return part if isinstance(part, Mapping | bool) else None
 
 
 def _rewrite_names(schema: Schema) -> None:
     """Drop the name of an older draft; give other things the names that they have today."""
     if "/draft/2020-12/" not in str(schema.get("$schema", "/draft/2020-12/")):
         del schema["$schema"]
-    if isinstance(schema.get("id"), str):
-        del schema["id"]
-    if isinstance(id_ := schema.get("$id"), str) and id_.startswith("#"):
-        del schema["$id"]
-        schema["$anchor"] = id_[1:]
+    schema.pop("$recursiveAnchor", None)
+    for key in ("id", "$id"):
+        if isinstance(id_ := schema.get(key), str) and (key == "id" or id_.startswith("#")):
+            del schema[key]
+            schema |= {"$anchor": id_[1:]} if id_.startswith("#") else {}
     definitions, known = schema.get("definitions"), schema.get("$defs", {})
     if (
         isinstance(definitions, Mapping)
@@ -90,8 +162,6 @@ def _rewrite_names(schema: Schema) -> None:
         schema["$defs"] = {**known, **definitions}
     if schema.get("$recursiveRef") == "#":
         schema.setdefault("$ref", schema.pop("$recursiveRef"))
-    if isinstance(reference := schema.get("$ref"), str):
-        schema["$ref"] = reference.replace("/definitions/", "/$defs/")
 
 
 def _rewrite_type(schema: Schema) -> None:
@@ -108,10 +178,9 @@ def _rewrite_type(schema: Schema) -> None:
         values = schema.get("enum")
         if isinstance(values, list) and None not in values:
             schema["enum"] = [*values, None]
-        for key in ("$ref", "allOf", "anyOf", "oneOf"):
-            if key in schema and "type" not in schema:
-                schema["anyOf"] = [{key: schema.pop(key)}, {"type": "null"}]
-                break
+        if not schema.keys().isdisjoint(_NEVER_NULL):
+            moved = [key for key in schema if key not in {*_ANNOTATIONS, *_KEPT}]
+            schema["anyOf"] = [{key: schema.pop(key) for key in moved}, {"type": "null"}]
 
 
 def _rewrite_annotations(schema: Schema) -> None:
@@ -135,8 +204,9 @@ def _rewrite_limits(schema: Schema) -> None:
 
 def _rewrite_items(schema: Schema) -> None:
     """Write a tuple as `prefixItems`, and what may follow it as `items`."""
-    if isinstance(schema.get("items"), list):
-        schema["prefixItems"] = schema.pop("items")
+    if isinstance(items := schema.get("items"), list):
+        del schema["items"]
+        schema |= {"prefixItems": items} if items else {}
         if "additionalItems" in schema:
             schema["items"] = schema.pop("additionalItems")
     schema.pop("additionalItems", None)

@@ -5,6 +5,7 @@ import pytest
 from greenroom.core import ToolError
 from greenroom.llm.root_schema import fold_root
 from greenroom.tools import InputValidator
+from greenroom.tools.bounded_check import BoundedValidator
 from greenroom.tools.foreign_schema import rewrite_schema
 
 
@@ -54,6 +55,34 @@ A = {"type": "object", "properties": {"a": {"type": "string"}}}
          {"a": "x"}, {}),
         ({**of(a={"type": "string"}), "$schema": "https://json-schema.org/draft/2019-09/schema"},
          {"a": "x"}, {"a": 1}),
+        ({**of(a={"$ref": "#/components/schemas/A"}),
+          "components": {"schemas": {"A": {"type": "STRING", "nullable": True}}}},
+         {"a": None}, {"a": 1}),
+        ({**of(a={"$ref": "#/x/y"}), "x": {"y": {"properties": {"a": {"$ref": "#/x/y"}}}}},
+         {"a": {"a": {}}}, None),
+        ({**of(a={"$ref": "#/definitions/A"}, b={"$ref": "#/$defs/A"}),
+          "definitions": {"A": {"type": "string"}}, "$defs": {"A": {"type": "integer"}}},
+         {"a": "x", "b": 1}, {"a": 1}),
+        ({**of(b={"$ref": "#/properties/definitions/items/0"}),
+          "properties": {"definitions": {"items": [{"type": "string"}]},
+                         "b": {"$ref": "#/properties/definitions/items/0"}}}, {"b": "x"}, {"b": 1}),
+        ({**of(b={"$ref": "#/dependencies/c"}), "dependencies": {"c": {"required": ["d"]}}},
+         {"b": {"d": 1}}, {"b": {}}),
+        ({**of(a={"$ref": "#/definitions/a~1b%20c/items"}),
+          "definitions": {"a/b c": {"items": {"type": "string"}}}}, {"a": "x"}, {"a": 1}),
+        ({**of(a={"$ref": "in.json#/definitions/A"}), "$id": "https://a.test/in.json",
+          "definitions": {"A": {"type": "string"}}}, {"a": "x"}, {"a": 1}),
+        ({**of(a={"$ref": "https://a.test/in#/definitions/A"}), "id": "https://a.test/in#",
+          "definitions": {"A": {"type": "string"}}}, {"a": "x"}, {"a": 1}),
+        (of(a={"$id": "https://a.test/a", "properties": {"b": {"$ref": "#/properties/c"},
+                                                         "c": {"type": "string"}}}),
+         {"a": {"b": "x"}}, {"a": {"b": 1}}),
+        (of(a={"$ref": "#text"}, b={"id": "#text", "type": "string"}), {"a": "x"}, {"a": 1}),
+        ({**of(a={"$recursiveRef": "#"}), "$recursiveAnchor": True}, {"a": {}}, {"a": 1}),
+        (of(a={"type": "string", "const": "x", "nullable": True}), {"a": None}, {"a": "y"}),
+        ({**of(a={"type": "object", "allOf": [{"$ref": "#/$defs/A"}], "nullable": True}),
+          "$defs": {"A": A}}, {"a": None}, {"a": {"a": 1}}),
+        (of(a={"type": "array", "items": []}), {"a": [1]}, {"a": 1}),
         (of(properties={"type": "string"}, items={"type": "array", "default": None}),
          {"properties": "x", "items": []}, {"items": 1}),
     ],
@@ -66,6 +95,14 @@ def test_a_valid_foreign_schema_is_taken_and_checked(schema, fits, misfits):
     assert root["type"] == "object"
     assert not root.keys() & {"anyOf", "oneOf", "allOf", "$ref", "not", "enum"}
     InputValidator("T", root)
+
+
+def test_what_is_pointed_to_is_a_definition_once():
+    part = {"type": "string", "pattern": "^(a|aa)+$"}
+    schema = {**of(a={"$ref": "#/x/y"}, b={"$ref": "#/x/y"}), "x": {"y": part}}
+    place = {"$ref": "#/$defs/y"}
+    assert rewrite_schema(schema) == {**of(a=place, b=place), "$defs": {"y": part}}
+    assert BoundedValidator("T", schema).has_patterns
 
 
 def test_a_value_that_looks_like_a_schema_stays_as_it_is():
