@@ -49,11 +49,11 @@ async def main() -> None:
     if words := sys.argv[1:]:
         decision = RuleDecision.ALLOW if words[0] == "yes" else RuleDecision.DENY
         answers["approve"] = Answer(decision, message=" ".join(words[1:]))
+    store = FileStore("runs")
     run = await workflow.run(
-        State("a lamp"),
+        None if await store.exists("lamp") else State("a lamp"),
         session="lamp",
-        store=FileStore("runs"),
-        resume=True,
+        store=store,
         approve="later",
         answers=answers,
     )

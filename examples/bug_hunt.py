@@ -68,7 +68,7 @@ async def main() -> None:
     )
     session = AgentSession.new("bug hunt")
     async with AgentRuntime(FileStore("sessions")) as runtime:
-        handle = runtime.spawn(session, plan_and_execute, llm, [read_file, report])
+        handle = runtime.spawn(session, plan_and_execute(llm, [read_file, report]))
         receipt = await handle.send_input("Find the bugs in basket.py, dates.py and stack.py.")
         if sys.stdin.isatty() and sys.stdout.isatty():
             await ConsoleRenderer(handle).run()

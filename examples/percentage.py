@@ -24,7 +24,7 @@ llm = ScriptedProvider(
     ' "args": {"operation": "percentage", "value": 250, "percentage": 18}}',
     "Final Answer: 18% of 250 is 45",
 )
-run = run_agent(react, llm, [calculate], inputs="What is 18% of 250?")
+run = run_agent(react(llm, [calculate]), inputs="What is 18% of 250?")
 for step in run.of(Custom):
     match step.kind, step.data:
         case "react.action", {"tool": name, "arguments": arguments}:

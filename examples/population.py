@@ -57,7 +57,7 @@ async def main() -> None:
     for id_ in plan.order():
         print(f"{plan[id_].goal} ({plan[id_].tool or 'an agent'})")
     llm = ScriptedProvider("14000000", answer)
-    print(await run_task(GOAL, llm, [search, calculator], planner=plan))
+    print((await run_task(GOAL, llm, [search, calculator], planner=plan)).output)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ async def main() -> None:
     )
     async with gr.AgentRuntime(store=gr.InMemoryStore()) as runtime:
         session = gr.AgentSession.new("react")
-        handle = runtime.spawn(session, react, llm, [get_weather, translate])
+        handle = runtime.spawn(session, react(llm, [get_weather, translate]))
         async with handle.subscribe() as chunks:
             await handle.send_input("What's the weather in Tokyo, in French?")
             async for chunk in chunks:

@@ -36,7 +36,7 @@ llm = ScriptedProvider(  # or "anthropic:claude-sonnet-5-5"
 
 async def main() -> None:
     async with AgentRuntime(InMemoryStore()) as runtime:
-        handle = runtime.spawn(AgentSession.new("travel agent"), plan_and_execute, llm, [book])
+        handle = runtime.spawn(AgentSession.new("travel agent"), plan_and_execute(llm, [book]))
         receipt = await handle.send_input("A weekend in Oslo, please.")
         async for chunk in handle.stream(receipt):
             if isinstance(chunk, Custom):

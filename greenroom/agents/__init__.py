@@ -39,7 +39,7 @@ from greenroom.agents.chunk_streams import (
     windowed as windowed,
 )
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
-from greenroom.agents.configuration import Toolbox as Toolbox
+from greenroom.agents.configuration import Toolbox as Toolbox, Tools as Tools
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
 from greenroom.agents.file_restore import (
     FileRestore as FileRestore,
@@ -61,7 +61,7 @@ from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as wa
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
 from greenroom.agents.result_cache import ResultCache as ResultCache
 from greenroom.agents.run_context import RunContext as RunContext
-from greenroom.agents.runnable import Runnable as Runnable
+from greenroom.agents.runnable import Runnable as Runnable, run_in_loop as run_in_loop
 from greenroom.agents.skills import Skill as Skill, Skills as Skills
 from greenroom.agents.task import Task as Task
 from greenroom.agents.tool_calls import (

@@ -131,6 +131,12 @@ class Agent(Runnable[DepsT, OutputT_co]):
         object.__setattr__(copy, "_original", self.identity)
         return copy
 
+    def replace_model(self, llm: LLMProvider) -> "Agent[DepsT, OutputT_co]":
+        """Return a copy with this model. It still counts as the same agent in chains of calls."""
+        copy = replace(self, llm=llm)
+        object.__setattr__(copy, "_original", self.identity)
+        return copy
+
     def replace_settings(self, settings: ModelSettings) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with these settings where they are given, else its own."""
         copy = replace(self, settings=self.settings.merge(settings))

@@ -1,35 +1,31 @@
 """Work of several steps or several agents that lasts: plans, workflows, teams.
 
-`plan` is a graph of subtasks; `plan_run` is their state, and records it in the session. `execute`
-carries a plan out: `subtask_runner` runs one subtask once, `references` puts results into goals and
-arguments, and `trace` finds out what an interrupted subtask left behind. `revision` defines
-planners and when a plan is revised; `model_planner` asks a model. `recovery_policy` is the table of
-what to do about errors, `error_context` its vocabulary, and `watched_model` applies it to a model's
-mistakes. `agent_functions` has the agents built from these: `plan_and_execute`, `run_task` and
-`react`.
+A run is made of units of work (`unit`), whose starts and ends are records of the session of the
+agent that runs them. `resume` finds out what a unit that was cut off left behind, and asks a person
+where that is in doubt. `members` starts agents, as far as there is room.
+
+`plan` is a graph of subtasks; `plan_run` is their state. `execute` carries a plan out:
+`subtask_runner` runs one subtask once, and `references` puts results into goals and arguments.
+`revision` defines planners and when a plan is revised, `model_planner` asks a model, and `review` a
+person. `plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
 edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
 steps) and `workflow_run` (records, and loading them).
 
-`members` starts and ends the agents of a team, as far as there is room. `pattern` wraps several
-agents in one agent function; `combinators` has `pipeline`, `parallel` and `loop`. `handoff_team`
-lets agents hand one conversation over to each other. `composite` makes one tool out of several.
-`orchestrator` plans, gives subtasks to workers and answers with their results; `orchestrator_crew`
-assigns subtasks to workers. `committee` puts one question to several agents, and has the strategies
-that resolve their answers.
+`pattern` wraps several agents in one agent function, which asks them in `talk`s; `combinators` has
+`pipeline`, `parallel` and `loop`. `handoff_team` lets agents hand one conversation over to each
+other. `composite` makes one tool out of several. `orchestrator` plans, gives subtasks to workers
+and answers with their results; `orchestrator_crew` assigns subtasks to workers. `committee` puts
+one question to several agents, and has the strategies that resolve their answers.
 
-`topic` publishes messages to the mailboxes of all members; `agent_message` is such a message.
-`blackboard` keeps values that several agents read and write. `text_tools` gives tools to a model
-without native tool calls; `parse_action` parses its replies, and `almost_json` the JSON in them.
+`recovery_policy` is the table of what to do about errors, `error_context` its vocabulary, and
+`watched_model` applies it to a model's mistakes. `topic` publishes messages to the mailboxes of all
+members; `agent_message` is such a message. `blackboard` keeps values that several agents read and
+write. `text_tools` gives tools to a model without native tool calls, `react` is an agent with them;
+`parse_action` parses replies, and `almost_json` the JSON in them.
 """
 
-from greenroom.flow.agent_functions import (
-    find_open_run as find_open_run,
-    plan_and_execute as plan_and_execute,
-    react as react,
-    run_task as run_task,
-)
 from greenroom.flow.agent_message import (
     AgentMessage as AgentMessage,
     ErrorReport as ErrorReport,
@@ -112,13 +108,20 @@ from greenroom.flow.pattern import (
     output_of as output_of,
 )
 from greenroom.flow.plan import Plan as Plan, Subtask as Subtask
+from greenroom.flow.plan_and_execute import (
+    PlanAndExecute as PlanAndExecute,
+    plan_and_execute as plan_and_execute,
+    run_task as run_task,
+)
 from greenroom.flow.plan_run import (
     PLAN_STEP as PLAN_STEP,
     FailureReason as FailureReason,
     PlanRun as PlanRun,
     SubtaskState as SubtaskState,
     SubtaskStatus as SubtaskStatus,
+    find_open_run as find_open_run,
 )
+from greenroom.flow.react import React as React, react as react
 from greenroom.flow.recovery_policy import (
     RECOVERY_TABLE as RECOVERY_TABLE,
     RecoveryPolicy as RecoveryPolicy,
@@ -132,6 +135,7 @@ from greenroom.flow.resume import (
     reopen as reopen,
     trace_worker as trace_worker,
 )
+from greenroom.flow.review import ReviewPoint as ReviewPoint
 from greenroom.flow.revision import (
     Failure as Failure,
     Planner as Planner,
@@ -148,7 +152,7 @@ from greenroom.flow.topic import (
     WhenFull as WhenFull,
 )
 from greenroom.flow.unit import WORKFLOW_NODE as WORKFLOW_NODE, WORKFLOW_STEP as WORKFLOW_STEP
-from greenroom.flow.workflow import Workflow as Workflow, WorkflowStream as WorkflowStream
+from greenroom.flow.workflow import Workflow as Workflow
 from greenroom.flow.workflow_execution import request_approval as request_approval
 from greenroom.flow.workflow_run import (
     WorkflowRun as WorkflowRun,
@@ -159,3 +163,4 @@ from greenroom.flow.workflow_state import (
     START as START,
     add_messages as add_messages,
 )
+from greenroom.flow.workflow_stream import WorkflowStream as WorkflowStream

@@ -63,6 +63,7 @@ async def execute_plan(
     planner: Planner | None = None,
     recovery: SubtaskRecovery | None = None,
     patience: float | None = None,
+    on_end: Callable[[PlanRun, str], Awaitable[None]] | None = None,
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
 ) -> PlanRun:
@@ -103,6 +104,8 @@ async def execute_plan(
         patience: seconds of silence of a subtask's agent and its subagents after which it is
             interrupted and the subtask fails. They count from its first chunk on, but not while a
             person is asked. None for no limit.
+        on_end: called with the run and the id of a subtask that has ended, before others that wait
+            for it start; what it raises ends the execution.
         tools: the tools that subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, which also apply to subagents. By default the
             functions among the tools may run, since the program passed them; other calls are asked
@@ -149,6 +152,7 @@ async def execute_plan(
         planner=planner,
         recovery=recovery,
         check=check,
+        on_end=on_end,
     )
     with nullcontext() if permissions is None else pass_permissions(agent, rules):
         return await execution.run_all()
@@ -193,6 +197,7 @@ class _Execution:
     planner: Planner | None
     recovery: SubtaskRecovery | None
     check: Callable[[PlanRun], None]
+    on_end: Callable[[PlanRun, str], Awaitable[None]] | None
     consecutive: int = 0  # failures since something was completed
     is_stopped: bool = False  # nothing else starts before the plan is revised
     abandoned_ids: set[str] = field(default_factory=set)
@@ -237,7 +242,10 @@ class _Execution:
         while pause is not None:
             await trio.sleep(pause)
             pause = await self._run_once(id_, is_again=True)
-        if self.run.state(id_).status is SubtaskStatus.COMPLETED:
+        status = self.run.state(id_).status
+        if self.on_end is not None and status is not SubtaskStatus.PENDING:
+            await self.on_end(self.run, id_)
+        if status is SubtaskStatus.COMPLETED:
             frontier.complete(id_)
 
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:

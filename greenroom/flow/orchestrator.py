@@ -18,7 +18,6 @@ from greenroom.core import (
     mark_lines,
     serde,
 )
-from greenroom.flow.agent_functions import find_open_run
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
@@ -32,7 +31,7 @@ from greenroom.flow.orchestrator_crew import (
 )
 from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.plan import Plan
-from greenroom.flow.plan_run import PLAN_STEP, PlanRun
+from greenroom.flow.plan_run import PLAN_STEP, PlanRun, find_open_run
 from greenroom.flow.revision import Planner, ReplanPolicy
 from greenroom.llm import LLMProvider
 from greenroom.runtime import AgentInternals

@@ -474,6 +474,22 @@ def last_records(session: AgentSession) -> tuple[JSON, ...]:
     return found[max(begins, default=0) :]
 
 
+def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
+    """Return the last run if it has this goal and is unfinished or unanswered, else None.
+
+    Args:
+        session: the session of the agent that executes plans.
+        goal: the goal, in the same words; `find_goal` finds it.
+        was_answered: whether the session was answered before this turn (`is_answered`).
+
+    Raises:
+        PlanError: the last run of the session can't be read.
+    """
+    run = PlanRun.load(session) if session.records(PLAN_STEP) else None
+    is_open = run is not None and run.plan.goal == goal and not (was_answered and run.is_over)
+    return run if is_open else None
+
+
 def find_start(session: AgentSession, id_: str) -> Start:
     """Return the last start of a subtask in the last plan of a session."""
     starts = [

@@ -1,14 +1,15 @@
 """`Workflow`: a graph of functions, agents and other workflows, over one typed state."""
 
-from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import Generic, Literal, Self, TypeAlias, TypeVar, cast
+from dataclasses import fields
+from functools import partial
+from typing import Generic, Self, TypeVar, cast
 
-import trio
+from msgspec import UNSET
 
 from greenroom.agents import (
+    AgentResult,
     AgentRun,
     Answers,
     Approve,
@@ -17,57 +18,47 @@ from greenroom.agents import (
     RunReport,
     as_answer,
     open_run,
+    run_in_loop,
 )
 from greenroom.core import (
     JSON,
     Answer,
-    ConversationInput,
-    GreenroomError,
-    Message,
-    OutputChunk,
-    TextComplete,
-    TurnError,
     TurnStatus,
     WorkflowError,
-    WorkflowLimitError,
-    leaves,
     serde,
     utc_now,
 )
 from greenroom.flow.members import Member, unwrap
-from greenroom.flow.resume import Trace, find_goal, find_inspection, is_go_on, trace_runnable
+from greenroom.flow.pattern import TeamTurn, answer_inputs
+from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
 from greenroom.flow.workflow_execution import WorkflowExecution
 from greenroom.flow.workflow_graph import Edge, Function, Graph, Node, is_async
-from greenroom.flow.workflow_run import (
-    WorkflowProgress,
-    WorkflowRun,
-    WorkflowStep,
-    last_entry,
-)
+from greenroom.flow.workflow_run import WorkflowProgress, WorkflowRun, last_entry, make_result
 from greenroom.flow.workflow_state import START, Changes, StateSchema
-from greenroom.runtime import AgentInternals
+from greenroom.flow.workflow_stream import RunTask, StreamMode, WorkflowStream
+from greenroom.llm import ModelSettings
+from greenroom.resilience import Budget
+from greenroom.runtime import AgentInternals, AgentRuntime
 from greenroom.session import AgentSession, SessionStore
 
 StateT = TypeVar("StateT")
 
 ItemT = TypeVar("ItemT")
 
-StreamMode: TypeAlias = Literal["values", "updates", "debug"]
-
 MAX_STEPS = 100
-_MAX_DEPTH = 20  # a workflow that is a node of itself would never end
-_NO_ANSWERS: Mapping[str, Answer] = {}
 
 
-class Workflow(Generic[StateT]):
+class Workflow(Runnable[object, object], Generic[StateT]):
     """A graph of nodes that read one typed state, and return changes to it.
 
     A workflow runs in steps. In each step, all ready nodes run in parallel, each with its own copy
     of the state. Then their changes are merged in the order of the nodes, and the edges decide
     which nodes are ready next. So the result does not depend on which node is faster.
 
-    It is also an agent function: `runtime.spawn(session, workflow)` answers each input with a run.
+    It runs, nests and is delegated to like an `Agent`. As an agent function,
+    `runtime.spawn(session, workflow)` answers each input with a run. A run that was cut off goes on
+    by `run(None, session=id)`.
 
     Args:
         state: a msgspec struct or a TypedDict. A field of the type `Annotated[T, reducer]` may be
@@ -76,7 +67,10 @@ class Workflow(Generic[StateT]):
         input: when the workflow runs as an agent, the field that gets the text of an input; by
             default the text is a state as JSON.
         output: when it runs as an agent, the field that is the result; by default the whole state.
-        name: the name for people, logs and sessions.
+        name: the name for people, logs, models and sessions.
+        description: what it is good for, for a model that may call it.
+        capabilities: words for what it is good at, from which an orchestrator chooses an agent.
+        max_steps: the most steps of a run.
 
     Raises:
         WorkflowError: a node, an edge or a field is invalid.
@@ -106,9 +100,16 @@ class Workflow(Generic[StateT]):
         input: str = "",  # noqa: A002 (the field's word for it)
         output: str = "",
         name: str = "workflow",
+        description: str = "",
+        capabilities: Iterable[str] = (),
+        max_steps: int = MAX_STEPS,
     ) -> None:
         """Create a workflow without nodes."""
         self.name = name
+        self.description = description
+        self.capabilities = tuple(capabilities)
+        self.deps_type = None  # each agent checks its own
+        self._max_steps = max_steps
         self._schema = StateSchema(state)
         self._graph = Graph[StateT]()
         self._input = input
@@ -149,7 +150,7 @@ class Workflow(Generic[StateT]):
             WorkflowError: the name is taken, a field is unknown, or `fn` is not an async function.
         """
         inner = unwrap(fn)
-        is_agent = bool(input or output) or isinstance(inner, Runnable | Workflow)
+        is_agent = bool(input or output) or isinstance(inner, Runnable)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
         if timeout is not None and not timeout > 0:
@@ -216,102 +217,159 @@ class Workflow(Generic[StateT]):
             raise WorkflowError(f"{self.name} was already built", hint="make another one")
         return self._graph
 
-    async def run(
+    async def run(  # type: ignore[override]  # the input may be a state, and so is the result
         self,
-        state: StateT | Mapping[str, object] | None = None,
+        input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
         *,
+        deps: object = None,
         session: AgentSession | str | None = None,
         store: SessionStore | None = None,
-        resume: bool = False,
-        max_steps: int = MAX_STEPS,
+        runtime: AgentRuntime | None = None,
         approve: Approve | None = None,
         answers: Answers | None = None,
+        budget: Budget | None = None,
+        settings: ModelSettings | None = None,
+        max_steps: int | None = None,
     ) -> WorkflowRun[StateT]:
-        """Run it to its end, and return the last state.
+        """Run it to its end, and return the last state; a failed run has a result as well.
 
         In a tool call or task of an agent, it is a subagent of that agent, as with `Agent.run`.
 
         Args:
-            state: the first state. With `resume` it is used only if the session has no run yet.
+            input: the first state, or the text of its `input` field. None goes on with the last run
+                of the session, at its current step.
+            deps: the dependencies of agents among the nodes.
             session: the session that records the steps, or its id; by default a new one in memory.
             store: the store of the session.
-            resume: continue the last run of the session, at its current step.
-            max_steps: the most steps, including those before a resume.
+            runtime: the runtime to run in; by default one for this run alone.
             approve: answers questions, as for `Agent.run`. With "later" the run ends at the first
                 question without an answer.
             answers: answers given in advance, by the name of the node that they are for.
+            budget: limits for the run, and for all that it runs.
+            settings: refused: give them to its agents.
+            max_steps: the most steps, including those before it was cut off; by default the
+                workflow's own.
 
         Raises:
-            WorkflowLimitError: a cycle does not end, or a node took too long.
-            WorkflowError: a node failed, or may not be run again without asking a person; or there
-                is nothing to resume.
-            SessionError: the session can't be loaded or saved, or is in use.
+            WorkflowError: the graph or the first state is invalid.
+            ConfigurationError: the arguments contradict each other, or there is nothing to go on
+                with.
+            SessionError: the session can't be loaded, or is in use.
             Exception: one of your functions raised it.
         """
         async with self.stream(
-            state,
+            input,
             mode="debug",  # the cheapest: no states and steps are prepared for reading
+            deps=deps,
             session=session,
             store=store,
-            resume=resume,
-            max_steps=max_steps,
+            runtime=runtime,
             approve=approve,
             answers=answers,
+            budget=budget,
+            settings=settings,
+            max_steps=max_steps,
         ) as stream:
-            await stream._run.finish()
+            await stream.finish()
         return stream.result
 
-    @asynccontextmanager
-    async def stream(
+    def run_sync(  # type: ignore[override]  # as `run`
         self,
-        state: StateT | Mapping[str, object] | None = None,
+        input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
         *,
-        mode: StreamMode = "values",
+        deps: object = None,
         session: AgentSession | str | None = None,
         store: SessionStore | None = None,
-        resume: bool = False,
-        max_steps: int = MAX_STEPS,
         approve: Approve | None = None,
         answers: Answers | None = None,
-    ) -> AsyncIterator["WorkflowStream[StateT]"]:
+        budget: Budget | None = None,
+        settings: ModelSettings | None = None,
+        max_steps: int | None = None,
+    ) -> WorkflowRun[StateT]:
+        """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
+
+        Raises:
+            EventLoopError: an event loop already runs here.
+            Exception: as `run` says.
+        """
+        run = partial(
+            self.run,
+            input,
+            deps=deps,
+            session=session,
+            store=store,
+            approve=approve,
+            answers=answers,
+            budget=budget,
+            settings=settings,
+            max_steps=max_steps,
+        )
+        return run_in_loop(run, "run_sync")
+
+    @asynccontextmanager
+    async def stream(  # type: ignore[override]  # as `run`
+        self,
+        input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
+        *,
+        mode: StreamMode = "values",
+        deps: object = None,
+        session: AgentSession | str | None = None,
+        store: SessionStore | None = None,
+        runtime: AgentRuntime | None = None,
+        approve: Approve | None = None,
+        answers: Answers | None = None,
+        budget: Budget | None = None,
+        settings: ModelSettings | None = None,
+        max_steps: int | None = None,
+    ) -> AsyncIterator[WorkflowStream[StateT]]:
         """Run like `run`, and stream the progress to the block; leaving it early stops the run.
 
-        Args:
-            state: as for `run`, as are the others.
-            mode: what the stream yields: with "values", the state at the beginning and after each
-                step; with "updates", each `WorkflowStep`; with "debug", all chunks of its agent and
-                subagents.
-            session: as above.
-            store: as above.
-            resume: as above.
-            max_steps: as above.
-            approve: as above.
-            answers: as above.
+        `mode` says what the stream yields: with "values", the state at the beginning and after each
+        step; with "updates", each `WorkflowStep`; with "debug", all chunks of its agent and
+        subagents. The other arguments are those of `run`.
         """
         if mode not in ("values", "updates", "debug"):
             raise WorkflowError(
                 f"mode={mode!r} is not a mode", hint="write values, updates or debug"
             )
         self.build()
+        if settings is not None:
+            self.replace_settings(settings)
+        text, state = self._read_first(input)
+        given = self._read_answers(answers)
+        limit = self._max_steps if max_steps is None else max_steps
+        task = RunTask[StateT](limit, state, given, keeps_values=mode == "values")
+        options = RunOptions(
+            function=partial(self, deps=deps, report=task.report, task=task),
+            report=task.report,
+            name=self.name,
+            input=text,
+            session=session,
+            store=store,
+            runtime=runtime,
+            approve=approve,
+            budget=budget,
+        )
+        async with open_run(options, AgentRun[object]) as run:
+            yield WorkflowStream(self.make_run, task, run, mode)
+
+    def _read_first(
+        self,
+        given: StateT | Mapping[str, object] | str | None,
+    ) -> tuple[str | None, Changes | None]:
+        """Return the text of an input, and the first state."""
+        if given is None:
+            return None, None
+        if isinstance(given, str):
+            return given, self._schema.begin(self._read_input(given))
+        state = self._schema.begin(given)
+        return serde.encode(state).decode(), state
+
+    def _read_answers(self, answers: Answers | None) -> dict[str, Answer]:
         given = {unit: as_answer(answer) for unit, answer in (answers or {}).items()}
         if unknown := [each for each in given if each.partition("[")[0] not in self._graph.nodes]:
             raise WorkflowError(f"there is an answer for {unknown[0]!r}, which is not a node")
-        task = _RunTask(self, state, resume, max_steps, given, keeps_values=mode == "values")
-        options = RunOptions(
-            function=task.run,
-            report=task.report,
-            name=self.name,
-            input=f"Run {self.name}.",
-            session=session,
-            store=store,
-            approve=approve,
-        )
-        async with open_run(options, AgentRun[None]) as run:
-            yield WorkflowStream(task, run, mode)
-
-    def inspect(self, session: AgentSession) -> Trace:
-        """Find out what a nested run that was cut off left behind."""
-        return trace_runnable(session)
+        return given
 
     def load(self, session: AgentSession) -> WorkflowRun[StateT] | None:
         """Return the progress of the last run in a session, even while it runs; None without a run.
@@ -320,34 +378,61 @@ class Workflow(Generic[StateT]):
             WorkflowError: it does not fit this workflow.
         """
         progress = WorkflowProgress.load(self._schema, session)
-        return None if progress is None else _as_run(progress, session)
+        if progress is None:
+            return None
+        status = TurnStatus.INTERRUPTED if progress.ready else TurnStatus.COMPLETED
+        value = UNSET if progress.ready else self._result(progress)
+        return self.make_run(make_result(session, status, value), progress)
 
-    async def __call__(self, agent: AgentInternals, max_steps: int = MAX_STEPS) -> None:
-        """Run once for each input: the agent function for `runtime.spawn(session, workflow)`.
+    def make_run(
+        self, result: AgentResult[object], progress: WorkflowProgress[StateT] | None
+    ) -> WorkflowRun[StateT]:
+        """Return the result of a run with its progress, whose state is that after its last step."""
+        facts = {each.name: getattr(result, each.name) for each in fields(result)}
+        if progress is None:
+            return WorkflowRun(**{**facts, "steps": ()}, state=cast("StateT", None), next=())
+        if result.value is not UNSET:
+            facts["value"] = self._read_output(progress)
+        steps = tuple(progress.steps)
+        return WorkflowRun(**{**facts, "steps": steps}, state=progress.state(), next=progress.ready)
 
-        To continue an unfinished run, send the same input again.
+    def _read_output(self, progress: WorkflowProgress[StateT]) -> object:
+        if self._output:
+            return self._schema.read(progress.values_now, self._output)
+        return progress.state()
+
+    async def __call__(
+        self,
+        internals: AgentInternals,
+        deps: object = None,
+        report: RunReport | None = None,
+        task: RunTask[StateT] | None = None,
+    ) -> None:
+        """Run once for each input: the agent function, for `runtime.spawn(session, workflow)`.
+
+        To continue an unfinished run, send the same input again. `run` passes a `task`.
         """
         self.build()
-        async for message in agent.inputs():
-            async with agent.turn(message) as turn:
-                progress, execution = self._open_turn(agent, message)
-                await execution.run(max_steps)
-                turn.set_result(result := self._result(progress))
-                text = serde.to_text(result)
-                agent.session.add_message(Message.assistant(text))
-                await agent.send(TextComplete(text))
+        work = partial(self._work, task or RunTask(self._max_steps))
+        await answer_inputs(self, internals, work, deps=deps, report=report)
 
-    def _open_turn(
-        self, agent: AgentInternals, message: ConversationInput
-    ) -> tuple[WorkflowProgress[StateT], WorkflowExecution[StateT]]:
-        """Begin a run with an input, or continue the last one, if told to or begun with it."""
-        if is_go_on(message) and last_entry(agent.session) is not None:
-            return self._open_run(agent, None, resume=True)
-        state = self._schema.begin(self._read_input(find_goal(agent.session, message)))
-        return self._open_run(agent, state, resume=self._has_open_run(agent, state))
+    async def _work(self, task: RunTask[StateT], turn: TeamTurn) -> JSON:
+        """Begin a run with an input, or continue the last one, and take its steps."""
+        agent, state = turn.agent, task.take_state()
+        resume = turn.goes_on and last_entry(agent.session) is not None
+        if state is None and not resume:
+            state = self._schema.begin(self._read_input(turn.message.text))
+            resume = not turn.goes_on and self._has_open_run(agent, state)
+        progress, execution = self._open_run(turn, state, resume=resume, answers=task.answers)
+        task.begin(progress)
+        await execution.run(task.max_steps)
+        return self._result(progress)
 
     def _read_input(self, text: str) -> object:
-        return {self._input: text} if self._input else serde.loads(text)
+        """Return the first state in a text: the JSON of one, or the value of its `input` field."""
+        if not self._input:
+            return serde.loads(text)
+        return {self._input: text}
 
     def _result(self, progress: WorkflowProgress[StateT]) -> JSON:
         return self._schema.plain(progress.values_now, self._output)
@@ -362,21 +447,18 @@ class Workflow(Generic[StateT]):
 
     def _open_run(
         self,
-        agent: AgentInternals,
-        state: object,
+        turn: TeamTurn,
+        first: Changes | None,
         *,
         resume: bool,
-        answers: Mapping[str, Answer] = _NO_ANSWERS,
+        answers: Mapping[str, Answer],
     ) -> tuple[WorkflowProgress[StateT], WorkflowExecution[StateT]]:
         """Continue the last run of the session, or begin a new one.
 
         Raises:
-            WorkflowLimitError: agents are nested too deep.
-            WorkflowError: there is no run to continue, or the last run does not fit this workflow.
+            WorkflowError: the last run does not fit this workflow.
         """
-        if len(agent.lineage) > _MAX_DEPTH:
-            chain = " → ".join(agent.lineage)
-            raise WorkflowLimitError(f"agents are nested more than {_MAX_DEPTH} deep: {chain}")
+        agent = turn.agent
         progress = WorkflowProgress.load(self._schema, agent.session) if resume else None
         if progress is not None:
             for name in progress.ready:
@@ -384,122 +466,13 @@ class Workflow(Generic[StateT]):
                     raise WorkflowError(
                         f"the stored run continues with {name!r}, which is not a node"
                     )
-            return progress, WorkflowExecution(agent, self._graph, progress, answers)
-        if state is None:
-            message = f"{agent.session.session_id} has no run to resume"
-            raise WorkflowError(message, hint="pass a state")
-        first = self._schema.begin(state)
+            return progress, WorkflowExecution(turn, self._graph, progress, answers)
+        assert first is not None
         values = self._schema.merge({}, [(START, first)])
         ready = self._graph.follow([START], lambda: self._schema.make(values))
         last = last_entry(agent.session)
         begin = WorkflowBegin(first, ready, last.run + 1 if last else 1, utc_now())
         progress = WorkflowProgress(self._schema, begin)
-        execution = WorkflowExecution(agent, self._graph, progress, answers)
+        execution = WorkflowExecution(turn, self._graph, progress, answers)
         execution.begin(begin)
         return progress, execution
-
-
-@dataclass
-class _RunTask(Generic[StateT]):
-    """The task of the agent of one run: carry the workflow out, and keep its progress."""
-
-    workflow: Workflow[StateT]
-    state: object
-    resume: bool
-    max_steps: int
-    answers: Mapping[str, Answer]
-    keeps_values: bool
-    report: RunReport = field(default_factory=RunReport)
-    progress: WorkflowProgress[StateT] | None = None
-    earlier_steps: int = 0  # steps from before a resume
-
-    async def run(self, agent: AgentInternals) -> None:
-        async for message in agent.inputs():
-            async with agent.turn(message):
-                try:
-                    self.progress, execution = self.workflow._open_run(
-                        agent, self.state, resume=self.resume, answers=self.answers
-                    )
-                    self.earlier_steps = len(self.progress.steps)
-                    self.progress.keeps_values = self.keeps_values
-                    await execution.run(self.max_steps)
-                except BaseException as error:
-                    self._record_failure(leaves(error))
-                    raise
-
-    def _record_failure(self, errors: Sequence[BaseException]) -> None:
-        typed = (GreenroomError, trio.Cancelled)
-        self.report.error = next((e for e in errors if isinstance(e, GreenroomError)), None)
-        self.report.has_crashed = any(not isinstance(each, typed) for each in errors)
-
-
-class WorkflowStream(Generic[StateT]):
-    """A running workflow: an async iterator over states, steps or chunks.
-
-    `Workflow.stream` makes it. A slow reader gets all states and steps, but may miss chunks, and
-    then gets `Lagged`.
-    """
-
-    def __init__(self, task: _RunTask[StateT], run: AgentRun[None], mode: StreamMode) -> None:
-        """Take the task and its agent; `Workflow.stream` does so."""
-        self._task = task
-        self._run = run
-        self._mode = mode
-        self._read_count = 0
-        self._buffer = deque[StateT | WorkflowStep | OutputChunk]()
-        self._is_over = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> StateT | WorkflowStep | OutputChunk:
-        """Return the next state, step or chunk, or raise the exception of a failed function."""
-        while not self._buffer:
-            if self._is_over:
-                raise StopAsyncIteration
-            try:
-                chunk = await anext(self._run)
-            except StopAsyncIteration:
-                self._is_over = True
-            else:
-                if self._mode == "debug":
-                    return chunk
-            self._buffer += self._read_new()
-        return self._buffer.popleft()
-
-    def _read_new(self) -> Iterable[StateT | WorkflowStep]:
-        progress = self._task.progress
-        if progress is None or self._mode == "debug":
-            return ()
-        if self._mode == "updates":
-            begin = max(self._read_count, self._task.earlier_steps)
-            self._read_count = len(progress.steps)
-            return progress.steps[begin:]
-        begin, self._read_count = self._read_count, len(progress.values)
-        return map(progress.schema.make, progress.values[begin:])
-
-    @property
-    def result(self) -> WorkflowRun[StateT]:
-        """The run, available after reading to the end or leaving the block.
-
-        Raises:
-            TurnError: the run is not over, or ended before it began.
-            GreenroomError: the run failed.
-        """
-        result, progress = self._run.result, self._task.progress
-        if result.error is not None:
-            raise result.error
-        if progress is None:
-            raise TurnError(f"the workflow did not begin: it was {result.status}")
-        run = _as_run(progress, result.session)
-        return replace(run, status=result.status, pending=result.pending)
-
-
-def _as_run(progress: WorkflowProgress[StateT], session: AgentSession) -> WorkflowRun[StateT]:
-    return WorkflowRun(
-        state=progress.state(),
-        steps=tuple(progress.steps),
-        status=TurnStatus.INTERRUPTED if progress.ready else TurnStatus.COMPLETED,
-        next=progress.ready,
-        session=session,
-    )

@@ -16,7 +16,7 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import find_cycle
+from greenroom.agents import Runnable, find_cycle
 from greenroom.core import (
     Answer,
     Custom,
@@ -27,7 +27,8 @@ from greenroom.core import (
     serde,
     utc_now,
 )
-from greenroom.flow.members import has_room, start_member
+from greenroom.flow.members import has_room, start_member, unwrap
+from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.resume import (
     NOTHING,
     Doubt,
@@ -86,13 +87,14 @@ class WorkflowExecution(Generic[StateT]):
 
     def __init__(
         self,
-        agent: AgentInternals,
+        turn: TeamTurn,
         graph: Graph[StateT],
         progress: WorkflowProgress[StateT],
         answers: Mapping[str, Answer],
     ) -> None:
         """Take a run at its current step, and answers given in advance by node."""
-        self._agent = agent
+        self._agent = turn.agent
+        self._deps = turn.deps
         self._graph = graph
         self._progress = progress
         self._answers = dict(answers)
@@ -118,7 +120,7 @@ class WorkflowExecution(Generic[StateT]):
             if len(progress.steps) >= max_steps:
                 raise WorkflowLimitError(
                     f"{max_steps} steps were taken, and {', '.join(progress.ready)} would be next",
-                    hint="continue with resume=True and a larger max_steps",
+                    hint="go on with run(None, session=…) and a larger max_steps",
                 )
             await self._take_step()
 
@@ -266,7 +268,8 @@ class WorkflowExecution(Generic[StateT]):
             except SessionError as error:
                 failure = error
             else:
-                await node.run(internals)
+                is_runnable = isinstance(unwrap(node.run), Runnable)
+                await (node.run(internals, self._deps) if is_runnable else node.run(internals))
 
         facts = {"node": str(unit)}
         async with start_member(self._agent, member, name=node.name, session=session) as handle:

@@ -15,10 +15,11 @@ from typing import Generic, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from greenroom.agents import AgentResult
 from greenroom.core import (
     EMPTY,
-    PermissionRequest,
     TurnStatus,
+    Usage,
     Wire,
     WorkflowError,
     clip,
@@ -67,24 +68,38 @@ class WorkflowStep(Wire, frozen=True, tag="step"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkflowRun(Generic[StateT]):
-    """The result or the progress of a workflow.
+class WorkflowRun(AgentResult[object], Generic[StateT]):
+    """The result or the progress of a workflow: an `AgentResult` with its state.
+
+    Its `output` is the field that the workflow names as its output, or else the state.
 
     Attributes:
-        state: the state after its last step.
+        state: the state after its last step; None if the run has not begun.
         steps: the completed steps, with the changes of each node.
-        status: completed; interrupted, if it can be resumed; or waiting, for answers to `pending`.
         next: the nodes that run next; empty if it is completed.
-        pending: its open questions, with `approve="later"`.
-        session: the session with its records.
     """
 
     state: StateT
-    steps: tuple[WorkflowStep, ...]
-    status: TurnStatus
+    steps: tuple[WorkflowStep, ...]  # type: ignore[assignment]  # these are what it takes
     next: tuple[str, ...]
-    session: AgentSession
-    pending: tuple[PermissionRequest, ...] = ()
+
+
+def make_result(session: AgentSession, status: TurnStatus, value: object) -> AgentResult[object]:
+    """Return the result of a run of which nothing but the session is known."""
+    return AgentResult(
+        status=status,
+        text="",
+        messages=(),
+        usage=Usage(),
+        steps=0,
+        is_truncated=False,
+        denials=(),
+        pending=(),
+        warnings=(),
+        error=None,
+        session=session,
+        value=value,
+    )
 
 
 _Entry: TypeAlias = WorkflowBegin | WorkflowStep

@@ -1,7 +1,6 @@
 """Every call of a tool goes through one gate, and no dangerous tool is there unasked."""
 
 import ast
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -82,12 +81,12 @@ def make_loop(script, tools, rules):
 
 def make_react(_, tools, rules):
     llm = ScriptedProvider("Action: touch\nArguments: {}", *["Answer: done"] * 3)
-    return partial(react, llm=llm, tools=tools, permissions=rules)
+    return react(llm, tools, permissions=rules)
 
 
 def make_plan(_, tools, rules):
     llm, plan = ScriptedProvider(*["done"] * 9), Plan("", [Subtask("a", "Do it", tool="touch")])
-    return partial(plan_and_execute, llm=llm, tools=tools, planner=plan, permissions=rules)
+    return plan_and_execute(llm, tools, planner=plan, permissions=rules)
 
 
 def make_orchestrator(script, tools, rules):

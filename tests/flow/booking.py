@@ -116,13 +116,14 @@ class Booking:
 
     async def run(self, is_attended=True):
         """Run it, or resume it."""
+        given = {"round": 0}
         if await self.store.exists("booking"):
+            given = None
             self.session = await AgentSession.load("booking", store=self.store)
         stream = self.workflow.stream(
-            {"round": 0},
+            given,
             mode="updates",
             session=self.session,
-            resume=True,
             approve=self.answer if is_attended else None,
         )
         async with stream as steps:

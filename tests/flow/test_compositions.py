@@ -45,7 +45,7 @@ class Work:
         self.expected = set()
         self.asked = []
         self.team = self.build(depth)
-        while isinstance(self.team, Agent | Workflow):
+        while isinstance(self.team, Agent):
             self.team = self.build(depth)
 
     def build(self, depth):

@@ -1,7 +1,6 @@
 """Plan, execute, synthesise: as an agent, and as a function."""
 
 import json
-from functools import partial
 
 import pytest
 import trio
@@ -57,7 +56,7 @@ async def test_it_plans_executes_and_answers_in_phases():
     llm = ScriptedProvider(draft(WEATHER), "Both are the same.", "Take your pick.")
     session = AgentSession.new("planner")
     async with AgentRuntime(InMemoryStore()) as runtime:
-        (result,), chunks = await chunks_of(runtime, session, plan_and_execute, llm, [weather])
+        (result,), chunks = await chunks_of(runtime, session, plan_and_execute(llm, [weather]))
     assert result.text == "Take your pick."
     states = [str(chunk.state) for chunk in chunks if isinstance(chunk, StateChange)]
     phases = [state.partition(": ")[2] for state in states if ": " in state]
@@ -89,7 +88,8 @@ async def test_what_could_not_be_done_is_told_and_not_left_out():
         ],
     )
     llm = ScriptedProvider("I could not find out.")
-    assert await run_task("How warm?", llm, [broken], planner=plan) == "I could not find out."
+    result = await run_task("How warm?", llm, [broken], planner=plan)
+    assert result.output == "I could not find out."
     told = llm.requests[0].messages[-1].text
     assert "no data" in told
     assert "b: it waits for oslo" in told
@@ -101,9 +101,9 @@ async def test_memories_reach_the_planner():
         return f"last time for {goal!r}: Rome"
 
     llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
-    function = partial(plan_and_execute, recall=recall)
+    planner = plan_and_execute(llm, [weather], recall=recall)
     async with AgentRuntime(InMemoryStore()) as runtime:
-        await chunks_of(runtime, AgentSession.new("x"), function, llm, [weather])
+        await chunks_of(runtime, AgentSession.new("x"), planner)
     assert "last time for 'Where is it warm?': Rome" in llm.requests[0].messages[-1].text
 
 
@@ -120,10 +120,10 @@ async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it(error
         raise error
 
     llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
-    function = partial(plan_and_execute, recall=recall)
+    planner = plan_and_execute(llm, [weather], recall=recall)
     async with AgentRuntime(InMemoryStore()) as runtime:
         session = AgentSession.new("x")
-        (result,), chunks = await chunks_of(runtime, session, function, llm, [weather])
+        (result,), chunks = await chunks_of(runtime, session, planner)
     found = [each for each in chunks if isinstance(each, Custom) and each.kind == "memory.failed"]
     assert (result.text, found[0].text) == ("Oslo.", told)
     is_bug = not isinstance(error, MemoryStorageError)
@@ -138,9 +138,9 @@ async def test_an_interrupt_ends_a_memory_that_hangs():
         begun.set()
         await trio.sleep_forever()
 
-    function = partial(plan_and_execute, recall=recall)
+    planner = plan_and_execute(ScriptedProvider(), [weather], recall=recall)
     async with AgentRuntime(InMemoryStore()) as runtime:
-        handle = runtime.spawn(AgentSession.new("x"), function, ScriptedProvider(), [weather])
+        handle = runtime.spawn(AgentSession.new("x"), planner)
         await handle.send_input("Where is it warm?")
         await begun.wait()
         assert (await handle.interrupt()).stopped
@@ -152,7 +152,7 @@ async def test_tasks_are_worked_on_one_after_the_other():
     session = AgentSession.new("planner")
     async with AgentRuntime(InMemoryStore()) as runtime:
         results, _ = await chunks_of(
-            runtime, session, plan_and_execute, llm, [weather], inputs=("One?", "Two?")
+            runtime, session, plan_and_execute(llm, [weather]), inputs=("One?", "Two?")
         )
     assert [result.text for result in results] == ["First.", "Second."]
     assert PlanRun.load(session).plan.goal == "Two?"
@@ -161,11 +161,9 @@ async def test_tasks_are_worked_on_one_after_the_other():
 async def review(*answers, script):
     llm = ScriptedProvider(*script)
     approver = ScriptedApprover(*answers)
-    function = partial(plan_and_execute, review=True)
+    planner = plan_and_execute(llm, [weather], review=True)
     async with AgentRuntime(InMemoryStore()) as runtime:
-        (result,), _ = await chunks_of(
-            runtime, AgentSession.new("x"), function, llm, [weather], approver=approver
-        )
+        (result,), _ = await chunks_of(runtime, AgentSession.new("x"), planner, approver=approver)
     return result, llm, approver
 
 
@@ -213,25 +211,27 @@ async def test_an_answer_that_broke_off_goes_on_from_what_is_done():
     plan = Plan("", [Subtask("a", "", tool="book", arguments={"what": "a"})])
     llm = ScriptedProvider(Reply(error=BudgetExceededError("spent")), "Booked.", "Booked again.")
     session, store = AgentSession.new("x"), InMemoryStore()
-    function = partial(plan_and_execute, planner=plan)
+    planner = plan_and_execute(llm, [book], planner=plan)
     for text, expected, count in (
         ("Book a.", "", 1),
         ("Book a.", "Booked.", 1),
         ("Book a.", "Booked again.", 2),  # it was answered, so this is a new task
     ):
         async with AgentRuntime(store) as runtime:
-            (result,), _ = await chunks_of(runtime, session, function, llm, [book], inputs=[text])
+            (result,), _ = await chunks_of(runtime, session, planner, inputs=[text])
         assert result.text == expected
         assert len(booked) == count
         session = await AgentSession.load(session.session_id, store=store)
 
 
-async def test_a_task_raises_what_ends_it():
+async def test_the_result_of_a_task_says_what_ended_it():
+    result = await run_task("x", ScriptedProvider(*["No."] * 3))
+    assert result.status == "failed"
     with pytest.raises(PlanError, match="no plan"):
-        await run_task("x", ScriptedProvider(*["No."] * 3))
+        _ = result.output
     llm = ScriptedProvider(draft(WEATHER[:1]), "Warm.")
-    with pytest.raises(BudgetExceededError):
-        await run_task("x", llm, [weather], budget=Budget(model_calls=1))
+    result = await run_task("x", llm, [weather], budget=Budget(model_calls=1))
+    assert isinstance(result.error, BudgetExceededError)
 
 
 async def test_a_task_in_a_tool_is_a_subagent():
@@ -239,7 +239,7 @@ async def test_a_task_in_a_tool_is_a_subagent():
 
     async def research(question: str) -> str:
         """Find out."""
-        return await run_task(question, inner, [weather])
+        return (await run_task(question, inner, [weather])).output
 
     outer = ScriptedProvider(call("research", question="How warm?"), "It has 20 degrees.")
     result = await Agent(outer, tools=[research]).run("How warm is Oslo?")
@@ -251,7 +251,7 @@ async def test_a_plan_that_can_not_be_read_ends_the_turn_and_not_the_agent():
     session = AgentSession.new("damaged")
     session.add_record("plan.step", {"type": "begin"})
     async with AgentRuntime(InMemoryStore()) as runtime:
-        handle = runtime.spawn(session, plan_and_execute, ScriptedProvider())
+        handle = runtime.spawn(session, plan_and_execute(ScriptedProvider()))
         for _ in range(2):
             result = await handle.ask("Go.")
             assert result.kind == "PlanError"

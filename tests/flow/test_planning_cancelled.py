@@ -1,7 +1,5 @@
 """Plans that are interrupted at every checkpoint, and continue."""
 
-from functools import partial
-
 import pytest
 import trio
 
@@ -97,7 +95,7 @@ def planning_agent():
             return call("final_answer", subtasks=[step("look"), hotel])
         return "It is done."
 
-    return Scenario(plan_and_execute, ScriptedProvider(*[model] * 50), [book], inputs="A trip.")
+    return Scenario(plan_and_execute(ScriptedProvider(*[model] * 50), [book]), inputs="A trip.")
 
 
 def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
@@ -126,8 +124,9 @@ def recovering_agent():
     subtasks = [Subtask("a", "", tool="look", arguments={"at": "a"}), Subtask("b", "Look at b")]
     row = Component.MODEL, ErrorClass.TRANSIENT
     policy = RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
-    agent = partial(plan_and_execute, planner=Plan("", subtasks), recovery=policy)
-    return Scenario(agent, ScriptedProvider(*[model] * 50), [look], inputs="Look!")
+    llm, plan = ScriptedProvider(*[model] * 50), Plan("", subtasks)
+    agent = plan_and_execute(llm, [look], planner=plan, recovery=policy)
+    return Scenario(agent, inputs="Look!")
 
 
 def test_a_recovery_may_be_cancelled_at_any_checkpoint():

@@ -65,7 +65,7 @@ def steps(run):
 @pytest.mark.checkpoint("2.3 a result is in the next prompt")
 async def test_fifteen_times_three_takes_two_iterations():
     llm = ScriptedProvider(*SEED)
-    run = await run_agent_async(react, llm, [calculator], inputs="Calculate 15 times 3")
+    run = await run_agent_async(react(llm, [calculator]), inputs="Calculate 15 times 3")
     assert len(llm.requests) == 2
     assert llm.requests[1].messages[-1].text == "Observation: 45"
     assert run.text == "45"
@@ -86,7 +86,7 @@ async def test_eighteen_percent_of_250_is_45():
         return f"Thought: done\nFinal Answer: {request.messages[-1].text.split()[-1]}"
 
     run = await run_agent_async(
-        react, ScriptedProvider(act, answer), [calculator], inputs="What is 18% of 250?"
+        react(ScriptedProvider(act, answer), [calculator]), inputs="What is 18% of 250?"
     )
     assert run.text == "45"
 
@@ -99,7 +99,7 @@ async def test_the_weather_in_another_language():
         "Thought: I have both.\nFinal Answer: Ensoleillé, 18 °C",
     )
     run = await run_agent_async(
-        react, llm, [weather, translate], inputs="Weather in Tokyo, in French?"
+        react(llm, [weather, translate]), inputs="Weather in Tokyo, in French?"
     )
     assert [kind for kind, *_ in steps(run)] == ["thought", "action", "observation"] * 2 + [
         "thought"
@@ -149,7 +149,7 @@ TRANSITIONS = [
 @pytest.mark.parametrize(("before", "after", "replies"), TRANSITIONS)
 async def test_each_transition_of_the_loop(before, after, replies):
     run = await run_agent_async(
-        react, ScriptedProvider(*replies), [weather], None, "", 2, inputs="Go."
+        react(ScriptedProvider(*replies), [weather], max_steps=2), inputs="Go."
     )
     found = phases(run)
     assert (before, after) in set(pairwise(found))
@@ -160,7 +160,7 @@ async def test_each_transition_of_the_loop(before, after, replies):
 async def test_it_stops_at_its_limit():
     for limit in (3, 5):
         llm = ScriptedProvider(*[ACT.replace("Tokyo", f"Tokyo {number}") for number in range(9)])
-        run = await run_agent_async(react, llm, [weather], None, "", limit, inputs="Go.")
+        run = await run_agent_async(react(llm, [weather], max_steps=limit), inputs="Go.")
         assert len(llm.requests) == limit
         assert len(run.of(ToolStart)) == limit - 1
         assert "can't call tools any more" in llm.requests[-1].messages[-1].text
@@ -169,7 +169,7 @@ async def test_it_stops_at_its_limit():
 
 async def test_words_without_end_fail_the_turn():
     llm = ScriptedProvider(*["I need to think more"] * 9)
-    run = await run_agent_async(react, llm, [weather], inputs="Go.", check=False)
+    run = await run_agent_async(react(llm, [weather]), inputs="Go.", check=False)
     assert len(llm.requests) == 4
     assert run.results[0].status is TurnStatus.FAILED
     assert "could not be read" in run.results[0].error
@@ -181,7 +181,7 @@ async def test_words_without_end_fail_the_turn():
 
 async def test_an_action_that_comes_again_is_warned_of_and_then_ends_the_turn():
     llm = ScriptedProvider(*[ACT] * 9)
-    run = await run_agent_async(react, llm, [weather], inputs="Go.", check=False)
+    run = await run_agent_async(react(llm, [weather]), inputs="Go.", check=False)
     observed = [text for kind, text, *_ in steps(run) if kind == "observation"]
     assert "call 2 of the same kind" in observed[1]
     assert "5 times in a row" in run.results[0].error
@@ -189,7 +189,7 @@ async def test_an_action_that_comes_again_is_warned_of_and_then_ends_the_turn():
 
 async def test_an_unknown_tool_is_answered_with_those_that_there_are():
     llm = ScriptedProvider(ACT.replace("weather", "forecast"), ACT, "Final Answer: sunny")
-    run = await run_agent_async(react, llm, [weather, translate], inputs="Go.")
+    run = await run_agent_async(react(llm, [weather, translate]), inputs="Go.")
     observed = next(text for kind, text, *_ in steps(run) if kind == "observation")
     assert "weather" in observed
     assert "translate" in observed
@@ -200,7 +200,7 @@ async def test_each_attempt_counts_as_a_model_call():
     llm = ScriptedProvider(*["Hm."] * 9)
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         session = AgentSession.new("react")
-        handle = runtime.spawn(session, react, llm, [weather], budget=Budget(model_calls=2))
+        handle = runtime.spawn(session, react(llm, [weather]), budget=Budget(model_calls=2))
         result = await handle.ask("Go.")
     assert (result.status, len(llm.requests)) == (TurnStatus.FAILED, 2)
     assert "2 model calls" in result.error
@@ -210,7 +210,7 @@ async def test_each_attempt_counts_as_a_model_call():
 async def test_an_interrupt_in_an_action_leaves_what_was_said(autojump_clock):
     llm = ScriptedProvider(Reply(f"Thought: I look.\n{ACT}", hangs=True), "Final Answer: sunny")
     async with AgentRuntime(store=InMemoryStore()) as runtime:
-        handle = runtime.spawn(AgentSession.new("react"), react, llm, [weather])
+        handle = runtime.spawn(AgentSession.new("react"), react(llm, [weather]))
         await handle.send_input("Go.")
         await trio.sleep(1)
         await handle.interrupt()
@@ -235,7 +235,7 @@ async def test_a_session_goes_on_from_words_to_native_calls_and_back():
 
 
 async def test_the_action_is_no_text_of_the_stream():
-    run = await run_agent_async(react, ScriptedProvider(*SEED), [calculator], inputs="Go.")
+    run = await run_agent_async(react(ScriptedProvider(*SEED), [calculator]), inputs="Go.")
     shown = "".join(chunk.text for chunk in run.of(TextDelta))
     assert shown == "Thought: I need to calculate 15 * 3.Thought: The result is 45.45"
 
@@ -257,7 +257,7 @@ def scenario():
             return "Thought: I know.\nFinal Answer: rain"
         return 'Thought: I look.\nAction: {"tool": "look", "arguments": {"city": "Tokyo"}}'
 
-    return Scenario(react, ScriptedProvider(*[answer] * 50), [look], inputs="Look!")
+    return Scenario(react(ScriptedProvider(*[answer] * 50), [look]), inputs="Look!")
 
 
 def test_a_cancel_at_any_checkpoint_leaves_nothing_behind():

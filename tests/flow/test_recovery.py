@@ -4,7 +4,6 @@ import logging
 import random
 import re
 from contextlib import asynccontextmanager
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -153,11 +152,11 @@ async def run_six_steps(seed):
     model = Flaky(ScriptedProvider(*[clerk] * 1000), chance)
     backoff = Backoff(first=0.5, limit=30.0, jitter=1.0, random=chance.random)
     policy, chunks = RecoveryPolicy(errors=ERRORS, backoff=backoff), Chunks()
-    agent = partial(plan_and_execute, planner=SIX_STEPS, recovery=policy)
+    agent = plan_and_execute(model, [add], planner=SIX_STEPS, recovery=policy)
     session = AgentSession.new("six")
     with trio.fail_after(3600):
         async with AgentRuntime(InMemoryStore()) as runtime, trio.open_nursery() as nursery:
-            handle = runtime.spawn(session, agent, model, [add], unattended="deny")
+            handle = runtime.spawn(session, agent, unattended="deny")
             await nursery.start(chunks.read, handle)
             result = await handle.ask("the total")
             await handle.shutdown()
@@ -246,7 +245,7 @@ async def test_a_model_that_misbehaves_stops_and_its_row_is_told(what, how, auto
     if how == "native":
         agent = Agent(policy.model(llm), tools=[look])
     else:
-        agent = partial(react, llm=llm, tools=[look], recovery=policy)
+        agent = react(llm, [look], recovery=policy)
     run = await run_agent_async(agent, inputs="Go.", check=False)
     assert [each[1:] for each in told(run.chunks)] == rows
     assert [each.kind for each in run.of(Error)] == ([error] if error else [])
@@ -256,7 +255,7 @@ async def test_a_model_that_misbehaves_stops_and_its_row_is_told(what, how, auto
 async def test_a_model_that_breaks_the_format_in_words_is_asked_three_times_more(autojump_clock):
     llm = ScriptedProvider(*["I need to think."] * 9)
     run = await run_agent_async(
-        partial(react, llm=llm, tools=[look], recovery=RecoveryPolicy()), inputs="Go.", check=False
+        react(llm, [look], recovery=RecoveryPolicy()), inputs="Go.", check=False
     )
     asked = [("model", "format", attempt, "ask_again") for attempt in (1, 2, 3)]
     assert told(run.chunks) == [*asked, ("model", "format", 1, "give_up")]
@@ -277,9 +276,7 @@ async def test_a_row_may_end_it_earlier_or_ask_another_model(autojump_clock):
     row = (Component.MODEL, ErrorClass.FORMAT)
     strict = RecoveryPolicy(rows={row: [RecoveryDecision.ASK_AGAIN, RecoveryDecision.GIVE_UP]})
     llm = ScriptedProvider(*["I need to think."] * 9)
-    run = await run_agent_async(
-        partial(react, llm=llm, tools=[look], recovery=strict), inputs="Go.", check=False
-    )
+    run = await run_agent_async(react(llm, [look], recovery=strict), inputs="Go.", check=False)
     assert [each[2:] for each in told(run.chunks)] == [(1, "ask_again"), (2, "give_up")]
     assert len(llm.requests) == 2
     able = ScriptedProvider("There is no such tool.", name="able")

@@ -208,7 +208,7 @@ async def test_a_function_of_a_workflow(answer, log, autojump_clock):
         asked.append(request)
         return answer
 
-    run = await workflow.run(session="s", store=store, resume=True, approve=approve)
+    run = await workflow.run(session="s", store=store, approve=approve)
     assert run.status is TurnStatus.COMPLETED
     assert run.state["log"] == (log or ["paid before", "paid b"])
     [request] = asked
@@ -230,6 +230,6 @@ async def test_an_agent_of_a_workflow_goes_on_with_the_result_of_its_call(autoju
         assert (request.tool_name, request.input) == ("pay", {"what": "a"})
         return RAN
 
-    run = await workflow.run(session="s", store=store, resume=True, approve=approve)
+    run = await workflow.run(session="s", store=store, approve=approve)
     assert run.state["goal"] == '{"price":7}'
     assert world.made == []

@@ -238,7 +238,7 @@ async def test_a_person_sees_the_call_that_would_be_made_again(autojump_clock):
 )
 async def test_a_plan_that_is_too_long_is_refused_and_nothing_starts(plan, autojump_clock):
     with pytest.raises(PlanError, match="too long"):
-        await run_task(plan.goal, ScriptedProvider(), planner=plan)
+        _ = (await run_task(plan.goal, ScriptedProvider(), planner=plan)).output
     tool, _ = agency("a flight")
     planned = Planned(
         Plan("", [FLIGHT]), Agent(ScriptedProvider()), tools=[tool], planner=Written(plan)

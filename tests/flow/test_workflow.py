@@ -13,6 +13,7 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
+    ConfigurationError,
     Custom,
     Done,
     InMemoryStore,
@@ -90,7 +91,8 @@ async def test_the_trace_is_the_same_whatever_takes_longer(stopped_clock):
             async with shuffled_workflow(seed).stream(STATE, mode="debug") as stream:
                 chunks = [chunk async for chunk in stream if isinstance(chunk, Custom)]
             run = stream.result
-            assert run == shuffled_workflow(0).load(run.session)
+            loaded = shuffled_workflow(0).load(run.session)
+            assert (run.state, run.steps, run.next) == (loaded.state, loaded.steps, loaded.next)
             assert [chunk.data["updates"] for chunk in chunks[1:]] == [s.updates for s in run.steps]
             records = run.session.records("workflow.step")
             assert {each["at"] for each in records} == {"2026-01-14T10:30:00Z"}
@@ -264,12 +266,12 @@ async def test_an_input_does_not_read_the_runs_before_it(monkeypatch):
     assert workflow.load(session).steps[0].run == 3
 
 
-async def test_a_workflow_that_is_a_node_of_itself_ends_at_a_limit():
+async def test_a_workflow_that_is_a_node_of_itself_is_refused():
     workflow = Workflow(State, input="best", output="best")
     workflow.node("self", workflow, input="best", output="best")
     workflow.edge(START, "self").edge("self", END)
-    with pytest.raises(WorkflowError, match="agents are nested more than 20 deep: workflow → self"):
-        await workflow.run(State())
+    with pytest.raises(WorkflowError, match="it waits for this very answer"):
+        _ = (await workflow.run(State())).output
 
 
 async def test_a_failed_node_lets_the_others_end_and_is_named(autojump_clock):
@@ -298,7 +300,7 @@ async def test_errors_of_ours_in_a_group_end_the_run_too():
 
     workflow = Workflow(State).node("fail", fail).edge(START, "fail").edge("fail", END)
     with pytest.raises(ToolError, match="no way"):
-        await workflow.run(State())
+        _ = (await workflow.run(State())).output
 
 
 async def crash(agent):
@@ -310,7 +312,7 @@ async def test_an_agent_that_fails_is_an_error_with_its_node():
         workflow = Workflow(State).node("ask", agent, input="best", output="best")
         workflow.edge(START, "ask").edge("ask", END)
         with pytest.raises(WorkflowError, match="ask failed: "):
-            await workflow.run(State(best="?"))
+            _ = (await workflow.run(State(best="?"))).output
 
 
 @pytest.mark.parametrize("kind", ["function", "agent"])
@@ -333,7 +335,7 @@ async def test_a_time_out_ends_its_node(autojump_clock, kind):
     workflow.edge(START, "hang").edge("hang", END)
     begun = trio.current_time()
     with pytest.raises(WorkflowLimitError, match="hang took longer than 5 seconds"):
-        await workflow.run(State(best="Hang!"))
+        _ = (await workflow.run(State(best="Hang!"))).output
     assert ended.is_set()
     assert trio.current_time() - begun == pytest.approx(5, abs=0.5)
 
@@ -353,13 +355,13 @@ async def read(mode, **options):
 
 
 async def test_a_run_is_read_in_three_modes():
-    states, run = await read("values", state=State())
+    states, run = await read("values", input=State())
     assert [state.total for state in states] == [0, 1, 2, 4, 8]
     assert states[-1] == run.state
-    steps, run = await read("updates", state=State())
+    steps, run = await read("updates", input=State())
     assert tuple(steps) == run.steps
     assert steps[2].updates == {"double": {"total": 2, "log": ["2"]}}
-    chunks, run = await read("debug", state=State())
+    chunks, run = await read("debug", input=State())
     assert [chunk.text for chunk in chunks if isinstance(chunk, Custom)] == [
         "workflow: begins with double",
         *(f"workflow: step {n}: double → double" for n in (1, 2, 3)),
@@ -383,18 +385,18 @@ async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
             if state.total == 2:
                 break
     assert doubling_workflow().load(session).status is TurnStatus.INTERRUPTED
-    run = await doubling_workflow().run(session=session, resume=True)
+    run = await doubling_workflow().run(session=session)
     assert run.state.log == ["0", "1", "2", "4"]
-    again = await doubling_workflow().run(session=session, resume=True)
-    assert again == run
+    with pytest.raises(ConfigurationError, match="nothing to go on with"):
+        await doubling_workflow().run(session=session)
     assert (await doubling_workflow().run(State(total=4), session=session)).state.log == ["4"]
 
 
 async def test_a_limit_that_is_raised_lets_a_run_go_on():
     session = AgentSession.new("long", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
-        await doubling_workflow().run(State(), session=session, max_steps=2)
-    states, _ = await read("values", session=session, resume=True)
+        _ = (await doubling_workflow().run(State(), session=session, max_steps=2)).output
+    states, _ = await read("values", session=session)
     assert [state.total for state in states] == [2, 4, 8]
 
 
@@ -420,12 +422,12 @@ async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
     assert (run.status, run.next) == (TurnStatus.WAITING, ("approve",))
     assert [request.action for request in run.pending] == ["Publish this"]
     (node,) = [request.input["node"] for request in run.pending]
-    run = await workflow.run(session=session, resume=True, answers={node: True})
+    run = await workflow.run(session=session, answers={node: True})
     assert run.state["is_approved"]
     with pytest.raises(WorkflowError, match="outside the nodes of a workflow"):
         await request_approval("Hm")
     with pytest.raises(WorkflowError, match="an answer for 'nobody'"):
-        await workflow.run({"text": "Hello"}, answers={"nobody": True})
+        _ = (await workflow.run({"text": "Hello"}, answers={"nobody": True})).output
 
 
 @pytest.mark.parametrize("make", [lambda member: member, pipeline])
@@ -445,7 +447,7 @@ async def test_what_asks_no_model_gets_its_input_again_where_a_person_lets_it_ru
     workflow.edge(START, "a").edge("a", END)
     async with trio.open_nursery() as nursery:
         await workflow.run(State(best="Begin."), session=session)
-    run = await workflow.run(session=session, resume=True, answers={"a": True})
+    run = await workflow.run(session=session, answers={"a": True})
     assert (run.state.best, heard) == ("done", ["Begin.", "Begin."])
 
 
@@ -464,10 +466,10 @@ async def test_a_run_knows_nothing_of_one_before_it_in_its_session():
     session = AgentSession.new("two", store=InMemoryStore())
     for _ in range(2):
         with pytest.raises(ToolError):
-            await workflow.run(State(log=["first"]), session=session)
+            _ = (await workflow.run(State(log=["first"]), session=session)).output
     hold.clear()
     records = session.records("workflow.node")
-    assert (await workflow.run(session=session, resume=True)).state.log == ["first", "left"]
+    assert (await workflow.run(session=session)).state.log == ["first", "left"]
     starts = [each for each in session.records("workflow.node") if "changes" not in each]
     assert len(starts) == 2  # that of "left", in each of the runs
     assert len(records) == 4
@@ -482,21 +484,21 @@ async def test_a_fork_of_a_run_asks_about_an_agent_that_the_other_one_may_go_on_
     workflow.edge(START, "ask").edge("ask", END)
     session = AgentSession.new("first", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
-        await workflow.run(State(best="Where?"), session=session)
+        _ = (await workflow.run(State(best="Where?"), session=session)).output
 
     async def agree(request):
         asked.append(request.details)
         return True
 
     fork = await session.fork()
-    assert (await workflow.run(session=session, resume=True, approve=agree)).state.best
+    assert (await workflow.run(session=session, approve=agree)).state.best
     assert asked == []
     assert [message.text for message in llm.requests[1].messages] == [
         "Where?",
         "It is",
         "Go on where you left off.",
     ]
-    assert (await workflow.run(session=fork, resume=True, approve=agree)).state.best == "Again."
+    assert (await workflow.run(session=fork, approve=agree)).state.best == "Again."
     assert len(asked) == 1
     assert "of which this is a fork" in asked[0]
 
@@ -504,16 +506,16 @@ async def test_a_fork_of_a_run_asks_about_an_agent_that_the_other_one_may_go_on_
 async def test_a_stored_run_of_another_workflow_is_refused():
     session = AgentSession.new("other", store=InMemoryStore())
     with pytest.raises(WorkflowLimitError):
-        await doubling_workflow().run(State(), session=session, max_steps=1)
+        _ = (await doubling_workflow().run(State(), session=session, max_steps=1)).output
     workflow = Workflow(State).node("other", double).edge(START, "other").edge("other", END)
     with pytest.raises(WorkflowError, match="continues with 'double', which is not a node"):
-        await workflow.run(session=session, resume=True)
+        _ = (await workflow.run(session=session)).output
 
 
 async def test_a_node_whose_agent_waits_for_the_workflow_is_refused_with_the_chain():
     async def work() -> str:
         """Work."""
-        return (await workflow.run(State(best="?"))).state.best
+        return (await workflow.run(State(best="?"))).output.best
 
     def model(request):
         results = request.messages[-1].tool_results
@@ -523,7 +525,8 @@ async def test_a_node_whose_agent_waits_for_the_workflow_is_refused_with_the_cha
     workflow = Workflow(State).node("ask", boss, input="best", output="best")
     workflow.edge(START, "ask").edge("ask", END)
     result = await boss.run("Go.")
-    assert "ask can't be asked: it waits for this very answer (boss → boss)" in result.text
+    told = "ask can't be asked: it waits for this very answer (boss → workflow → boss)"
+    assert told in result.text
 
 
 @pytest.mark.parametrize("is_agent", [False, True])
@@ -547,5 +550,5 @@ async def test_a_node_that_can_not_be_recorded_does_not_run(monkeypatch, is_agen
 
     monkeypatch.setattr(session, "save", fail)
     with pytest.raises(SessionStorageError, match="the disk is full"):
-        await workflow.run(STATE, session=session)
+        _ = (await workflow.run(STATE, session=session)).output
     assert llm.requests == []

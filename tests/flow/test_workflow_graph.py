@@ -8,7 +8,7 @@ import msgspec
 import pytest
 import trio
 
-from greenroom import Agent, Message
+from greenroom import Agent, ConfigurationError, Message
 from greenroom.core import InvalidJSONError, WorkflowError, WorkflowLimitError
 from greenroom.flow import END, START, Workflow, add_messages
 from greenroom.testing import ScriptedProvider
@@ -125,7 +125,9 @@ def test_a_state_whose_types_are_not_to_be_found_is_refused():
 
 
 def run(workflow, state, **options):
-    return trio.run(partial(workflow.run, state, **options))
+    result = trio.run(partial(workflow.run, state, **options))
+    _ = result.output
+    return result
 
 
 @pytest.mark.parametrize(
@@ -186,8 +188,8 @@ def test_a_first_state_that_does_not_fit_is_refused(state, problem):
     workflow = Workflow(Task).node("a", work).edge(START, "a").edge("a", END)
     with pytest.raises(WorkflowError, match=problem):
         run(workflow, state)
-    with pytest.raises(WorkflowError, match="has no run to resume"):
-        run(workflow, None, resume=True)
+    with pytest.raises(ConfigurationError, match="nothing to go on with"):
+        run(workflow, None)
 
 
 def test_messages_are_added_and_replaced_by_their_ids():

@@ -118,11 +118,11 @@ async def test_a_node_whose_agent_could_not_start_has_not_begun(monkeypatch):
     flow = flow.edge(START, "ask").edge("ask", END)
     session = AgentSession.new("flow", store=store)
     with pytest.raises(WorkflowError):
-        await flow.run({"goal": "x"}, session=session)
+        _ = (await flow.run({"goal": "x"}, session=session)).output
     assert (runs, session.records("workflow.node")) == ([], ())
     fails.clear()
     again = await AgentSession.load(session.session_id, store=store)
-    assert (await flow.run(session=again, resume=True)).status is TurnStatus.COMPLETED
+    assert (await flow.run(None, session=again)).status is TurnStatus.COMPLETED
     assert runs == ["x"]
 
 
@@ -145,7 +145,7 @@ def kill(folder, point):
 def test_a_process_that_was_killed_inside_of_a_node(tmp_path, point):
     kill(tmp_path / "run", point)
     with pytest.raises(WorkflowError, match="was cut off"):
-        trio.run(in_folder(tmp_path / "run").run, False)
+        _ = trio.run(in_folder(tmp_path / "run").run, False).output
     booking = in_folder(tmp_path / "run")
     run = trio.run(booking.run)
     assert run.status is TurnStatus.COMPLETED

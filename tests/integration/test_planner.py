@@ -61,7 +61,7 @@ async def test_research_and_summarize_mocked():
         return "Tokyo has 14,000,000 inhabitants; 10% of that is 1,400,000."
 
     llm = ScriptedProvider(json.dumps({"subtasks": STEPS}), extract, answer)
-    said = await run_task(GOAL, llm, [library.search, calculator])
+    said = (await run_task(GOAL, llm, [library.search, calculator])).output
     assert library.asked == ["Tokyo population"]
     assert "14,000,000" in said
     assert "1,400,000" in said

@@ -35,7 +35,7 @@ async def test_calculate_percentage_mocked():
         thought = f"I need to calculate {percentage}% of {value}"
         answer = f"{percentage}% of {value} is {result}"
         llm = ScriptedProvider(act(thought, value, percentage), f"Final Answer: {answer}")
-        run = await run_agent_async(react, llm, [calculate], inputs=f"What is {thought[20:]}?")
+        run = await run_agent_async(react(llm, [calculate]), inputs=f"What is {thought[20:]}?")
         assert cycles(run) == [
             thought,
             {"operation": "percentage", "value": value, "percentage": percentage},
@@ -51,7 +51,7 @@ async def test_error_observation_recovery():
     llm = ScriptedProvider(
         act("I try it.", 0, 18), act("It was 250.", 250, 18), "Final Answer: 18% of 250 is 45"
     )
-    run = await run_agent_async(react, llm, [calculate], inputs="What is 18% of 250?")
+    run = await run_agent_async(react(llm, [calculate]), inputs="What is 18% of 250?")
     assert [end.is_error for end in run.of(ToolEnd)] == [True, False]
     assert "nothing to take a percentage of" in llm.requests[1].messages[-1].text
     assert llm.requests[2].messages[-1].text == "Observation: Result: 45"

@@ -262,10 +262,8 @@ class Reviewed(Run):
             return script["answer" if "The results:" in text else "plan"]
 
         llm = ScriptedProvider(*[model] * 9)
-        function = partial(
-            plan_and_execute, llm=llm, worker=self.agent("worker"), review=True, concurrency=1
-        )
-        return await self.ask(function)
+        worker = self.agent("worker")
+        return await self.ask(plan_and_execute(llm, worker=worker, review=True, concurrency=1))
 
 
 class Thoughts(Run):
@@ -281,8 +279,7 @@ class Thoughts(Run):
                 return "Thought: It is there. Final Answer: I looked."
             return "I look. Action: {'tool': 'act', 'args': {'effect': 'look'}}"
 
-        function = partial(react, llm=ScriptedProvider(*[model] * 9), tools=[self.tool])
-        return await self.ask(function)
+        return await self.ask(react(ScriptedProvider(*[model] * 9), [self.tool]))
 
 
 class State(TypedDict, total=False):
@@ -353,11 +350,10 @@ class Graph(Run):
         if not is_stored:
             session = self.id
         stream = self.build().stream(
-            {"round": 0},
+            None if is_stored else {"round": 0},
             mode="updates",
             session=session,
             store=None if is_stored else self.store,
-            resume=True,
             approve=self.approve,
         )
         async with stream as steps:

@@ -1,0 +1,313 @@
+"""`plan_and_execute`: an agent that plans, executes and answers; `run_task` runs it once."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
+from typing import TypeAlias
+
+from greenroom.agents import (
+    Agent,
+    AgentResult,
+    Approve,
+    Runnable,
+    RunReport,
+    Tools,
+    find_model,
+    stream_reply,
+)
+from greenroom.core import AgentState, ConfigurationError, Message, clip
+from greenroom.flow.execute import execute_plan, toolbox_of, tools_of
+from greenroom.flow.model_planner import (
+    ModelPlanner,
+    describe_errors,
+    describe_plan,
+    describe_results,
+)
+from greenroom.flow.pattern import TeamTurn, answer_inputs
+from greenroom.flow.plan_run import PlanRun, find_open_run
+from greenroom.flow.recovery_policy import RecoveryPolicy
+from greenroom.flow.review import ReviewedPlanner, ReviewPoint, read_points
+from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
+from greenroom.llm import LLMProvider
+from greenroom.memory import EntryOrigin, Memory, describe_recalled, report_failure
+from greenroom.permissions import PermissionManager
+from greenroom.resilience import Budget
+from greenroom.runtime import AgentInternals, AgentRuntime
+from greenroom.session import AgentSession, SessionStore
+from greenroom.tools import ToolRegistry
+
+Recall: TypeAlias = Callable[[str], Awaitable[str]]
+"""Returns text that may help with a goal, such as memories."""
+
+WorkerFunction: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
+
+_POLICY = ReplanPolicy()
+_LONGEST_MEMORY = 10_000  # characters
+
+_WORKER = (
+    "Do the one piece of work that you are given, and answer with its result and nothing else."
+)
+
+_SYNTHESIS = """\
+You are given a goal, and the results of the subtasks of a plan for it. Answer the person who had
+the goal: use every result, and say plainly what could not be done, and why. Mention the plan itself
+only where that helps.\
+"""
+
+
+def plan_and_execute(
+    llm: LLMProvider | str,
+    tools: Tools | ToolRegistry = (),
+    *,
+    planner: Planner | None = None,
+    worker: WorkerFunction | None = None,
+    permissions: PermissionManager | None = None,
+    memory: Memory | None = None,
+    recall: Recall | None = None,
+    review: bool | Iterable[ReviewPoint] = False,
+    concurrency: int = 5,
+    max_subtasks: int = 20,
+    policy: ReplanPolicy = _POLICY,
+    recovery: SubtaskRecovery | None = None,
+    name: str = "planner",
+    description: str = "",
+) -> "PlanAndExecute":
+    """Return an agent that answers each input by a plan: make it, execute it, sum up the results.
+
+    It runs, nests and is delegated to like an `Agent`. Its phases are states: "planning",
+    "executing", "replanning" and "answering". It works on one input at a time; others wait.
+
+    If a turn was interrupted, or the process ended before the answer, `run(None, session=id)` goes
+    on with the plan; so does the same goal in the same words.
+
+    Args:
+        llm: the model that plans, works and answers, or its name.
+        tools: the tools of subtasks and of their agents.
+        planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
+        worker: the agent function of subtasks without a tool; by default an `Agent` with the tools.
+        permissions: the rules; by default as `execute_plan` and `Agent` say.
+        memory: what is known about a goal is recalled for the planner, and each goal is added with
+            its answer.
+        recall: an async function of the goal; its result is added to the planner's request as well.
+            If it raises an exception, the plan is made without it.
+        review: where a person has to approve: True for every plan before it starts, revised ones
+            too; or some `ReviewPoint`s. After a denial with a message, the planner is asked again
+            with that message, at most twice.
+        concurrency: how many subtasks run at once.
+        max_subtasks: the most subtasks in a plan that the model makes.
+        policy: when a plan is revised.
+        recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy`
+            also handles errors of the model, but not those of your own `planner` or `worker`.
+        name: the name for people, logs and models.
+        description: what it is good for, for a model that may call it.
+
+    Raises:
+        ConfigurationError: a number is too low.
+        ToolError: something in `tools` can't be a tool.
+
+    Example:
+        >>> from greenroom.flow import Plan, Subtask, plan_and_execute
+        >>> from greenroom.testing import ScriptedProvider
+        >>> def count(text: str) -> int:
+        ...     "Count letters."
+        ...     return len(text)
+        >>> plan = Plan("", [Subtask("count", "Count", tool="count", arguments={"text": "archon"})])
+        >>> planner = plan_and_execute(ScriptedProvider("6 letters."), [count], planner=plan)
+        >>> planner.run_sync("How long is the word?").output
+        '6 letters.'
+    """
+    for what, number in (("concurrency", concurrency), ("max_subtasks", max_subtasks)):
+        if number < 1:
+            raise ConfigurationError(f"{what} is {number}", hint="give 1 or more")
+    return PlanAndExecute(
+        llm,
+        toolbox_of(tools).registry,
+        planner=planner,
+        worker=worker,
+        permissions=permissions,
+        memory=memory,
+        recall=recall,
+        review=read_points(review),
+        concurrency=concurrency,
+        max_subtasks=max_subtasks,
+        policy=policy,
+        recovery=recovery,
+        name=name,
+        description=description,
+    )
+
+
+async def run_task(
+    goal: str,
+    llm: LLMProvider | str,
+    tools: Tools | ToolRegistry = (),
+    *,
+    planner: Planner | None = None,
+    worker: WorkerFunction | None = None,
+    permissions: PermissionManager | None = None,
+    memory: Memory | None = None,
+    review: bool | Iterable[ReviewPoint] = False,
+    recovery: SubtaskRecovery | None = None,
+    session: AgentSession | str | None = None,
+    store: SessionStore | None = None,
+    runtime: AgentRuntime | None = None,
+    approve: Approve | None = None,
+    budget: Budget | None = None,
+) -> AgentResult[str]:
+    """Plan a task, execute the plan, and return the answer: `plan_and_execute(…).run(goal)`.
+
+    It always ends: a plan has at most 20 subtasks and 3 revisions, an agent 10 steps, and every
+    model and tool call a time-out; `budget` sets lower limits. Inside an agent's tool call or task
+    it is a subagent of that agent, and ends with its turn. Elsewhere calls that no rule allows are
+    denied, unless `approve` decides; `result.denials` lists them.
+
+    Args:
+        goal: what is to be done, in words.
+        llm: the model, or its name.
+        tools: as for `plan_and_execute`, as are the next ones.
+        planner: makes the plan.
+        worker: the agent function of subtasks without a tool.
+        permissions: the rules.
+        memory: what is known about the goal, and gets the answer.
+        review: where a person has to approve.
+        recovery: what to do about errors.
+        session: the session of the work, as for `Agent.run`, as are the others.
+        store: where it lives.
+        runtime: the runtime to run in.
+        approve: who is asked.
+        budget: limits for the whole task, such as `Budget(seconds=60)`.
+
+    Raises:
+        ConfigurationError: an argument makes no sense, or the model can't be opened.
+        ToolError: something in `tools` can't be a tool.
+        SessionError: the session can't be loaded, or is in use.
+
+    Example:
+        >>> from functools import partial
+        >>> import trio
+        >>> from greenroom.flow import Plan, Subtask, run_task
+        >>> from greenroom.testing import ScriptedProvider
+        >>> plan = Plan("", [Subtask("name", "Name a word")])
+        >>> llm = ScriptedProvider("Archon.", "It is archon.")
+        >>> trio.run(partial(run_task, "A word?", llm, planner=plan)).output
+        'It is archon.'
+    """
+    task = plan_and_execute(
+        llm,
+        tools,
+        planner=planner,
+        worker=worker,
+        permissions=permissions,
+        memory=memory,
+        review=review,
+        recovery=recovery,
+        name="task",
+    )
+    return await task.run(
+        goal, session=session, store=store, runtime=runtime, approve=approve, budget=budget
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class PlanAndExecute(Runnable[object, str]):
+    """An agent that answers by a plan; made by `plan_and_execute`, which explains the fields."""
+
+    llm: LLMProvider | str
+    tools: ToolRegistry
+    _: KW_ONLY
+    planner: Planner | None
+    worker: WorkerFunction | None
+    permissions: PermissionManager | None
+    memory: Memory | None
+    recall: Recall | None
+    review: frozenset[ReviewPoint]
+    concurrency: int
+    max_subtasks: int
+    policy: ReplanPolicy
+    recovery: SubtaskRecovery | None
+    name: str
+    description: str
+    deps_type: type[object] | None = field(default=None, init=False)  # each worker checks its own
+
+    async def __call__(
+        self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
+    ) -> None:
+        """Answer each input: the agent function, for `runtime.spawn(session, planner)`."""
+        await answer_inputs(self, internals, self._answer, deps=deps, report=report)
+
+    async def _answer(self, turn: TeamTurn) -> str:
+        """Make and execute a plan, or continue a run, and summarise the results."""
+        agent, goal = turn.agent, turn.message.text
+        run = find_open_run(agent.session, goal, was_answered=turn.was_answered)
+        llm = find_model(self.llm, agent.context.resources)
+        if isinstance(self.recovery, RecoveryPolicy):
+            llm = self.recovery.model(llm)
+        planner = self.planner or ModelPlanner(llm, max_subtasks=self.max_subtasks)
+        reviewed = ReviewedPlanner(planner, agent, self.review)
+        if run is None:
+            agent.set_state(AgentState.processing("planning"))
+            context = await self._recall(agent, goal)
+            run = PlanRun(await reviewed.plan(goal, self.tools, context))
+        run = await execute_plan(
+            agent,
+            run,
+            self._bind_worker(llm, turn.deps),
+            concurrency=self.concurrency,
+            policy=self.policy,
+            planner=reviewed,
+            recovery=self.recovery,
+            tools=self.tools,
+            permissions=self.permissions,
+            on_end=reviewed.review_end if ReviewPoint.SUBTASK in self.review else None,
+        )
+        answer = await _synthesise(agent, llm, run)
+        await self._remember(agent, goal, answer)
+        return answer
+
+    def _bind_worker(self, llm: LLMProvider, deps: object) -> WorkerFunction:
+        worker = self.worker or Agent(
+            llm,
+            instructions=_WORKER,
+            tools=tools_of(self.tools),
+            permissions=self.permissions,
+            name="worker",
+        )
+        return partial(worker, deps=deps) if isinstance(worker, Runnable) else worker
+
+    async def _recall(self, agent: AgentInternals, goal: str) -> str:
+        """Return what is known about a goal; publish the failure of a memory that is broken."""
+        found = []
+        try:
+            if self.memory is not None:
+                found.append(describe_recalled(await self.memory.recall(goal)))
+            if self.recall is not None:
+                found.append(await self.recall(goal))
+        except Exception as error:  # noqa: BLE001  # whatever it raises, there can be a plan
+            await report_failure(agent, "nothing was recalled", error)
+        return "\n\n".join(filter(None, found))
+
+    async def _remember(self, agent: AgentInternals, goal: str, answer: str) -> None:
+        """Add a goal and its answer to the memory; publish the failure of one that is broken."""
+        if self.memory is None:
+            return
+        text = clip(f"The task: {goal}\nThe answer: {answer}", _LONGEST_MEMORY)
+        session_id, origin = agent.session.session_id, EntryOrigin.AGENT
+        try:
+            await self.memory.add(text, origin=origin, session_id=session_id)
+        except Exception as error:  # noqa: BLE001  # whatever it raises, there is an answer
+            await report_failure(agent, "the answer was not remembered", error)
+
+
+async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> str:
+    """Let the model summarise the results of the plan."""
+    agent.set_state(AgentState.processing("answering"))
+    parts = [
+        f"The goal:\n{run.plan.goal}",
+        f"The plan:\n{describe_plan(run.plan)}",
+        f"The results:\n{describe_results(run)}",
+        f"What was not done:\n{describe_errors(run)}",
+    ]
+    if run.error:
+        parts.append(f"Why there is no other plan:\n{run.error}")
+    prompt = [Message.user("\n\n".join(parts))]
+    return (await stream_reply(agent, llm, messages=prompt, system=_SYNTHESIS)).text

@@ -1,0 +1,127 @@
+"""`ReviewedPlanner`: plans that a person approves before they start."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from greenroom.core import AUTOMATIC_DECIDERS, ConfigurationError, PlanError, clip, serde
+from greenroom.flow.model_planner import describe_plan
+from greenroom.flow.plan import Plan
+from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.revision import Failure, Planner
+from greenroom.runtime import AgentInternals
+from greenroom.tools import ToolRegistry
+
+_PROPOSALS = 3
+_LONGEST = 2000  # characters of a result in a question about it
+
+
+class ReviewPoint(StrEnum):
+    """Where a person has to approve.
+
+    Attributes:
+        PLAN: a plan, before it starts.
+        REVISION: a revised plan, before it goes on.
+        SUBTASK: the result of each subtask, before others get it.
+    """
+
+    PLAN = "plan"
+    REVISION = "revision"
+    SUBTASK = "subtask"
+
+
+def read_points(review: bool | Iterable[ReviewPoint]) -> frozenset[ReviewPoint]:
+    """Return the points of a review; True stands for every plan that would start.
+
+    Raises:
+        ConfigurationError: one is not a `ReviewPoint`.
+    """
+    if isinstance(review, bool):
+        return frozenset({ReviewPoint.PLAN, ReviewPoint.REVISION} if review else ())
+    try:
+        return frozenset(map(ReviewPoint, [review] if isinstance(review, str) else review))
+    except ValueError as error:
+        hint = f"write True, or some of {', '.join(ReviewPoint)}"
+        raise ConfigurationError(f"review: {error}", hint=hint) from None
+
+
+@dataclass(frozen=True)
+class ReviewedPlanner:
+    """A planner whose plans a person approves before they start."""
+
+    planner: Planner
+    agent: AgentInternals
+    points: frozenset[ReviewPoint]
+
+    async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
+        """Make a plan; after a denial with a message, another one.
+
+        Raises:
+            PlanError: there is no plan, or the person approves none.
+        """
+        change = ""
+        for _ in range(_PROPOSALS):
+            plan = await self.planner.plan(goal, tools, context)
+            if ReviewPoint.PLAN not in self.points:
+                return plan
+            reason = "the plan is to be reviewed before it starts"
+            change = await self._review("Start this plan", plan, reason)
+            if not change:
+                return plan
+            context = _add(context, plan, change)
+        raise PlanError(f"none of {_PROPOSALS} plans was approved", hint=change)
+
+    async def revise(self, run: PlanRun, failure: Failure) -> Plan:
+        """Revise a plan; after a denial with a message, in another way.
+
+        Raises:
+            PlanError: there is no other plan, or the person approves none.
+        """
+        asked, change = failure, ""
+        for _ in range(_PROPOSALS):
+            plan = await self.planner.revise(run, asked)
+            if ReviewPoint.REVISION not in self.points:
+                return plan
+            whole = run.revise(plan).plan
+            change = await self._review(
+                "Go on with this plan", whole, "it was revised, and is to be reviewed first"
+            )
+            if not change:
+                return plan
+            asked = replace(failure, error=_add(failure.error, whole, change))
+        raise PlanError(f"none of {_PROPOSALS} revised plans was approved", hint=change)
+
+    async def review_end(self, run: PlanRun, id_: str) -> None:
+        """Ask a person to approve the end of a subtask.
+
+        Raises:
+            PlanError: the person does not approve it.
+        """
+        state = run.state(id_)
+        shown = state.error or clip(serde.to_text(state.result), _LONGEST)
+        await self._ask(
+            f"Go on after the subtask {id_}",
+            f"{run.plan[id_].goal}\n{state.status}: {shown}",
+            "each result is to be reviewed",
+        )
+
+    async def _review(self, action: str, plan: Plan, reason: str) -> str:
+        """Ask a person to approve a plan; return the change that they want, if any."""
+        details = f"{plan.goal}\n{describe_plan(plan)}"
+        answer = await self.agent.request_permission("plan", action, details=details, reason=reason)
+        if answer.allowed:
+            return ""
+        if answer.message and answer.by not in AUTOMATIC_DECIDERS:
+            return answer.message
+        raise PlanError(f"the plan was not approved: {answer.message or 'a person declined it'}")
+
+    async def _ask(self, action: str, details: str, reason: str) -> None:
+        answer = await self.agent.request_permission("plan", action, details=details, reason=reason)
+        if not answer.allowed:
+            raise PlanError(f"the work was stopped: {answer.message or 'a person declined it'}")
+
+
+def _add(text: str, plan: Plan, change: str) -> str:
+    """Add to a text that a plan was proposed, and what is to be changed in it."""
+    proposed = f"A plan that was proposed:\n{describe_plan(plan)}"
+    return f"{text}\n\n{proposed}\nWhat is to be changed: {change}".strip()

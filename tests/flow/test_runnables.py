@@ -1,0 +1,170 @@
+"""Whatever runs has the same methods, and goes on by its session."""
+
+from typing import TypedDict
+
+import pytest
+import trio
+
+from greenroom import Agent, AgentRuntime, BudgetExceededError, ConfigurationError, InMemoryStore
+from greenroom.agents import Runnable
+from greenroom.core import TurnStatus
+from greenroom.flow import (
+    END,
+    START,
+    Pattern,
+    Plan,
+    Subtask,
+    Workflow,
+    committee,
+    handoff_team,
+    loop,
+    orchestrator,
+    parallel,
+    pipeline,
+    plan_and_execute,
+    react,
+)
+from greenroom.resilience import Budget
+from greenroom.testing import Reply, ScriptedProvider, call
+
+
+class State(TypedDict, total=False):
+    text: str
+
+
+def agent(*script, **options):
+    return Agent(ScriptedProvider(*script or ["done"] * 9), name="worker", **options)
+
+
+def workflow(member):
+    flow = Workflow(State, input="text", output="text", description="Works.")
+    return flow.node("a", member, input="text", output="text").edge(START, "a").edge("a", END)
+
+
+def own(member):
+    async def work(team):
+        return await team.ask(member, team.message.content, name="worker")
+
+    return Pattern("own", work, description="Works.")
+
+
+PLAN = Plan("", [Subtask("a", "Do it")])
+WORDS = {"description": "Works."}
+KINDS = {
+    "agent": lambda member: Agent(member.llm, tools=member.tools, **WORDS),
+    "react": lambda member: react(member.llm, member.tools, **WORDS),
+    "planner": lambda member: plan_and_execute(
+        ScriptedProvider(*["done"] * 9), planner=PLAN, worker=member, **WORDS
+    ),
+    "workflow": workflow,
+    "pipeline": lambda member: pipeline(member, **WORDS),
+    "parallel": lambda member: parallel(member, join=lambda found: found["worker"], **WORDS),
+    "loop": lambda member: loop(member, lambda output: True, **WORDS),
+    "committee": lambda member: committee(member, **WORDS),
+    "orchestrator": lambda member: orchestrator("offline:", member, planner=PLAN, **WORDS),
+    "handoffs": lambda member: handoff_team(member, **WORDS),
+    "own": own,
+}
+
+
+@pytest.fixture(params=KINDS.values(), ids=KINDS)
+def make(request):
+    return request.param
+
+
+async def test_run(make):
+    result = await make(agent()).run("Go.")
+    assert (result.status, result.text) == (TurnStatus.COMPLETED, result.text)
+    assert "done" in str(result.output)
+    assert result.usage.total > 0
+    assert result.denials == ()
+
+
+def test_run_sync(make):
+    assert "done" in make(agent()).run_sync("Go.").text
+
+
+async def test_stream_and_leave_early(make):
+    begun = agent(Reply("I begin", hangs=True))
+    async with make(begun).stream("Go.") as run:
+        async for _ in run:
+            break
+        while not begun.llm.requests:
+            await trio.lowlevel.checkpoint()
+    assert run.result.status is TurnStatus.INTERRUPTED
+    with pytest.raises(Exception, match="no output"):
+        _ = run.result.output
+
+
+async def test_as_a_tool_of_another(make):
+    tool = make(agent()).as_tool("helper")
+    boss = Agent(ScriptedProvider(call("helper", prompt="Go."), "Thanks."), tools=[tool])
+    result = await boss.run("Go.")
+    assert "done" in result.messages[2].tool_results[0].text
+    assert result.output == "Thanks."
+
+
+async def test_with_a_budget_that_ends(make):
+    def act() -> str:
+        """Act."""
+        return "done"
+
+    worker = agent(*[call("act")] * 9, tools=[act])
+    result = await make(worker).run("Go.", budget=Budget(model_calls=1))
+    assert len(worker.llm.requests) <= 1
+    is_summed_up = result.status is TurnStatus.COMPLETED  # such as by an orchestrator
+    assert is_summed_up or "model calls" in str(result.error)
+
+
+async def test_in_a_runtime_with_a_store(make):
+    store = InMemoryStore()
+    async with AgentRuntime(store) as runtime:
+        result = await make(agent()).run("Go.", runtime=runtime, session="s")
+        assert await store.exists("s")
+    assert result.session.session_id == "s"
+
+
+async def test_it_goes_on_in_another_runtime_and_is_then_over(make):
+    store = InMemoryStore()
+    hangs = agent(Reply("I begin", hangs=True))
+    with trio.move_on_after(0.2):
+        await make(hangs).run("Go.", session="s", store=store)
+    assert hangs.llm.requests
+    result = await make(agent()).run(None, session="s", store=store)
+    assert "done" in str(result.output)
+    with pytest.raises(ConfigurationError, match="nothing to go on with"):
+        await make(agent()).run(None, session="s", store=store)
+
+
+def test_all_of_them_are_runnables():
+    for make in KINDS.values():
+        assert isinstance(make(agent()), Runnable)
+
+
+async def test_a_conversation_is_handed_to_a_workflow():
+    transfer = ScriptedProvider(call("transfer_to_workflow"))
+    desk = Agent(transfer, name="desk", handoffs=["workflow"])
+    result = await handoff_team(desk, workflow(agent())).run("Go.")
+    assert result.output == "done"
+
+
+async def test_deps_reach_the_agents_in_a_workflow_and_a_plan():
+    heard = []
+
+    def instructions(context):
+        heard.append(context.deps)
+        return ""
+
+    for name in ("workflow", "planner", "pipeline", "orchestrator"):
+        member = agent(instructions=instructions, deps_type=str)
+        assert (await KINDS[name](member).run("Go.", deps=name)).status is TurnStatus.COMPLETED
+    assert heard == ["workflow", "planner", "pipeline", "orchestrator"]
+
+
+async def test_a_budget_that_is_spent_is_the_error_of_the_result():
+    result = await workflow(agent()).run("Go.", budget=Budget(model_calls=0))
+    assert result.status is TurnStatus.FAILED
+    assert "model calls" in str(result.error)
+    assert result.state == {"text": "Go."}
+    result = await KINDS["agent"](agent()).run("Go.", budget=Budget(model_calls=0))
+    assert isinstance(result.error, BudgetExceededError)
