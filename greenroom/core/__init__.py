@@ -13,14 +13,16 @@
 """
 
 from greenroom.core import serde as serde
+from greenroom.core.agent_state import (
+    AgentState as AgentState,
+    StateKind as StateKind,
+)
 from greenroom.core.bounded_pattern import BoundedPattern as BoundedPattern
 from greenroom.core.context import (
     AgentContext as AgentContext,
-    AgentState as AgentState,
     Credential as Credential,
     Credentials as Credentials,
     ResourceMap as ResourceMap,
-    StateKind as StateKind,
     Workspace as Workspace,
     conceal as conceal,
 )

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from msgspec import UNSET
 
-from greenroom.core.context import AgentState
+from greenroom.core.agent_state import AgentState
 from greenroom.core.frozen import EMPTY, freeze_fields
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
