@@ -68,11 +68,12 @@ class _Rewriting:
         self._schema = schema
         base = schema.get("$id", schema.get("id"))
         self._base = base.partition("#")[0] if isinstance(base, str) else ""
-        definitions, known = schema.get("definitions"), schema.get("$defs")
-        self._names = {
-            name for each in (definitions, known) if isinstance(each, Mapping) for name in each
-        }
-        self._places = {"$defs"} if isinstance(known, Mapping) else {"definitions", "$defs"}
+        old, new = (
+            set(each) if isinstance(each := schema.get(key), Mapping) else set[str]()
+            for key in ("definitions", "$defs")
+        )
+        self._names = old | new
+        self._places = {"definitions", "$defs"} if old.isdisjoint(new) else {"$defs"}
         self._moved: dict[tuple[str, ...], str] = {}  # names in `$defs`, by places
         self._targets: Schema = {}
         self._emptied = set[str]()  # the keywords from which they come
@@ -112,7 +113,10 @@ class _Rewriting:
 
     def _point(self, reference: str) -> str:
         """Return a reference to the same part in the schema as it will be."""
-        base, _, place = urljoin(self._base, reference).partition("#")
+        try:
+            base, _, place = urljoin(self._base, reference).partition("#")
+        except ValueError:  # not an address: `_check_references` says so
+            return reference
         if base != self._base or not place.startswith("/"):
             return reference.replace("/definitions/", "/$defs/")
         steps = [unquote(each).replace("~1", "/").replace("~0", "~") for each in place.split("/")]
@@ -123,7 +127,10 @@ class _Rewriting:
             target = _follow(self._schema, where)
             if target is None:
                 return reference
-            name = steps[-1] if steps[-1] not in self._names else ".".join(where)
+            name, number = steps[-1], len(self._moved)
+            while name in self._names:
+                number += 1
+                name = f"{steps[-1]}_{number}"
             self._names.add(name)
             self._emptied.add(steps[1])
             self._moved[where] = name.replace("~", "~0").replace("/", "~1")
@@ -285,15 +292,21 @@ def _check_references(name: str, schema: Mapping[str, object], what: str) -> Non
     from referencing.jsonschema import DRAFT202012
 
     root = DRAFT202012.create_resource(schema)
-    # The registry is empty: a schema never makes us fetch another one.
-    for reference, resolver in _references(root, Registry().resolver_with_root(root)):
-        try:
-            resolver.lookup(reference)
-        except Unresolvable:
-            raise ToolError(
-                f"tool {name}: the {what} points to {reference!r}, which it does not hold",
-                hint="put the schema that it points to under $defs",
-            ) from None
+    reference = ""
+    try:
+        # The registry is empty: a schema never makes us fetch another one.
+        for reference, resolver in _references(root, Registry().resolver_with_root(root)):
+            if not isinstance(resolver.lookup(reference).contents, Mapping | bool):
+                raise ToolError(
+                    f"tool {name}: the {what} points to {reference!r}, which is not a schema"
+                )
+    except Unresolvable:
+        raise ToolError(
+            f"tool {name}: the {what} points to {reference!r}, which it does not hold",
+            hint="put the schema that it points to under $defs",
+        ) from None
+    except ValueError as error:  # of Python's own reader of addresses
+        raise ToolError(f"tool {name}: the {what} has a broken address: {error}") from None
 
 
 def _references(

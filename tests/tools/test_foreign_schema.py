@@ -97,6 +97,34 @@ def test_a_valid_foreign_schema_is_taken_and_checked(schema, fits, misfits):
     InputValidator("T", root)
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        of(a={"$ref": "#/properties/a/description", "description": "x"}),
+        {**of(a={"$ref": "#/required/0"}), "required": ["a"]},
+        of(a={"$ref": "http://[x#/a"}),
+        {**of(a={"$ref": "http://[x#/a"}), "$id": "http://a.test/b"},
+        {**of(a={"$id": "http://["}, b={"$ref": "c"}), "$id": "http://a.test/b"},
+        of(a={"$ref": "#/%"}),
+    ],
+)
+def test_what_points_to_no_schema_is_refused(schema):
+    with pytest.raises(ToolError, match=r"points to|broken address"):
+        InputValidator("T", schema)
+
+
+def test_a_moved_part_gets_a_name_of_its_own():
+    schema = {
+        **of(a={"$ref": "#/x/A"}, b={"$ref": "#/y/A"}, c={"$ref": "#/definitions/A"}),
+        "definitions": {"A": {"const": 1}, "A_1": {}},
+        "x": {"A": {"const": 2}},
+        "y": {"A": {"const": 3}},
+    }
+    validator = InputValidator("T", schema)
+    assert validator.fault({"a": 2, "b": 3, "c": 1}) is None
+    assert all(validator.fault(each) for each in ({"a": 1}, {"b": 2}, {"c": 2}))
+
+
 def test_what_is_pointed_to_is_a_definition_once():
     part = {"type": "string", "pattern": "^(a|aa)+$"}
     schema = {**of(a={"$ref": "#/x/y"}, b={"$ref": "#/x/y"}), "x": {"y": part}}
