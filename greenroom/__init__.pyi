@@ -27,7 +27,6 @@ from greenroom.core import (
     AgentExit as AgentExit,
     AgentNotRunningError as AgentNotRunningError,
     AgentState as AgentState,
-    AlreadyAnsweredError as AlreadyAnsweredError,
     Answer as Answer,
     BudgetExceededError as BudgetExceededError,
     ConfigurationError as ConfigurationError,

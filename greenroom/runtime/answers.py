@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import trio
 
-from greenroom.core import Message, StopReason, TurnStatus, Usage
+from greenroom.core import Done, Message, StopReason, TurnStatus, Usage
 from greenroom.runtime.results import TurnResult
 
 MOST_KEPT = 100
@@ -23,6 +23,19 @@ def describe_reply(
     # Why a reply broke off with an error, the error says.
     broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
     return TurnResult(status, last.text, None if broke_off else last.stop_reason, usage)
+
+
+def describe_end(inputs: Sequence[str], result: TurnResult) -> Done:
+    """Make the chunk that says how a turn has ended, given its inputs, its own first."""
+    return Done(
+        inputs[0],
+        result.status,
+        result.stop_reason,
+        result.usage,
+        result.error,
+        result.value,
+        tuple(inputs),
+    )
 
 
 class Waiter:

@@ -51,7 +51,7 @@ from greenroom.core import (
     serde,
     type_name,
 )
-from greenroom.runtime.answers import Answers, describe_reply
+from greenroom.runtime.answers import Answers, describe_end, describe_reply
 from greenroom.runtime.background import note_taken
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption, InterruptMode
@@ -386,15 +386,7 @@ class Turn:
             value=self.value,
             kind=type_name(self._failures[0]) if self._failures else "",
         )
-        self._done = Done(
-            self.message.id,
-            status,
-            result.stop_reason,
-            result.usage,
-            result.error,
-            self.value,
-            tuple(self.inputs),
-        )
+        self._done = describe_end(self.inputs, result)
         self._agent.publish(self._done)
         self._turns.close(self, result)
 

@@ -188,11 +188,7 @@ class Transcript:
         """Apply an entry, which comes after all that were applied before."""
         match entry:
             case MessageEntry(message=message):
-                self._pairs.add(self._messages, message, lambda: self.started_ids)
-                self._view = None
-                self.expenses.note_message(message)
-                if message.role == "user" and message.id and not message.tool_results:
-                    self.input_ids.add(message.id)
+                self._add_message(message)
             case ToolsStartedEntry(tool_use_ids=ids):
                 self._started.setdefault(self._last_reply(), set()).update(ids)
                 self.expenses.note_tool_calls(len(ids))
@@ -227,6 +223,13 @@ class Transcript:
             case FormatEntry():
                 return
         self.count += 1
+
+    def _add_message(self, message: Message) -> None:
+        self._pairs.add(self._messages, message, lambda: self.started_ids)
+        self._view = None
+        self.expenses.note_message(message)
+        if message.role == "user" and message.id and not message.tool_results:
+            self.input_ids.add(message.id)
 
     def _add_question(self, entry: RecordEntry) -> None:
         self._questions.drop(before=self._last_reply() + 1)

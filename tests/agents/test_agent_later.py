@@ -9,7 +9,6 @@ import pytest
 from greenroom import (
     Agent,
     AgentSession,
-    AlreadyAnsweredError,
     Answer,
     ConfigurationError,
     FileStore,
@@ -20,7 +19,7 @@ from greenroom import (
     SQLiteStore,
 )
 from greenroom.agents.agent_run import _collect_answers
-from greenroom.core import TurnError
+from greenroom.core import AlreadyAnsweredError, TurnError
 from greenroom.testing import ScriptedProvider, call
 
 RULES = [PermissionRule.ask_for_tool("deploy"), PermissionRule.allow_tool("look")]
