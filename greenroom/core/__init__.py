@@ -102,6 +102,10 @@ from greenroom.core.instrument import (
     InstrumentStatistics as InstrumentStatistics,
     ModelCall as ModelCall,
 )
+from greenroom.core.kept_files import (
+    SESSION_PREFIX as SESSION_PREFIX,
+    KeptFiles as KeptFiles,
+)
 from greenroom.core.lookalikes import (
     describe_hidden as describe_hidden,
     describe_lookalikes as describe_lookalikes,

@@ -25,6 +25,7 @@ from typing import NoReturn, TypeVar, cast
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
 from greenroom.core.frozen import freeze
+from greenroom.core.kept_files import KeptFiles
 from greenroom.core.secrets import map_texts
 from greenroom.core.tooling import Approval, ToolResult, ToolRun
 
@@ -202,8 +203,9 @@ class AgentContext:
             values set past it that are not JSON are logged and not saved.
         resources: run-time objects by class; never serialised, shared by all copies. Those of the
             runtime (`resources.shared`) are found here too.
-        spill_folder: where results too long for the model are kept, or empty for a temporary
-            folder; the newest 200 files there live as long as the session.
+        spill_folder: where results too long for the model are kept if `files` is None, or empty
+            for a temporary folder; the newest 200 files there live as long as the session.
+        files: the files of the session, set by the runtime; such results are kept there.
         on_progress: set by the runtime; called by `progress` with the call's id and the text.
         on_cleanup: set by the runtime; makes the scope for `cleanup` from the call's id, "" outside
             of any call, and the seconds.
@@ -238,6 +240,7 @@ class AgentContext:
     metadata: dict[str, object] = field(default_factory=dict)
     resources: ResourceMap = field(default_factory=ResourceMap)
     spill_folder: str = ""
+    files: KeptFiles | None = field(default=None, repr=False)
     on_progress: Callable[[str, str], None] = field(default=_no_progress, repr=False)
     on_cleanup: Callable[[str, float], AbstractContextManager[object]] = field(
         default=_no_cleanup, repr=False

@@ -50,6 +50,7 @@ from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
+from greenroom.runtime.session_files import files_of
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
 from greenroom.runtime.tool_runs import Gates, ToolRuns
@@ -184,6 +185,7 @@ class Actor:
             metadata=session.metadata,
             resources=resources,
             spill_folder=os.path.join(folder, "output") if folder else "",
+            files=files_of(session.store, session.session_id),
             on_progress=lambda call_id, text: self.publish(ToolProgress(call_id, text)),
             on_cleanup=lambda call_id, grace: CleanupScope(self.cleanups, grace, call_id),
             on_check_cleanup=self.cleanups.cut_off_calls.__contains__,

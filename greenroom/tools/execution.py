@@ -22,12 +22,15 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     MAX_ERROR_TEXT,
+    SESSION_PREFIX,
     AgentContext,
     AgentCrashError,
     Credential,
     Effect,
+    KeptFiles,
     Opaque,
     SandboxReport,
+    SessionError,
     TextBlock,
     ToolError,
     ToolInfo,
@@ -414,9 +417,10 @@ async def cut_text(
 ) -> ToolResult:
     """Cut the text of a result to `limit` characters in total; images and documents stay.
 
-    Head and tail remain, with a note between them that names the file of the whole text: under
+    Head and tail remain, with a note between them that names the file of the whole text:
+    `session:NAME` in the session's files, which Read shows; without a session a path under
     `context.spill_folder`, or else in a `SpillFolder` among the resources. If the file can't be
-    written, the note says so. A folder keeps the newest 200 files, up to 200 MB together.
+    written, the note says so. The newest 200 files are kept, up to 200 MB together.
     """
     texts = [block.text for block in result.content if isinstance(block, TextBlock)]
     if sum(map(len, texts)) + len(texts) - 1 <= limit:
@@ -424,15 +428,20 @@ async def cut_text(
     whole = "\n".join(texts)
     metadata = {**result.metadata}
     try:
-        folder = _find_folder(context)  # not in the thread, so two calls share one folder
-        path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)
-    except OSError as error:
+        if context.files is not None:
+            path, is_whole = await _keep(whole, tool_name, context.files)
+        else:
+            folder = _find_folder(context)  # not in the thread, so two calls share one folder
+            path = await trio.to_thread.run_sync(_write, whole, tool_name, folder)
+            is_whole = len(whole) <= MAX_FILE
+    except (OSError, SessionError) as error:
         _log.warning("the long output of %s could not be kept: %s", tool_name, error)
-        note = f"they could not be kept in a file: {error.strerror}"
+        problem = error.strerror if isinstance(error, OSError) else describe_error(error)
+        note = f"they could not be kept in a file: {problem}"
     else:
         metadata["spill_file"] = path
-        extent = "the whole text" if len(whole) <= MAX_FILE else "more of its head and tail"
-        note = f"{extent} is in {path}"
+        note = f"{'the whole text' if is_whole else 'more of its head and tail'} is in {path}"
+        note += ", for Read" if context.files is not None else ""
     others = tuple(block for block in result.content if not isinstance(block, TextBlock))
     text = TextBlock(_keep_ends(whole, limit, note))
     return replace(result, content=(text, *others), metadata=metadata)
@@ -444,6 +453,26 @@ def _keep_ends(text: str, limit: int, note: str) -> str:
     room = max(limit - len(marker), 2)
     tail = room // 3
     return text[: room - tail] + marker + text[-tail:]
+
+
+async def _keep(text: str, tool_name: str, files: KeptFiles) -> tuple[str, bool]:
+    """Keep a text in the session's files; return its name for Read, and whether it is whole."""
+    data = valid_unicode(text).encode()
+    is_whole = len(data) <= files.longest
+    if not is_whole:  # a character takes at most four bytes
+        ends = _keep_ends(text, files.longest // 4, "it was too long to keep")
+        data = valid_unicode(ends).encode()
+    sizes = {name: size for name, size in (await files.sizes()).items() if _NAME.fullmatch(name)}
+    count, total = len(sizes) + 1, sum(sizes.values()) + len(data)
+    for name, size in sizes.items():
+        if count <= MAX_FILES and total <= MAX_BYTES:
+            break
+        await files.remove(name)
+        count, total = count - 1, total - size
+    name = f"{re.sub(r'[^A-Za-z0-9_-]', '-', tool_name).strip('-')[:60] or 'tool'}"
+    name = f"{new_id(name)}.txt"
+    await files.put(name, data)
+    return f"{SESSION_PREFIX}{name}", is_whole
 
 
 def _write(text: str, tool_name: str, folder: Path) -> str:

@@ -35,6 +35,12 @@ async def test_the_todo_list_is_kept_with_the_session(tmp_path):
     assert seen == ["[x] Look\n[ ] Leap"]
 
 
+class NoFiles(InMemoryStore):
+    """A store of others, from before stores kept files."""
+
+    put_file = None
+
+
 async def test_a_temporary_folder_goes_with_its_agent():
     @tool
     def flood() -> str:
@@ -43,7 +49,7 @@ async def test_a_temporary_folder_goes_with_its_agent():
 
     llm = ScriptedProvider(call("flood"), "so much")
     arguments = (llm, ToolRegistry([flood]), PermissionManager(mode="bypass"))
-    async with AgentRuntime(store=InMemoryStore()) as runtime:
+    async with AgentRuntime(store=NoFiles()) as runtime:
         handle = runtime.spawn(AgentSession.new("coder"), coder, *arguments)
         await handle.ask("go")
         result = (await handle.history())[2].tool_results[0].text

@@ -12,10 +12,13 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import (
+    SESSION_PREFIX,
     AgentContext,
     DocumentBlock,
     Effect,
     ImageBlock,
+    KeptFiles,
+    SessionError,
     TextBlock,
     ToolError,
     ToolInfo,
@@ -201,6 +204,9 @@ class Read:
         path = str(input["file_path"])
         first = read_integer(input, "offset", 1)
         count = read_integer(input, "limit", _DEFAULT_LINES)
+        if path.startswith(SESSION_PREFIX) and context.files is not None:
+            data = await _read_kept(path, context.files)
+            return await in_thread(lambda: _show_kept(data, path, first, count))
         real, stamp, result = await in_thread(lambda: _read(path, first, count, context))
         FileStamps.of(context).note(real, stamp)
         return result
@@ -221,28 +227,43 @@ def _read(
             stamp, content = Stamp.read(file)
             start = content.read(_SNIFFED_BYTES)
             content.seek(0)
-            result = _show(content, start, stamp, first, count, label)
+            result = _show(content, start, stamp.size, first, count, label)
             notes = tuple(TextBlock(f"[{note}]") for note in note_name(path, context))
             return real, stamp, replace(result, content=(*result.content, *notes))
 
 
+async def _read_kept(path: str, files: KeptFiles) -> bytes:
+    """Return a file of the session, such as the whole text of a long result."""
+    try:
+        return await files.read(path.removeprefix(SESSION_PREFIX))
+    except (ValueError, SessionError) as error:
+        raise ToolError(
+            f"there is no file {path} in this session",
+            hint="the oldest of these files are removed when there are more than 200",
+        ) from error
+
+
+def _show_kept(data: bytes, path: str, first: int, count: int) -> ToolResult:
+    return _show(io.BytesIO(data), data[:_SNIFFED_BYTES], len(data), first, count, path)
+
+
 def _show(
-    file: BinaryIO, start: bytes, stamp: Stamp, first: int, count: int, label: str
+    file: BinaryIO, start: bytes, size: int, first: int, count: int, label: str
 ) -> ToolResult:
-    facts: dict[str, object] = {"path": label, "bytes": stamp.size}
+    facts: dict[str, object] = {"path": label, "bytes": size}
     if media_type := image_type(start):
-        data = _encode(file, stamp.size, _MAX_IMAGE_BYTES, label)
+        data = _encode(file, size, _MAX_IMAGE_BYTES, label)
         return ToolResult((ImageBlock(media_type, data),), metadata=facts)
     if start.startswith(b"%PDF-"):
-        data = _encode(file, stamp.size, _MAX_PDF_BYTES, label)
+        data = _encode(file, size, _MAX_PDF_BYTES, label)
         block = DocumentBlock("application/pdf", data, title=os.path.basename(label))
         return ToolResult((block,), metadata=facts)
     if is_binary(start):
         raise ToolError(
-            f"{label} is a binary file of {stamp.size} bytes",
+            f"{label} is a binary file of {size} bytes",
             hint="use a program such as file, xxd or strings in Bash",
         )
-    if label.endswith(".ipynb") and stamp.size <= notebook.MAX_BYTES:
+    if label.endswith(".ipynb") and size <= notebook.MAX_BYTES:
         cells = notebook.render_notebook(read_pieces(file, notebook.MAX_BYTES))
         file.seek(0)
         if cells is not None:
@@ -255,7 +276,7 @@ def _show(
     lines.read(text, trio.from_thread.check_cancelled)
     # The caller closes the file, so the wrapper must not.
     text.detach()
-    return ToolResult.ok(valid_unicode(lines.text(stamp.size)), **facts, lines=lines.line_count)
+    return ToolResult.ok(valid_unicode(lines.text(size)), **facts, lines=lines.line_count)
 
 
 def _show_cells(cells: str, first: int, count: int, facts: dict[str, object]) -> ToolResult:
