@@ -2,8 +2,8 @@
 
 `check_session_store` runs all of `SESSION_STORE_CHECKS`. The checks here are those of writing: one
 holder, cancelled, cut off or replaced, and of deleting. What a store keeps and how it is read back
-is in `session_store_contents`, with `StoreUnderTest`, which says how your store is opened; lists
-and files have modules of their own.
+is in `session_store_contents`, with `StoreUnderTest`, which says how your store is opened; lists,
+files and lost answers have modules of their own.
 """
 
 import os
@@ -41,6 +41,7 @@ from greenroom.testing.session_store_contents import (
 )
 from greenroom.testing.session_store_files import FILE_CHECKS
 from greenroom.testing.session_store_lists import LIST_CHECKS
+from greenroom.testing.session_store_outcomes import OUTCOME_CHECKS
 
 W = TypeVar("W")
 
@@ -552,7 +553,13 @@ async def _is_gone(store: SessionStore, session_id: str) -> None:
 _PATIENCE = 60.0
 """Seconds for one check, which takes milliseconds on any store that does not hang."""
 
-SESSION_STORE_CHECKS = (*CONTENT_CHECKS, *LIST_CHECKS, *FILE_CHECKS, *checks_in(__name__))
+SESSION_STORE_CHECKS = (
+    *CONTENT_CHECKS,
+    *LIST_CHECKS,
+    *FILE_CHECKS,
+    *OUTCOME_CHECKS,
+    *checks_in(__name__),
+)
 """All checks, to be run one by one: `@pytest.mark.parametrize("check", SESSION_STORE_CHECKS)`."""
 
 

@@ -319,6 +319,8 @@ async def deletes_no_files(self):
 
 
 MUTANTS = {
+    "a_line_whose_fate_is_unknown_is_stored_once": with_writer(append=appends_twice),
+    "a_line_of_a_cut_connection_is_whole_for_the_next_writer": with_writer(append=appends_anywhere),
     "a_file_comes_back_as_it_was": with_store(put_file=puts_the_first_only),
     "a_file_may_come_before_its_session": with_store(put_file=puts_for_sessions_only),
     "files_of_sessions_are_kept_apart": with_store(put_file=puts_for_anybody),
