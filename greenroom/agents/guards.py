@@ -284,6 +284,11 @@ class GuardedStream(ModelStream):
         self._blocks: dict[int, TextBlock] = {}
         self._answers: list[BlockEnd] = []
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here."""
+        return super().has_arrived or self._stream.has_arrived
+
     async def receive(self) -> Iterable[StreamEvent]:
         """Take the next event, and return the events that may be published now."""
         try:

@@ -169,6 +169,12 @@ class _TextToolsStream(ModelStream):
         for message in reversed([*results]):
             self._ready.extend(map(_announce_observation, message.tool_results))
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here."""
+        inner = None if self._is_over else self._inner
+        return super().has_arrived or (inner is not None and inner.has_arrived)
+
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next events, converted.
 

@@ -94,6 +94,11 @@ class _WatchedStream(ModelStream):
         if fault is not None and self._judge(*fault).decision is RecoveryDecision.OTHER_MODEL:
             self._llm = watched.others[0]
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here."""
+        return super().has_arrived or (self._inner is not None and self._inner.has_arrived)
+
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next events of the model, with reports.
 

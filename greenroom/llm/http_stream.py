@@ -318,6 +318,11 @@ class _HttpStream(ModelStream):
         self._has_begun = False
         self._is_closed = False
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here."""
+        return super().has_arrived or bool(self._events)
+
     async def receive(self) -> Iterable[StreamEvent]:
         """Translate one event at a time, so the events before an error are not lost."""
         events = await self._receive()

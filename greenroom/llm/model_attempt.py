@@ -177,6 +177,11 @@ class ModelAttempt:
         seconds = gate.wait_time(self._ticket) if gate is not None and self._is_refused else 0.0
         return seconds if seconds >= 1 else None
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here."""
+        return self._stream is not None and self._stream.has_arrived
+
     async def receive(self) -> StreamEvent:
         """Return the next event; the first call waits at the gate and opens the stream.
 

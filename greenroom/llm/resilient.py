@@ -249,6 +249,13 @@ class _ResilientStream(ModelStream):
         if self._attempt is not None:
             await self._attempt.close(error)
 
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here."""
+        return super().has_arrived or (
+            self._wait is None and self._attempt is not None and self._attempt.has_arrived
+        )
+
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next event, or the announcement of a wait; the call after it waits.
 

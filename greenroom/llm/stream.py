@@ -302,6 +302,9 @@ class ModelStream(ABC):
         self.exit_stack = AsyncExitStack()
         self._draft = Draft(provider, price)
         self._ready: deque[StreamEvent] = deque()
+        # By a `take` that was cancelled or failed, for the next read.
+        self._taken: deque[StreamEvent] = deque()
+        self._late: Exception | None = None
 
     async def __aenter__(self) -> Self:
         """Begin the block."""
@@ -337,6 +340,55 @@ class ModelStream(ABC):
                 far.
         """
         await trio.lowlevel.checkpoint_if_cancelled()
+        if self._taken:
+            return self._taken.popleft()
+        if self._late is not None:
+            late, self._late = self._late, None
+            raise late
+        return await self._next()
+
+    async def take(self, most: int = 256) -> list[StreamEvent]:
+        """Wait for the next event, and return it with those behind it that have arrived.
+
+        They are the same as one by one. An error that comes after some of them is raised by the
+        next read, and a cancel loses none of them.
+
+        Args:
+            most: return at most so many, 1 or more.
+
+        Returns:
+            The events; an empty list after the end.
+
+        Raises:
+            ModelError: the reply broke off, as above.
+        """
+        if most < 1:
+            raise ValueError(f"most is {most}: take 1 or more")
+        try:
+            events = [await anext(self)]
+        except StopAsyncIteration:
+            return []
+        try:
+            while len(events) < most and self.has_arrived:
+                events.append(self._taken.popleft() if self._taken else await self._next())
+        except StopAsyncIteration:
+            pass
+        except Exception as error:  # noqa: BLE001 (raised by the next read)
+            self._late = error
+        except BaseException:
+            self._taken.extendleft(reversed(events))
+            raise
+        return events
+
+    @property
+    def has_arrived(self) -> bool:
+        """Whether the next event is here, so to read it waits for nobody.
+
+        A stream that reads another one adds what has arrived there.
+        """
+        return bool(self._taken or self._ready)
+
+    async def _next(self) -> StreamEvent:
         try:
             while not self._ready:
                 if self._draft.is_complete:

@@ -26,6 +26,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from itertools import islice
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
@@ -135,6 +136,13 @@ class OutputRing:
 
     def __getitem__(self, seq: int) -> OutputChunk:
         return self._chunks[seq]
+
+    def slice(self, start: int, stop: int) -> list[OutputChunk]:
+        """Return the chunks from one sequence number up to another one; it must have them."""
+        behind = self.next - stop
+        if behind < stop - start:  # most readers are close to the end, which is found faster
+            return [*islice(reversed(self._chunks.values()), behind, self.next - start)][::-1]
+        return list(map(self._chunks.__getitem__, range(start, stop)))
 
     def __len__(self) -> int:
         return self.next - self.first
@@ -444,7 +452,8 @@ class Subscription:
         self._is_read = True
         try:
             self._reads += 1
-            if self._reads % _YIELD_EVERY == 0:
+            if self._reads >= _YIELD_EVERY:
+                self._reads = 0
                 await trio.lowlevel.checkpoint()
             else:
                 await trio.lowlevel.checkpoint_if_cancelled()
@@ -456,6 +465,29 @@ class Subscription:
         finally:
             self._is_read = False
         return self._take()
+
+    async def take(self, most: int = 256) -> list[OutputChunk]:
+        """Wait for the next chunk, and return it with those that are published behind it.
+
+        They are the same as one by one; a cancel loses none.
+
+        Args:
+            most: return at most so many, 1 or more.
+
+        Returns:
+            The chunks; an empty list after the end.
+        """
+        if most < 1:
+            raise ValueError(f"most is {most}: take 1 or more")
+        try:
+            first = await self.__anext__()
+        except StopAsyncIteration:
+            return []
+        if self._cursor < self._ring.first:  # after a `Lagged` for another epoch
+            return [first]
+        start, self._cursor = self._cursor, min(self._cursor + most - 1, self._ring.next)
+        self._reads += self._cursor - start
+        return [first, *self._ring.slice(start, self._cursor)]
 
     def _take(self) -> OutputChunk:
         if self._cursor < self._ring.first:

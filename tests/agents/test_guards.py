@@ -407,6 +407,20 @@ async def test_what_an_output_guard_has_passed_is_kept_where_it_is_cut_off():
     assert stream.partial().content == said.content
 
 
+async def test_a_guarded_reply_is_taken_as_it_arrives():
+    class Arrived(_Pieces):
+        has_arrived = True
+
+    said = Message("assistant", (TextBlock("It rains in " + "many " * 50 + "places."),))
+    guards = Guards([Guard(no_keys, on="text")], lambda: None)
+    single = GuardedStream(_Pieces(events_of(said)), guards, is_last=False)
+    expected = [event async for event in single]
+    batched = GuardedStream(Arrived(events_of(said)), guards, is_last=False)
+    found = await batched.take()
+    assert len(found) == len(expected)
+    assert found[:-1] == expected[:-1]
+
+
 async def test_what_an_output_guard_has_not_seen_is_no_output():
     def look() -> str:
         """Look."""

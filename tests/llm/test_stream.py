@@ -20,6 +20,7 @@ from greenroom.llm import (
     BlockEnd,
     BlockStart,
     Draft,
+    ModelStream,
     Notice,
     ReplayStream,
     StreamEnd,
@@ -171,3 +172,60 @@ def test_an_invalid_call_is_replayed_with_the_text_that_it_came_in():
 @pytest.mark.parametrize("event", list(events_of(REPLY)))
 def test_events_travel_as_json(event):
     assert serde.decode(serde.encode(event), StreamEvent) == event
+
+
+class Bursts(ModelStream):
+    """A stream whose events come in bursts; an error among them is raised in its turn."""
+
+    def __init__(self, *bursts):
+        super().__init__("acme")
+        self._bursts = [list(burst) for burst in bursts]
+        self._arrived = []
+
+    @property
+    def has_arrived(self):
+        return super().has_arrived or bool(self._arrived)
+
+    async def receive(self):
+        if not self._arrived:
+            await trio.lowlevel.checkpoint()
+            self._arrived = self._bursts.pop(0)
+        event = self._arrived.pop(0)
+        if isinstance(event, Exception):
+            raise event
+        if event == "cancel":
+            await trio.lowlevel.cancel_shielded_checkpoint()
+            self._scope.cancel()
+            await trio.lowlevel.checkpoint()
+        return (event,)
+
+
+async def test_take_gives_what_has_arrived():
+    events = list(events_of(REPLY))
+    stream = Bursts(events[:3], events[3:])
+    assert await stream.take(2) == events[:2]
+    assert await stream.take() == events[2:3]
+    *rest, end = await stream.take()
+    assert rest == events[3:-1]
+    assert stream.message == end.message or stream.message.content == end.message.content
+    assert await stream.take() == []
+    with pytest.raises(ValueError, match="1 or more"):
+        await stream.take(0)
+
+
+async def test_an_error_comes_after_the_events_before_it():
+    events = list(events_of(REPLY))
+    stream = Bursts([*events[:3], ModelStreamError("broken")])
+    assert await stream.take() == events[:3]
+    with pytest.raises(ModelStreamError, match="broken") as caught:
+        await stream.take()
+    assert caught.value.partial == stream.partial()
+
+
+async def test_a_cancelled_take_loses_no_event():
+    events = list(events_of(REPLY))
+    stream = Bursts([*events[:3], "cancel", *events[3:]])
+    with trio.CancelScope() as stream._scope:
+        await stream.take()
+    assert stream._scope.cancelled_caught
+    assert [*await stream.take(2), *await stream.take()][:-1] == events[:-1]
