@@ -271,8 +271,7 @@ class _Gate:
                 self._started.add(index)
                 return run()
 
-            asked = ToolUseBlock(call.id, call.name, call.input)
-            found = await substitute_result(self._agent.context, asked)
+            found = await substitute_result(self._agent.context, call)
             return await on_run(call, start) if found is None else found
 
         context.on_run = begin

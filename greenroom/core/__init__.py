@@ -2,7 +2,7 @@
 
 - Conversations: `message` (with blocks, senders, ids and times), `usage` (tokens and prices).
 - Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and
-  the context of their tools, with resources and credentials).
+  the context of their tools, with credentials), `resources`.
 - Tool calls: `tooling` (definitions, requests to models, results, changes of files), `permission`
   (effects, decisions, protected names).
 - `instrument`: hooks that watch what agents do; `gate`: what may refuse a call.
@@ -22,7 +22,6 @@ from greenroom.core.context import (
     AgentContext as AgentContext,
     Credential as Credential,
     Credentials as Credentials,
-    ResourceMap as ResourceMap,
     Workspace as Workspace,
     conceal as conceal,
 )
@@ -211,6 +210,7 @@ from greenroom.core.permission import (
     protected_names as protected_names,
     usual_effects as usual_effects,
 )
+from greenroom.core.resources import ResourceMap as ResourceMap
 from greenroom.core.secrets import (
     KEY_FORM as KEY_FORM,
     conceal_secrets as conceal_secrets,

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from greenroom.core import AgentContext, ToolError, ToolResult, ToolUseBlock, serde
+from greenroom.core import AgentContext, ToolError, ToolResult, ToolRun, ToolUseBlock, serde
 from greenroom.llm.provider import LLMProvider
 
 
@@ -62,14 +62,15 @@ def substitute_model(agent: AgentContext, llm: LLMProvider) -> LLMProvider:
     return llm
 
 
-async def substitute_result(agent: AgentContext, call: ToolUseBlock) -> ToolResult | None:
+async def substitute_result(agent: AgentContext, call: ToolRun) -> ToolResult | None:
     """Return the result that stands in for a call, or None if its tool has to run.
 
     Raises:
         ToolError: a substitute returned something else.
     """
     for each in agent.resources.get_all(Substitutes):
-        found: object = await each.result(agent, call)
+        block = ToolUseBlock(call.id, call.name, call.input)
+        found: object = await each.result(agent, block)
         if found is None:
             continue
         if not isinstance(found, ToolResult):

@@ -9,10 +9,8 @@ import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import cast
 
 import trio
-from msgspec import structs
 
 from greenroom.core import (
     GATE_METHODS,
@@ -31,8 +29,8 @@ from greenroom.core import (
     clip,
     conceal_secrets,
     describe_error,
+    freeze,
     log_error,
-    serde,
     utc_now,
 )
 
@@ -71,8 +69,7 @@ class Gates:
         """Return the strictest answer about a call; a gate that fails asks a person."""
         reasons = []
         for gate in self._having("judge"):
-            copy = structs.replace(call, input=_copy(call.input))
-            answer, failure = await _put(gate, "judge", agent, copy)
+            answer, failure = await _put(gate, "judge", agent, call)
             match answer:
                 case Deny(reason):
                     return Deny(_clean(reason))
@@ -86,9 +83,9 @@ class Gates:
 
     async def refuse(self, agent: AgentContext, call: ToolRun) -> str:
         """Return why a call must not run; empty if it may. A gate that fails refuses."""
+        call = replace(call, input=freeze(call.input))
         for gate in self._having("before_run"):
-            copy = replace(call, input=_copy(call.input))
-            answer, failure = await _put(gate, "before_run", agent, copy)
+            answer, failure = await _put(gate, "before_run", agent, call)
             if isinstance(answer, str):
                 return _clean(answer) or f"{_name(gate)} has refused it"
             if failure or answer is not None:
@@ -122,11 +119,6 @@ def _describe_answer(gate: object, answer: object) -> str:
 
 def _clean(reason: object) -> str:
     return clip(conceal_secrets(str(reason)), _REASON).rstrip(".")
-
-
-def _copy(given: dict[str, object]) -> dict[str, object]:
-    """Copy an input: what a gate or a hook does to it must not reach the tool."""
-    return cast("dict[str, object]", serde.plain(given, "the input"))
 
 
 def _name(gate: object) -> str:
@@ -186,7 +178,7 @@ class ToolRuns:
         if call.by_client or not (hooks["before_tool_run"] or hooks["after_tool_run"]):
             return await run()
         agent, result = self._context(), None
-        block = ToolUseBlock(call.id, call.name, _copy(call.input))
+        block = ToolUseBlock(call.id, call.name, call.input)
         self._instruments.notify("before_tool_run", agent, block)
         try:
             result = await run()

@@ -218,11 +218,9 @@ class Transcript:
                 self.expenses = Expenses()
             case UsageEntry(usage=usage):
                 self.expenses.note_call(usage)
-            case CheckpointEntry() | DecisionEntry():
+            case CheckpointEntry() | DecisionEntry() | FormatEntry():
                 pass
-            case FormatEntry():
-                return
-        self.count += 1
+        self.count += not isinstance(entry, FormatEntry)
 
     def _add_message(self, message: Message) -> None:
         self._pairs.add(self._messages, message, lambda: self.started_ids)

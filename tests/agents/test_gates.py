@@ -9,15 +9,13 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Ask,
     ConfigurationError,
-    Deny,
     Gate,
     InMemoryStore,
     PermissionRequest,
     ToolUseBlock,
 )
-from greenroom.core import StateKind, ToolEnd
+from greenroom.core import Ask, Deny, StateKind, ToolEnd
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import read_decisions
 from greenroom.testing import ScriptedProvider, call
@@ -202,10 +200,12 @@ async def test_calls_that_can_t_run_are_not_asked_about():
 async def test_a_gate_can_t_change_what_is_judged_or_runs():
     class Greedy:
         async def judge(self, agent, call):
-            call.input["label"] = "b"
+            with pytest.raises(TypeError):
+                call.input["label"] = "b"
 
         async def before_run(self, agent, call):
-            call.input.clear()
+            with pytest.raises(TypeError):
+                call.input.clear()
 
     seen = Answers()
     ran, *_ = await run([Greedy(), seen])

@@ -19,15 +19,13 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
-    Ask,
-    Deny,
     InMemoryStore,
     PermissionRequest,
     PermissionRule,
     ToolUseBlock,
     tool,
 )
-from greenroom.core import AgentNotRunningError
+from greenroom.core import AgentNotRunningError, Ask, Deny
 from greenroom.flow import Plan, Subtask, plan_and_execute
 from greenroom.permissions import PermissionManager
 from greenroom.testing import ScriptedProvider
