@@ -25,8 +25,8 @@ class GlobPattern:
     `*`, `?` and `[…]` match within one name; `**` as a whole part matches any number of folders;
     `{a,b}` matches either. Brackets and braces are signs or themselves, so `app/[id]/*` matches
     `app/i/x` and `app/[id]/x`. A backslash takes the sign after it as itself. A leading dot is
-    nothing special. Case matters. The plain form of a name, with blanks and quotes of ASCII,
-    matches as well.
+    nothing special. Case matters. A path matches itself, whatever signs it has. The plain form of a
+    name, with blanks and quotes of ASCII, matches as well.
 
     Example:
         >>> pattern = GlobPattern("src/**/*.{py,pyi}")
@@ -40,12 +40,16 @@ class GlobPattern:
         Raises:
             ToolError: its braces expand to more than 1,000 patterns.
         """
+        self._literal = pattern.removeprefix("**/")
+        self._is_deep = self._literal != pattern
         self._alternatives = _read_alternatives(pattern)
         plain = plain_name(pattern)
         self._plain = self._alternatives if plain == pattern else _read_alternatives(plain)
 
     def matches(self, path: str) -> bool:
         """Whether the pattern describes the whole path, as it is or in its plain form."""
+        if path == self._literal or (self._is_deep and path.endswith(f"/{self._literal}")):
+            return True
         names = path.split("/")
         if any(match_parts(parts, names) for parts in self._alternatives):
             return True
