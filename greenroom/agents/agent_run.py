@@ -79,6 +79,7 @@ class RunOptions:
         function: the agent's function.
         report: collects what chunks don't say.
         name: the agent's name, for its session.
+        has_more: whether a session that was answered has something to go on with nevertheless.
     """
 
     function: Callable[[AgentInternals], Awaitable[object]]
@@ -93,6 +94,7 @@ class RunOptions:
     answers: Answers | None = None
     budget: Budget | None = None
     on_busy: OnBusy = "error"
+    has_more: Callable[[AgentSession], bool] = lambda session: False
 
 
 @asynccontextmanager
@@ -218,7 +220,8 @@ async def _load_or_begin(
 def _check_session(options: RunOptions, session: AgentSession) -> None:
     if options.answers is not None:
         _check_answers(options.answers, session)
-    if options.input is None and not session.unstarted and not _is_broken_off(session):
+    has_more = session.unstarted or _is_broken_off(session) or options.has_more(session)
+    if options.input is None and not has_more:
         raise ConfigurationError(
             f"{session.session_id} has nothing to go on with", hint="pass an input"
         )

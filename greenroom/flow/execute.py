@@ -10,7 +10,7 @@ import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import KW_ONLY, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from graphlib import TopologicalSorter
 from typing import NamedTuple, TypeVarTuple, Unpack
@@ -131,7 +131,7 @@ async def execute_plan(
     """
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is {concurrency}", hint="1 runs them one by one")
-    box = toolbox_of(tools)
+    box, room = toolbox_of(tools), max(1, agent.subagent_room)
     rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
@@ -145,15 +145,8 @@ async def execute_plan(
     repeats = recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat
     inspect, registry = find_inspection(worker), box.registry
     runner = SubtaskRunner(agent, recorder, registry, rules, spawn, inspect, repeats, patience)
-    execution = _Execution(
-        runner,
-        concurrency=min(concurrency, max(1, agent.subagent_room)),
-        policy=policy,
-        planner=planner,
-        recovery=recovery,
-        check=check,
-        on_end=on_end,
-    )
+    width = min(concurrency, room)
+    execution = _Execution(runner, width, policy, planner, recovery, check, on_end)
     with nullcontext() if permissions is None else pass_permissions(agent, rules):
         return await execution.run_all()
 
@@ -191,7 +184,6 @@ class _Execution:
     """One execution of a plan: starts subtasks, and handles failures."""
 
     runner: SubtaskRunner
-    _: KW_ONLY
     concurrency: int
     policy: ReplanPolicy
     planner: Planner | None

@@ -47,7 +47,7 @@ class TeamTurn:
         deps: the dependencies of the run, for members that are a `Runnable`.
         report: warnings and other facts for the result of the run.
         was_answered: whether the input before this one was answered, so that nothing is left to do.
-        goes_on: whether the turn goes on with one that was cut off.
+        goes_on: whether the input says no more than to go on.
     """
 
     agent: AgentInternals
@@ -65,7 +65,7 @@ class TeamTurn:
     @cached_property
     def log(self) -> UnitLog:
         """The members that were asked, which are not asked again if the turn was cut off."""
-        return UnitLog(self.agent.session, goes_on=self.goes_on)
+        return UnitLog(self.agent.session, goes_on=self.goes_on and not self.was_answered)
 
     @asynccontextmanager
     async def start_member(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
@@ -182,7 +182,7 @@ async def answer_inputs(
         async with internals.turn(message) as turn:
             with track_turn(report, runnable, internals.context), limits:
                 given = find_input(internals.session, message)
-                goes_on = given is not message and not was_answered
+                goes_on = given is not message
                 made = TeamTurn(internals, given, deps, report, was_answered, goes_on)
                 output = await work(made)
                 value = to_json_value(output)

@@ -349,6 +349,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             runtime=runtime,
             approve=approve,
             budget=budget,
+            has_more=lambda session: last_entry(session) is not None,
         )
         async with open_run(options, AgentRun[object]) as run:
             yield WorkflowStream(self.make_run, task, run, mode)
