@@ -1,0 +1,107 @@
+"""A person sees every plan that would start, and each result, where a review is wanted."""
+
+import pytest
+
+from greenroom import Answer, ConfigurationError, RuleDecision
+from greenroom.core import TurnStatus
+from greenroom.flow import PlanRun, ReviewPoint, Subtask, plan_and_execute, run_task
+from greenroom.memory import SQLiteMemory
+from greenroom.testing import ScriptedProvider, call
+
+BOAT = [{"id": "boat", "goal": "", "tool": "book", "arguments": {"what": "a boat"}}]
+YACHT = [{"id": "yacht", "goal": "", "tool": "book", "arguments": {"what": "a yacht"}}]
+CANOE = [{"id": "canoe", "goal": "", "tool": "book", "arguments": {"what": "a canoe"}}]
+NO = Answer(RuleDecision.DENY)
+
+
+class Person:
+    """Somebody who answers questions in turn, and a tool that has boats no more."""
+
+    def __init__(self, *answers):
+        self.answers = list(answers)
+        self.asked = []
+        self.booked = []
+
+    async def book(self, what: str) -> str:
+        """Book."""
+        if "boat" in what:
+            raise ValueError("no boats")
+        self.booked.append(what)
+        return f"booked {what}"
+
+    async def approve(self, request):
+        self.asked.append(request)
+        return self.answers.pop(0)
+
+    async def run(self, *plans, review=True):
+        async def book(what: str) -> str:
+            """Book."""
+            return await self.book(what)
+
+        script = [call("final_answer", subtasks=each) for each in plans]
+        planner = plan_and_execute(ScriptedProvider(*script, "Done."), [book], review=review)
+        return await planner.run("A trip", approve=self.approve)
+
+
+async def test_a_revised_plan_is_shown_before_it_goes_on():
+    person = Person(True, True)
+    result = await person.run(BOAT, YACHT)
+    assert result.status is TurnStatus.COMPLETED
+    assert [request.action for request in person.asked] == [
+        "Start this plan",
+        "Go on with this plan",
+    ]
+    assert '[book {"what":"a yacht"}]' in person.asked[1].details
+    assert person.booked == ["a yacht"]
+
+
+async def test_a_revised_plan_that_is_declined_does_not_start():
+    person = Person(True, NO)
+    await person.run(BOAT, YACHT)
+    assert person.booked == []
+
+
+async def test_what_is_to_be_changed_in_a_revised_plan_goes_to_the_planner():
+    person = Person(True, Answer(RuleDecision.DENY, message="Too dear: a canoe."), True)
+    await person.run(BOAT, YACHT, CANOE)
+    assert person.booked == ["a canoe"]
+
+
+async def test_each_subtask_may_be_looked_at_before_others_start():
+    person = Person(True, NO)
+    then = {"id": "then", "goal": "", "tool": "book", "arguments": {"what": "a car"}}
+    plan = [*YACHT, {**then, "after": ["yacht"]}]
+    result = await person.run(plan, review=[ReviewPoint.PLAN, "subtask"])
+    assert "the work was stopped" in str(result.error)
+    assert person.booked == ["a yacht"]
+    assert "completed: booked a yacht" in person.asked[1].details
+    assert PlanRun.load(result.session).state("then").status == "pending"
+
+
+def test_a_point_that_does_not_exist_is_refused():
+    with pytest.raises(ConfigurationError, match="plan, revision, subtask"):
+        plan_and_execute("offline:", review=["often"])
+    for what in ({"concurrency": 0}, {"max_subtasks": 0}):
+        with pytest.raises(ConfigurationError):
+            plan_and_execute("offline:", **what)
+
+
+async def test_one_call_recalls_plans_acts_and_remembers():
+    memory = SQLiteMemory()
+    plan = [{"id": "cook", "goal": "Cook"}]
+    for answer in ("Risotto for Ada.", "Soup for Ada."):
+        llm = ScriptedProvider(call("final_answer", subtasks=plan), "Cooked.", answer)
+        result = await run_task("Dinner for Ada", llm, memory=memory)
+        assert result.output == answer
+    asked = llm.requests[0].messages[-1].text
+    assert "What is known and may help" in asked
+    assert "Risotto for Ada." in asked
+    assert "noted by an agent" in asked
+
+
+async def test_a_plan_has_at_most_so_many_subtasks():
+    steps = [{"id": f"s{n}", "goal": f"Step {n}"} for n in range(6)]
+    llm = ScriptedProvider(call("final_answer", subtasks=steps), *["ok"] * 3)
+    result = await plan_and_execute(llm, max_subtasks=2).run("Steps")
+    assert len(PlanRun.load(result.session).plan.subtasks) == 2
+    assert all(isinstance(each, Subtask) for each in PlanRun.load(result.session).plan.subtasks)
