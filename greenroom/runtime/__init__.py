@@ -5,7 +5,8 @@ Outside, you hold an `agent_runtime` and a `handle` of each agent; inside, an ag
 Its parts:
 
 - `mailbox`: its inputs; `turn`: from an input to the answer; `interruption`: how a turn is stopped.
-- `output_ring`: its chunks, and their readers; `approvals`: permission requests.
+- `output_ring`: its chunks, and their readers; `turn_stream`: those of one turn.
+- `approvals`: permission requests.
 - `subagents`: its own agents, and news of others; `fan_out`: one agent for each prompt.
 - `calls`: of models, tools and other agents; `budgets`: what limits them.
 - `supervisor`, and `restarts` behind it: which agents are started again after a crash.
@@ -48,7 +49,6 @@ from greenroom.runtime.introspection import (
 from greenroom.runtime.output_ring import (
     Subscription as Subscription,
     SubscriptionStatistics as SubscriptionStatistics,
-    TurnStream as TurnStream,
 )
 from greenroom.runtime.results import (
     InterruptReport as InterruptReport,
@@ -69,3 +69,4 @@ from greenroom.runtime.supervisor import (
     SupervisorStatistics as SupervisorStatistics,
 )
 from greenroom.runtime.turn import Turn as Turn
+from greenroom.runtime.turn_stream import TurnStream as TurnStream

@@ -61,7 +61,7 @@ class AgentRuntime:
         workspace: the folder in which the agents work; by default the working directory.
         instruments: objects that watch the agents, see `greenroom.Instrument`.
         gates: objects that refuse calls of tools, see `greenroom.Gate`; those with hooks watch the
-            agents as well.
+            watch the agents as well.
 
     Example:
         ```python

@@ -30,9 +30,10 @@ from greenroom.runtime.calls import Wait, pause_reading
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
 from greenroom.runtime.introspection import AgentStatistics, describe_budgets, find_pending
 from greenroom.runtime.mailbox import user_input
-from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription, TurnStream
+from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription
 from greenroom.runtime.requests import read_fields
 from greenroom.runtime.results import InterruptReport, Outcome, Receipt, TurnResult
+from greenroom.runtime.turn_stream import TurnStream
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 

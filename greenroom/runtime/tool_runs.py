@@ -179,11 +179,11 @@ class ToolRuns:
             return await run()
         agent, result = self._context(), None
         block = ToolUseBlock(call.id, call.name, call.input)
-        self._instruments.notify("before_tool_run", agent, block)
+        self._instruments.notify("before_tool_run", agent.snapshot(), block)
         try:
             result = await run()
         finally:
-            self._instruments.notify("after_tool_run", agent, block, result)
+            self._instruments.notify("after_tool_run", agent.snapshot(), block, result)
         return result
 
     async def _refuse(self, call: ToolRun) -> ToolResult | None:
