@@ -5,6 +5,7 @@ facts; the model's own words come last.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -32,6 +33,7 @@ class Choice:
         asks_what: whether the command to run instead is asked next.
         asks_value: whether the value of a credential is asked for next.
         asks_fields: whether what the request's fields ask for is next.
+        asks_result: whether the result of a call that has run is asked for next.
         is_listed: whether the prompt lists it; the others are in the documentation.
     """
 
@@ -43,6 +45,7 @@ class Choice:
     asks_what: bool = False
     asks_value: bool = False
     asks_fields: bool = False
+    asks_result: bool = False
     is_listed: bool = True
 
 
@@ -64,6 +67,7 @@ CHOICES = (
     Choice(("s", "session"), "this session", _ALLOW, "session"),
     Choice(("p", "project"), "this project", _ALLOW, "project"),
     Choice(("a", "always"), "always", _ALLOW, "always"),
+    Choice(("d", "done", "ran"), "it ran", _DENY, asks_result=True),
     Choice(("n", "no"), "no", _DENY),
     Choice(("v", "never"), "never", _DENY, "always"),
     Choice(("never session",), "never in this session", _DENY, "session", is_listed=False),
@@ -71,6 +75,9 @@ CHOICES = (
     Choice(("w", "why"), "no, and say why", _DENY, asks_why=True),
 )
 """Every choice; none is bound to Enter or a blank alone."""
+
+_LABELS_IN_DOUBT = {"once": "it did not run: run it", "no": "leave it out"}
+"""What choices mean for a call that may have run."""
 
 
 def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice, ...]:
@@ -83,6 +90,7 @@ def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice,
         each
         for each in CHOICES
         if (each.remember is None or rules[each.decision])
+        and (not each.asks_result or request.may_have_run)
         and (not each.asks_what or isinstance(request.input.get(COMMAND_FIELD), str))
         and (each.decision is _DENY or each.asks_value == bool(request.credential))
         and (each.decision is _DENY or each.asks_fields == (request.fields is not None))
@@ -96,7 +104,8 @@ def describe_choices(request: PermissionRequest, *, can_hide: bool) -> str:
         number = " or a number" if request.options else ""
         return f"type an answer{number}, then Enter; Ctrl-D: no answer"
     listed = [each for each in find_choices(request, can_hide=can_hide) if each.is_listed]
-    shown = [f"[{each.words[0]}] {each.label}" for each in listed]
+    labels = _LABELS_IN_DOUBT if request.may_have_run else {}
+    shown = [f"[{each.words[0]}] {labels.get(each.label, each.label)}" for each in listed]
     return "  ".join([*shown, *["[r] how it was read"] * bool(request.runs_as)])
 
 
@@ -117,6 +126,7 @@ _WHY = "why not? > "
 _VALUE = "value, not shown > "
 _WHAT = "run instead? > "
 _FIELDS = "as JSON > "
+_RESULT = "its result, empty if not known > "
 _MAX_QUOTE = 100  # characters of what was refused
 TOO_LATE = "not sent: that question is decided already"
 
@@ -185,6 +195,8 @@ class QuestionQueue:
             return follow_up(f"{id_} value", _VALUE, is_hidden=True)
         if self._current_choice.asks_fields:
             return follow_up(f"{id_} fields", _FIELDS, text="{}")
+        if self._current_choice.asks_result:
+            return follow_up(f"{id_} result", _RESULT)
         return follow_up(f"{id_} why", _WHY)
 
     def switch(self) -> None:
@@ -231,6 +243,8 @@ class QuestionQueue:
                 return self._read_value(request, line.text)
             if chosen.asks_fields:
                 return self._read_fields(request, line.text)
+            if chosen.asks_result:
+                return self._read_result(request, line.text)
             read = self._read_command if chosen.asks_what else self._read_reason
             return read(request, line.text)
         if request.options is not None:
@@ -255,7 +269,7 @@ class QuestionQueue:
         return self._choose(request, choice)
 
     def _choose(self, request: PermissionRequest, choice: Choice) -> PersonDecision | str:
-        if choice.asks_why or choice.asks_what or choice.asks_value or choice.asks_fields:
+        if _asks_more(choice):
             self._current_choice = choice
             return ""
         prefix = self.takes_prefix and choice.decision is RuleDecision.ALLOW
@@ -279,6 +293,12 @@ class QuestionQueue:
             return f"not an object of JSON, and not sent: {error.message}"
         return PersonDecision(request.request_id, RuleDecision.ALLOW, input=given)
 
+    def _read_result(self, request: PermissionRequest, text: str) -> PersonDecision:
+        result: object = text.strip() or None
+        with suppress(core.InvalidJSONError):  # else it is the result as it is
+            result = core.serde.loads(text.encode()) if result else None
+        return PersonDecision(request.request_id, RuleDecision.DENY, input={"result": result})
+
     def _refuse(self, request: PermissionRequest, text: str) -> str:
         words = core.clip(exact(" ".join(text.split())), _MAX_QUOTE)
         choices = describe_choices(request, can_hide=self._can_hide)
@@ -293,7 +313,14 @@ class QuestionQueue:
         return PersonDecision(request.request_id, RuleDecision.ALLOW, input=changed)
 
 
+def _asks_more(choice: Choice) -> bool:
+    asks = (choice.asks_why, choice.asks_what, choice.asks_value, choice.asks_fields)
+    return any(asks) or choice.asks_result
+
+
 def _why_not(request: PermissionRequest, choice: Choice) -> str:
+    if choice.asks_result:
+        return "nothing of it has started"
     if choice.asks_value:
         return CREDENTIAL_VISIBLE if request.credential else "no credential is asked for"
     if choice.asks_fields:

@@ -153,6 +153,11 @@ class WorkflowExecution(Generic[StateT]):
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
         self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
 
+    def _announce_item(self, unit: Unit) -> None:
+        place, step = unit.item, self._progress.number
+        data: dict[str, object] = {"step": step, "node": unit.node, "item": place}
+        self._agent.send_nowait(Custom(WORKFLOW_NODE, data, f"workflow: {unit} begins"))
+
     def _remaining_units(self, node: Node) -> deque[Unit]:
         """Return the units of a node that have not ended."""
         units = [Unit(node.name)]
@@ -227,6 +232,8 @@ class WorkflowExecution(Generic[StateT]):
         self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str
     ) -> None:
         """Record that a node begins, and start its timeout."""
+        if unit.item is not None:
+            self._announce_item(unit)
         if node.inspect is not None or not node.repeatable:
             self._record_node(unit, None, id_)
         await self._agent.session.save()  # the step before as well

@@ -505,3 +505,21 @@ def test_fields_are_shown_and_filled_in_as_json():
     assert queue.read(line("f")) == ""
     assert queue.read(line('{"age": 7}', "p-1 fields")).input == {"age": 7}
     assert "no fields" in queue_of(request()).read(line("f"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "result"),
+    [("", None), ("booked", "booked"), ('{"id": 7}', {"id": 7}), ("7", 7), ("7 boats", "7 boats")],
+)
+def test_a_call_that_may_have_run_has_three_answers(typed, result):
+    asked = request(may_have_run=True, remembers=(), forbids=(), input={})
+    text = shown(asked)
+    assert "[y] it did not run: run it  [d] it ran  [n] leave it out" in text
+    assert "[d]" not in shown(request())
+    assert queue_of(asked).read(line("y")).decision is ALLOW
+    assert queue_of(asked).read(line("n")).input is None
+    queue = queue_of(asked)
+    assert queue.read(line("d")) == ""
+    found = queue.read(line(typed, "p-1 result"))
+    assert (found.decision, found.input) == (DENY, {"result": result})
+    assert "nothing of it has started" in queue_of(request()).read(line("d"))

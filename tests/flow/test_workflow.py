@@ -92,7 +92,8 @@ async def test_the_trace_is_the_same_whatever_takes_longer(stopped_clock):
             run = stream.result
             loaded = shuffled_workflow(0).load(run.session)
             assert (run.state, run.steps, run.next) == (loaded.state, loaded.steps, loaded.next)
-            assert [chunk.data["updates"] for chunk in chunks[1:]] == [s.updates for s in run.steps]
+            steps = [chunk for chunk in chunks if chunk.kind == "workflow.step"]
+            assert [chunk.data["updates"] for chunk in steps[1:]] == [s.updates for s in run.steps]
             records = run.session.records("workflow.step")
             assert {each["at"] for each in records} == {"2026-01-14T10:30:00Z"}
             assert all(step.at == stopped_clock for step in run.steps)
@@ -369,6 +370,19 @@ async def test_a_run_is_read_in_three_modes():
     assert isinstance(chunks[-1], Done)
     with pytest.raises(WorkflowError, match="write values, updates or debug"):
         await read("everything")
+
+
+async def test_a_chunk_says_that_an_item_begins():
+    async def measure(state, word):
+        return {"log": [word]}
+
+    workflow = Workflow(State).node("measure", measure).each("measure", over="words")
+    workflow.edge(START, "measure").edge("measure", END)
+    async with workflow.stream(State(words=("a", "b")), mode="debug") as stream:
+        chunks = [chunk async for chunk in stream if isinstance(chunk, Custom)]
+    begun = [chunk for chunk in chunks if chunk.kind == "workflow.node"]
+    assert [chunk.text for chunk in begun] == [f"workflow: measure[{n}] begins" for n in (0, 1)]
+    assert begun[1].data == {"step": 1, "node": "measure", "item": 1}
 
 
 async def test_states_are_kept_for_who_reads_them_alone():
