@@ -60,8 +60,8 @@ class AgentRuntime:
         limits: the bounds of every agent.
         workspace: the folder in which the agents work; by default the working directory.
         instruments: objects that watch the agents, see `greenroom.Instrument`.
-        gates: objects that refuse calls of tools, see `greenroom.Gate`; those with hooks watch the
-            watch the agents as well.
+        gates: objects that refuse calls of tools, see `greenroom.core.Gate`; those with hooks watch
+            the agents as well.
 
     Example:
         ```python
