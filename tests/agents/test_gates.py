@@ -10,12 +10,11 @@ from greenroom import (
     AgentRuntime,
     AgentSession,
     ConfigurationError,
-    Gate,
     InMemoryStore,
     PermissionRequest,
     ToolUseBlock,
 )
-from greenroom.core import Ask, Deny, StateKind, ToolEnd
+from greenroom.core import Approval, Ask, Deny, Gate, StateKind, ToolEnd
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import read_decisions
 from greenroom.testing import ScriptedProvider, call
@@ -236,6 +235,20 @@ async def test_a_loop_of_its_own_passes_the_gates_alike(gate, judged):
     may_run = gate.answers == {"judge": None, "run": None}
     assert ran == (["a"] if may_run else [])
     assert may_run or all(each.status == "denied" for each in results)
+
+
+async def test_a_loop_of_its_own_says_what_has_allowed_a_call():
+    async def loop(agent, tools):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                assert await agent.judge(call("touch", label="a")) == Ask("sure")
+                context = agent.context.with_tool_use_id("7")
+                context.approval = Approval(by="ann")
+                await tools.execute("touch", {"label": "a"}, context)
+
+    gate = Answers(judge=Ask("sure"))
+    ran, *_ = await run([gate], function=loop)
+    assert (ran, gate.asked[-1][1].by) == (["a"], "ann")
 
 
 async def test_an_interrupt_while_a_gate_thinks_leaves_the_call_not_started(autojump_clock):
