@@ -283,7 +283,8 @@ class AgentInternals:
         `run_tools` does. A loop of its own that does not is asked when the tool runs, and an `Ask`
         is a refusal there; one that does sets `approval` in the context of a call that it allows.
         """
-        return await self._actor.kernel.gates.judge(self.context, call)
+        gates = self._actor.kernel.gates
+        return await gates.judge(self.context.snapshot(), call) if gates else None
 
     def budget(
         self,

@@ -188,7 +188,7 @@ class ToolRuns:
 
     async def _refuse(self, call: ToolRun) -> ToolResult | None:
         """Return the denial of a call that a gate refuses, else None."""
-        agent, reason = self._context(), ""
+        agent, reason = self._context().snapshot(), ""
         if call.approval is None:  # a loop of the program's own, that has not asked them
             block = ToolUseBlock(call.id, call.name, call.input)
             found = await self._gates.judge(agent, block)

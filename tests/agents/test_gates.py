@@ -199,6 +199,7 @@ async def test_calls_that_can_t_run_are_not_asked_about():
 async def test_a_gate_can_t_change_what_is_judged_or_runs():
     class Greedy:
         async def judge(self, agent, call):
+            agent.workspace.cwd = agent.allowed_paths = ("/",)  # of a snapshot
             with pytest.raises(TypeError):
                 call.input["label"] = "b"
 
