@@ -308,17 +308,18 @@ class RegisteredTool:
         try:
             safe = await run_heavy(partial(_make_safe, typed, context), typed)
             short = await cut_text(safe, self.name, context)
-            return serde.decode(serde.encode(short), ToolResult).with_error_message()
+            told = serde.decode(serde.encode(short), ToolResult).with_error_message()
         except serde.InvalidJSONError as error:
             raise ToolError(f"{self.name} returned a result that can't be used: {error}") from error
+        # Its text is the tool's word to the model; this goes to programs and logs.
+        if not told.is_error:
+            return told
+        return replace(told, error_message=conceal_secrets(told.error_message))
 
 
 def _make_safe(result: ToolResult, context: AgentContext) -> ToolResult:
     """Return a result without secrets, and without images and PDFs that providers would refuse."""
     result = leave_out_faulty_media(conceal(result, context))
-    if result.is_error:  # its text is the tool's word to the model; this goes to programs and logs
-        message = result.with_error_message().error_message
-        result = replace(result, error_message=conceal_secrets(message))
     if not result.metadata:
         return result
     # As it is stored: there, sets and dataclasses are lists and objects.
