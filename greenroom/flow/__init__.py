@@ -4,10 +4,10 @@ A run is made of units of work (`unit`), whose starts and ends are records of th
 agent that runs them. `resume` finds out what a unit that was cut off left behind, and asks a person
 where that is in doubt. `members` starts agents, as far as there is room.
 
-`plan` is a graph of subtasks; `plan_run` is their state. `execute` carries a plan out:
-`subtask_runner` runs one subtask once, and `references` puts results into goals and arguments.
-`revision` defines planners and when a plan is revised, `model_planner` asks a model, and `review` a
-person. `plan_and_execute` is an agent made of all of these.
+`graph` checks and draws graphs of names. `plan` is one of subtasks; `plan_run` is their state.
+`execute` carries a plan out: `subtask_runner` runs one subtask once, and `references` puts results
+into goals and arguments. `revision` defines planners and when a plan is revised, `model_planner`
+asks a model, and `review` a person. `plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
 edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the

@@ -1,6 +1,6 @@
 """`composite`: a tool whose steps are calls of other tools."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 from msgspec.structs import replace
@@ -18,11 +18,13 @@ from greenroom.core import (
     serde,
 )
 from greenroom.flow.execute import execute_plan
+from greenroom.flow.graph import suggest
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.references import fill, references_in
 from greenroom.runtime import AgentInternals
+from greenroom.tools import ToolRegistry
 
 _INPUT = "input"
 
@@ -122,14 +124,13 @@ def composite(
         parameters: the JSON Schema of each parameter by name; all of them are required.
 
     Raises:
-        PlanError: two steps have the same id or wait for each other, a step's tool is missing or
-            unknown, or a reference is unknown.
+        PlanError: two steps have the same id or wait for each other; a tool, an argument or a
+            reference is unknown, or an argument is missing. It names all faults.
         ConfigurationError: there are no steps or no description.
         ToolError: something in `tools` can't be a tool.
 
     Example:
-        >>> from greenroom.flow import Subtask
-        >>> from greenroom.flow import composite
+        >>> from greenroom.flow import Subtask, composite
         >>> def find_place(name: str) -> dict[str, str]:
         ...     "Find a place."
         ...     return {"id": "p1", "name": name.title()}
@@ -159,13 +160,15 @@ def composite(
     given, properties, box = tuple(steps), dict(parameters or {}), Toolbox.of(tools)
     if not given:
         raise ConfigurationError(f"{name} has no steps")
-    ids = {step.id for step in given}
-    for step in given:
-        if box.registry.get(step.tool) is None:
-            known = ", ".join(box.registry.list_tools()) or "none"
-            raise PlanError(f"{step.id}: there is no tool {step.tool!r}", hint=f"tools: {known}")
-    plan = Plan(name, (Subtask(_INPUT, ""), *(_link(step, ids, properties) for step in given)))
-    _names_in(output, "the output", ids, properties)
+    scope = _Scope({step.id for step in given}, properties)
+    faults = [fault for step in given for fault in scope.find_faults(step, box.registry)]
+    faults += scope.find_wrong_references(output, "the output")
+    try:
+        plan = Plan(name, (Subtask(_INPUT, ""), *map(scope.link, given)))
+    except PlanError as error:
+        raise PlanError("; ".join([error.message, *faults]), hint=error.hint) from None
+    if faults:
+        raise PlanError("; ".join(faults))
     schema: dict[str, object] = {
         "type": "object",
         "properties": properties,
@@ -175,30 +178,50 @@ def composite(
     return Composite(name, description, schema, plan, output, box)
 
 
-def _link(step: Subtask, ids: set[str], properties: Mapping[str, object]) -> Subtask:
-    """Let a step wait for the steps that it refers to."""
-    names = _names_in((step.goal, step.arguments), step.id, ids, properties)
-    return replace(step, after=(*step.after, *names))
+class _Scope:
+    """What the steps and the output of a composite may refer to."""
+
+    def __init__(self, ids: set[str], properties: Mapping[str, object]) -> None:
+        self._ids = ids
+        self._properties = properties
+
+    def find_faults(self, step: Subtask, tools: ToolRegistry) -> Iterator[str]:
+        """Yield all that is wrong with a step: its tool, its arguments, its references."""
+        tool = tools.get(step.tool)
+        if tool is None:
+            known = ", ".join(tools.list_tools()) or "none"
+            yield f"{step.id}: there is no tool {step.tool!r} (tools: {known})"
+        else:
+            yield from _find_wrong_arguments(step, tool.parameters)
+        yield from self.find_wrong_references((step.goal, step.arguments), step.id)
+
+    def find_wrong_references(self, value: object, where: str) -> Iterator[str]:
+        """Yield the references in a value that lead nowhere."""
+        for name, path in references_in(value):
+            if name == _INPUT and path and path.split(".")[0] not in self._properties:
+                known = ", ".join(self._properties) or "none"
+                yield f"{where}: {{{name}.{path}}} is not a parameter (parameters: {known})"
+            elif name != _INPUT and name not in self._ids and path:
+                known = ", ".join(sorted(self._ids))
+                yield f"{where}: {{{name}.{path}}}: there is no step {name!r} (steps: {known})"
+
+    def link(self, step: Subtask) -> Subtask:
+        """Let a step wait for the steps that it refers to."""
+        found = (name for name, _ in references_in((step.goal, step.arguments)))
+        known = tuple(name for name in found if name == _INPUT or name in self._ids)
+        return replace(step, after=(*step.after, *known))
 
 
-def _names_in(
-    value: object, where: str, ids: set[str], properties: Mapping[str, object]
-) -> tuple[str, ...]:
-    """Return the steps that a value refers to.
-
-    Raises:
-        PlanError: a reference is unknown.
-    """
-    found = []
-    for name, path in references_in(value):
-        if name == _INPUT and path and path.split(".")[0] not in properties:
-            hint = f"parameters: {', '.join(properties) or 'none'}"
-            raise PlanError(f"{where}: {{{name}.{path}}} is not a parameter", hint=hint)
-        if name == _INPUT or name in ids:
-            found.append(name)
-        elif path:
-            raise PlanError(
-                f"{where}: {{{name}.{path}}}: there is no step {name!r}",
-                hint=f"steps: {', '.join(sorted(ids))}",
-            )
-    return tuple(found)
+def _find_wrong_arguments(step: Subtask, schema: dict[str, object]) -> Iterator[str]:
+    """Yield the arguments that a tool does not take, and those that it needs."""
+    properties, required = schema.get("properties"), schema.get("required")
+    if not isinstance(properties, dict):
+        return
+    if schema.get("additionalProperties") is False:
+        for name in step.arguments:
+            if name not in properties:
+                hint = suggest(name, properties) or f"it takes {', '.join(properties)}"
+                yield f"{step.id}: {step.tool} takes no {name!r} ({hint})"
+    for name in required if isinstance(required, list) else ():
+        if name not in step.arguments:
+            yield f"{step.id}: {step.tool} needs {name!r}"

@@ -1,22 +1,16 @@
 """`Plan`: subtasks and their dependencies, checked on construction."""
 
-import difflib
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from functools import cached_property
-from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
-from greenroom.core import EMPTY, PlanError, Wire, freeze_fields, visible
+from greenroom.core import EMPTY, PlanError, Wire, freeze_fields
+from greenroom.flow.graph import draw, find_duplicates, find_order, mermaid_ids, suggest, with_hint
 from greenroom.tools import ToolRegistry
 
 _ID = re.compile(r"[\w-]{1,64}")
-_MERMAID_WORDS = (
-    "end|(?:sub)?graph|flowchart|style|linkStyle|class|classDef|click|direction|href|call|[ox]"
-)
-_MERMAID_ID = re.compile(rf"(?!(?:{_MERMAID_WORDS})\b)[A-Za-z]\w*")
 _MAX_FAULTS = 10
 
 
@@ -95,7 +89,9 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
     def __post_init__(self) -> None:
         """Check the graph."""
         msgspec.structs.force_setattr(self, "subtasks", tuple(self.subtasks))
-        faults = [*_find_duplicates(self.subtasks), *self._find_unknown_ids()]
+        duplicates = find_duplicates(self.ids)
+        faults = [f"{count} subtasks are called {id_!r}" for id_, count in duplicates]
+        faults += self._find_unknown_ids()
         if faults:
             left = f"; and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
             raise PlanError("; ".join(faults[:_MAX_FAULTS]) + left)
@@ -108,7 +104,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
             PlanError: there is no such subtask.
         """
         if id not in self._by_id:
-            raise PlanError(f"the plan has no subtask {id!r}", hint=_suggest_id(id, self._by_id))
+            raise PlanError(f"the plan has no subtask {id!r}", hint=suggest(id, self._by_id))
         return self._by_id[id]
 
     def __contains__(self, id: object) -> bool:  # noqa: A002 (as above)
@@ -150,14 +146,9 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
                 b["b: Leap"]
                 a --> b
         """
-        names = self._mermaid_ids
-        nodes = [f'{names[each.id]}["{_label(each)}"]' for each in self.subtasks]
-        edges = [
-            f"{names[before]} --> {names[each.id]}"
-            for each in self.subtasks
-            for before in each.after
-        ]
-        return "\n    ".join(["graph TD", *nodes, *edges])
+        labels = {each.id: f"{each.id}: {each.goal or each.tool}" for each in self.subtasks}
+        edges = [(before, each.id, "") for each in self.subtasks for before in each.after]
+        return draw(labels, edges, "subtask")
 
     def mermaid_id(self, id: str) -> str:  # noqa: A002 (as above)
         """Return the name of a subtask in the drawing: its id, if Mermaid accepts it.
@@ -199,42 +190,20 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
 
     @cached_property
     def _mermaid_ids(self) -> dict[str, str]:
-        return {
-            subtask.id: subtask.id if _MERMAID_ID.fullmatch(subtask.id) else f"subtask{number}"
-            for number, subtask in enumerate(self.subtasks, 1)
-        }
+        return mermaid_ids(self.ids, "subtask")
 
     @cached_property
     def _order(self) -> tuple[str, ...]:
-        graph = TopologicalSorter({subtask.id: subtask.after for subtask in self.subtasks})
-        try:
-            return tuple(graph.static_order())
-        except CycleError as error:
-            path = " → ".join(error.args[1])
+        order, cycle = find_order({subtask.id: subtask.after for subtask in self.subtasks})
+        if cycle:
+            path = " → ".join(cycle)
             hint = "shorten one's `after`"
-            raise PlanError(f"the subtasks wait for each other: {path}", hint=hint) from None
+            raise PlanError(f"the subtasks wait for each other: {path}", hint=hint)
+        return order
 
     def _find_unknown_ids(self) -> Iterator[str]:
         for subtask in self.subtasks:
             for before in subtask.after:
                 if before not in self._by_id:
-                    meant = _suggest_id(before, self._by_id)
-                    yield f"{subtask.id} waits for {before!r}, which is not in the plan" + (
-                        f" ({meant})" if meant else ""
-                    )
-
-
-def _find_duplicates(subtasks: Iterable[Subtask]) -> Iterator[str]:
-    counts = Counter(subtask.id for subtask in subtasks)
-    return (f"{count} subtasks are called {id_!r}" for id_, count in counts.items() if count > 1)
-
-
-def _suggest_id(id_: str, known: Collection[str]) -> str:
-    """Suggest the id that was probably meant, unless the plan is too large to search."""
-    close = difflib.get_close_matches(id_, known, 1) if len(known) <= 200 else ()
-    return f"did you mean {close[0]!r}?" if close else ""
-
-
-def _label(subtask: Subtask) -> str:
-    text = visible(" ".join(f"{subtask.id}: {subtask.goal or subtask.tool}".split()))
-    return text.replace("#", "#35;").replace('"', "#quot;").replace("<", "#lt;")
+                    fault = f"{subtask.id} waits for {before!r}, which is not in the plan"
+                    yield with_hint(fault, suggest(before, self._by_id))

@@ -212,6 +212,25 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             self._is_built = True
         return self
 
+    def to_mermaid(self) -> str:
+        """Draw it as a Mermaid flowchart; what depends on a condition or a route is dotted.
+
+        Example:
+            >>> from typing import TypedDict
+            >>> from greenroom.flow import END, START, Workflow
+            >>> async def look(state):
+            ...     return None
+            >>> flow = Workflow(TypedDict("State", {"seen": bool})).node("look", look)
+            >>> print(flow.edge(START, "look").edge("look", END).to_mermaid())
+            graph TD
+                START["START"]
+                look["look"]
+                END["END"]
+                START --> look
+                look --> END
+        """
+        return self._graph.to_mermaid()
+
     def _editable_graph(self) -> Graph[StateT]:
         if self._is_built:
             raise WorkflowError(f"{self.name} was already built", hint="make another one")

@@ -16,6 +16,7 @@ from typing import (
 )
 
 from greenroom.core import WorkflowError
+from greenroom.flow.graph import draw, find_reachable, suggest
 from greenroom.flow.resume import Inspect
 from greenroom.flow.workflow_state import END, START
 
@@ -135,15 +136,28 @@ class Graph(Generic[StateT]):
             if source not in (START, *self.nodes):
                 unknown = [source]
             if unknown:
-                hint = f"nodes: {', '.join(self.nodes) or 'none'}"
                 message = f"an edge of {source} names {min(unknown)!r}, which is not a node"
-                raise WorkflowError(message, hint=hint)
-        self._refuse_others(_find_reachable(START, targets_of), "can't be reached from START")
-        self._refuse_others(_find_reachable(END, sources_of), "has no way to END")
+                raise WorkflowError(message, hint=self._hint(min(unknown)))
+        self._refuse_others(find_reachable(START, targets_of), "can't be reached from START")
+        self._refuse_others(find_reachable(END, sources_of), "has no way to END")
         for node in self.nodes.values():
             if node.inspect is not None and not (node.input or node.over):
                 hint = f'write .node("{node.name}", agent, input="field", output="field")'
                 raise WorkflowError(f"{node.name} is an agent without an input", hint=hint)
+
+    def _hint(self, name: str) -> str:
+        return suggest(name, self.nodes) or f"nodes: {', '.join(self.nodes) or 'none'}"
+
+    def to_mermaid(self) -> str:
+        """Draw the graph; an edge on a condition, and one that a route may take, is dotted."""
+        labels = {name: name for name in (START, *self.nodes, END)}
+        drawn = [
+            (source, target, "maybe" if edge.route or edge.when else "")
+            for source, edges in self._edges.items()
+            for edge in edges
+            for target in edge.targets(self.nodes)
+        ]
+        return draw(labels, drawn)
 
     def _refuse_others(self, known: set[str], problem: str) -> None:
         others = [name for name in (START, *self.nodes) if name not in known]
@@ -167,7 +181,7 @@ class Graph(Generic[StateT]):
             if unknown := [name for name in found - {END} if name not in self.nodes]:
                 raise WorkflowError(
                     f"a route of {source} names {unknown[0]!r}, which is not a node",
-                    hint=f"nodes: {', '.join(self.nodes)}",
+                    hint=self._hint(unknown[0]),
                 )
             if not found:
                 raise WorkflowError(
@@ -176,15 +190,6 @@ class Graph(Generic[StateT]):
                 )
             ready |= found
         return tuple(sorted(ready - {END}, key=self._places.__getitem__))
-
-
-def _find_reachable(start: str, edges: dict[str, set[str]]) -> set[str]:
-    found, left = {start}, [start]
-    while left:
-        new = edges.get(left.pop(), set()) - found
-        found |= new
-        left += new
-    return found
 
 
 def _find_literals(function: object) -> tuple[str, ...]:

@@ -180,3 +180,56 @@ def test_its_steps_can_be_drawn():
 def test_what_makes_no_sense_is_refused_when_it_is_made(error, match, options):
     with pytest.raises(error, match=match):
         forecast(**{"steps": STEPS, **options})
+
+
+def test_all_faults_are_named_at_once():
+    steps = [
+        step("a", "find_place", nam="Oslo"),
+        step("b", "fly", to="{c.x}"),
+        step("c", "get_weather", place="{input.town}", days=1),
+    ]
+    with pytest.raises(PlanError) as caught:
+        forecast(steps=steps, output="{river.name}")
+    for fault in (
+        "a: find_place takes no 'nam' (did you mean 'name'?)",
+        "a: find_place needs 'name'",
+        "b: there is no tool 'fly'",
+        "c: {input.town} is not a parameter",
+        "the output: {river.name}: there is no step 'river'",
+    ):
+        assert fault in str(caught.value)
+
+
+async def test_research_and_summarize(autojump_clock):
+    """The composite of a search, the pages that it finds, and a summary of them by an agent."""
+
+    async def search(query: str) -> list[str]:
+        """Search."""
+        return [f"{query} 1", f"{query} 2"]
+
+    async def read(page: str) -> str:
+        """Read a page."""
+        return f"what {page} says"
+
+    writer = Agent(
+        ScriptedProvider(lambda request: f"In short: {request.messages[-1].text}"),
+        name="summarize",
+        description="Sums up.",
+    )
+    tool = composite(
+        "research_and_summarize",
+        [
+            step("found", "search", query="{input.topic}"),
+            step("first", "read", page="{found.0}"),
+            step("second", "read", page="{found.1}"),
+            step("short", "summarize", prompt="{first}; {second}"),
+        ],
+        "{short}",
+        tools=[search, read, writer.as_tool()],
+        description="Researches a topic.",
+        parameters={"topic": {"type": "string"}},
+    )
+    llm = ScriptedProvider(call("research_and_summarize", topic="cats"), "Thanks.")
+    result = await Agent(llm, tools=[tool]).run("Cats?")
+    text = result.messages[2].tool_results[0].text
+    assert text == "In short: what cats 1 says; what cats 2 says"
