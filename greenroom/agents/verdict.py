@@ -220,9 +220,8 @@ class Judge:
         return _Found(call, tool, context, judgement, sandbox)
 
     def _deny_by_gate(self, call: ToolUseBlock, tool: RegisteredTool, found: Deny) -> Verdict:
-        record = PermissionRecord(call.id, call.name, utc_now(), RuleDecision.DENY, by="gate")
-        mode = self._permissions.mode
-        self._record(structs.replace(record, reason=found.reason, mode=mode))
+        record = PermissionRecord.by_gate(call.id, call.name, found.reason)
+        self._record(structs.replace(record, mode=self._permissions.mode))
         return Verdict(call, call.input, tool, refusal=_deny(f"Denied: {found.reason}."))
 
     def _decide(self, found: "_Found") -> Verdict:

@@ -14,6 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from greenroom.core.frozen import freeze_fields
+from greenroom.core.message import utc_now
 from greenroom.core.serde import Wire
 from greenroom.core.visibility import without_hidden
 
@@ -155,6 +156,14 @@ class PermissionRecord(Wire, frozen=True):
     rules: tuple[str, ...] = ()
     edited: bool = False
     message: str = ""
+
+    @classmethod
+    def by_gate(
+        cls, tool_use_id: str, tool_name: str, reason: str, rule_id: str = "", digest: str = ""
+    ) -> "PermissionRecord":
+        """Record that a `Gate` refuses a call, at this moment."""
+        now, deny = utc_now(), RuleDecision.DENY
+        return cls(tool_use_id, tool_name, now, deny, "gate", False, reason, rule_id, digest)
 
 
 _WILD = re.compile(r"[*?\[{]")

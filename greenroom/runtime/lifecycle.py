@@ -152,7 +152,8 @@ async def _run_function(
     tasks.begin()
     actor.main_task = trio.lowlevel.current_task()
     try:
-        await trio.lowlevel.checkpoint_if_cancelled()  # by now the runtime may have been left
+        if not actor.kernel.is_open:  # it was left since this task was started
+            await trio.lowlevel.checkpoint_if_cancelled()
         actor.life.value = await call()
     except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
         raised.append(error)

@@ -21,7 +21,6 @@ from greenroom.core import (
     Gate,
     Instruments,
     PermissionRecord,
-    RuleDecision,
     ToolResult,
     ToolRun,
     ToolStatus,
@@ -31,7 +30,6 @@ from greenroom.core import (
     describe_error,
     freeze,
     log_error,
-    utc_now,
 )
 
 _SECONDS = 5.0  # that a gate has for an answer
@@ -197,17 +195,6 @@ class ToolRuns:
         await trio.lowlevel.checkpoint_if_cancelled()
         if not reason:
             return None
-        self._record(
-            PermissionRecord(
-                tool_use_id=call.id,
-                tool_name=call.name,
-                at=utc_now(),
-                decision=RuleDecision.DENY,
-                by="gate",
-                reason=reason,
-                rule_id=call.rule,
-                digest=call.digest,
-            )
-        )
+        self._record(PermissionRecord.by_gate(call.id, call.name, reason, call.rule, call.digest))
         text = f"{call.name} was not run: {reason}."
         return ToolResult.error(text, ToolStatus.DENIED, could_run=False)

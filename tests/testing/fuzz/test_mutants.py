@@ -14,6 +14,7 @@ from greenroom.agents import reply
 from greenroom.core import AgentState, Done, Exited, StopReason, SubAgentComplete
 from greenroom.runtime import (
     actor,
+    answers,
     approvals,
     handle as handles,
     interruption,
@@ -127,7 +128,7 @@ def the_end_of_an_agent_is_not_told(patch):
 
 @breaks("no_call_is_stuck")
 def who_asks_is_not_woken(patch):
-    patch.setattr(turn.Turns, "_wake", lambda *args: None)
+    patch.setattr(answers.Answers, "_wake", lambda *args: None)
 
 
 @breaks("no_call_is_stuck", first="kill")
@@ -233,11 +234,11 @@ def the_partial_reply_is_dropped(patch):
 def a_reply_that_is_cut_off_is_not_billed(patch):
     keep = reply._Reader._keep
 
-    def keep_and_bill_whole_ones(reader, message):
+    def keep_and_bill_whole_ones(reader, message, call):
         if message.stop_reason is StopReason.INTERRUPTED:
             reader.agent.session.add_message(message)
         else:
-            keep(reader, message)
+            keep(reader, message, call)
 
     patch.setattr(reply._Reader, "_keep", keep_and_bill_whole_ones)
 
