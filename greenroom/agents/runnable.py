@@ -38,6 +38,15 @@ DepsT = TypeVar("DepsT", default=None)
 OutputT = TypeVar("OutputT", default=str)
 
 
+def _no_budget() -> Budget | None:
+    return None
+
+
+def _budgets_like(budget: Budget) -> Callable[[], Budget | None]:
+    """Return a function that makes budgets with the limits of this one."""
+    return partial(Budget, **budget.statistics().limits)  # type: ignore[arg-type]
+
+
 class AgentTool(Generic[DepsT, OutputT]):
     """A tool that gives work to an agent and returns its output; made by `as_tool`."""
 
@@ -58,7 +67,12 @@ class AgentTool(Generic[DepsT, OutputT]):
     }
 
     def __init__(
-        self, agent: "Runnable[DepsT, OutputT]", name: str, description: str, deps: DepsT | None
+        self,
+        agent: "Runnable[DepsT, OutputT]",
+        name: str,
+        description: str,
+        deps: DepsT | None,
+        make_budget: Callable[[], Budget | None] = _no_budget,
     ) -> None:
         """Take the agent, and the name and description that a model sees."""
         if not description:
@@ -68,6 +82,7 @@ class AgentTool(Generic[DepsT, OutputT]):
             )
         self._agent = agent
         self._deps = deps
+        self._make_budget = make_budget
         self.name = name
         self.description = description
 
@@ -86,7 +101,8 @@ class AgentTool(Generic[DepsT, OutputT]):
         """
         if cycle := find_cycle(self._agent):
             raise ToolError(f"{self.name} can't be asked: it waits for this very answer ({cycle})")
-        result = await self._agent.run(str(input["prompt"]), deps=self._deps_of(context))
+        prompt, deps, budget = str(input["prompt"]), self._deps_of(context), self._make_budget()
+        result = await self._agent.run(prompt, deps=deps, budget=budget)
         if result.status is not TurnStatus.COMPLETED:
             why = f": {result.error}" if result.error else ""
             raise ToolError(f"{self.name} has not answered: its turn {result.status}{why}")
@@ -339,7 +355,12 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         )
 
     def as_tool(
-        self, name: str = "", description: str = "", *, deps: DepsT | None = None
+        self,
+        name: str = "",
+        description: str = "",
+        *,
+        deps: DepsT | None = None,
+        budget: Budget | None = None,
     ) -> AgentTool[DepsT, OutputT_co]:
         """Return a tool with which another agent gives it work, like a `run` in a tool.
 
@@ -349,11 +370,13 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             name: by default the agent's.
             description: by default the agent's.
             deps: its deps; by default the caller's, if they are of its `deps_type`.
+            budget: limits for each call, as for `run`.
 
         Raises:
             ConfigurationError: there is no description, which a model needs to choose the tool.
         """
-        return AgentTool(self, name or self.name, description or self.description, deps)
+        make = _no_budget if budget is None else _budgets_like(budget)
+        return AgentTool(self, name or self.name, description or self.description, deps, make)
 
     def _check_run(self, input: object, deps: object) -> None:  # noqa: A002 (as above)
         """Refuse arguments that it can't be run with."""

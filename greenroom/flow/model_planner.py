@@ -35,6 +35,7 @@ You turn a goal into a plan: subtasks, and for each the ids of those that it has
 - Use `tool` and `arguments` if one call of a tool is all there is to do. Otherwise leave both out,
   and say in `goal` everything that the agent has to know: it sees nothing else.
 - Write {{id}} or {{id.field}} in a goal or argument for the result of a subtask that it waits for.
+- Say in `expected` what the result has to be like, where that is not plain from the goal.
 - Set `critical` if the rest of the plan is pointless without the subtask.\
 """
 
@@ -60,6 +61,7 @@ class ModelPlanner:
         llm: the name of a model, or a provider.
         max_subtasks: the most subtasks in a plan, not counting completed ones.
         instructions: what else the model should know, such as the available agents.
+        templates: plans that have worked for such goals; the model may take them over.
 
     Example:
         >>> import trio
@@ -71,10 +73,16 @@ class ModelPlanner:
     """
 
     def __init__(
-        self, llm: LLMProvider | str, *, max_subtasks: int = 20, instructions: str = ""
+        self,
+        llm: LLMProvider | str,
+        *,
+        max_subtasks: int = 20,
+        instructions: str = "",
+        templates: Iterable[Plan] = (),
     ) -> None:
         """Take a model."""
         self._max_subtasks = max_subtasks
+        self._templates = tuple(templates)
         self._agent = Agent(
             llm,
             instructions=f"{_INSTRUCTIONS.format(max_subtasks=max_subtasks)}\n\n{instructions}".rstrip(),
@@ -99,6 +107,8 @@ class ModelPlanner:
         """
         registry = toolbox_of(tools).registry
         parts = [f"The goal:\n{goal}", _describe_tools(registry)]
+        if self._templates:
+            parts.append(f"Plans that have worked:\n{_describe_templates(self._templates)}")
         if context:
             parts.append(f"What is known and may help:\n{context}")
         return await self._draft("\n\n".join(parts), Plan(goal, ()), registry)
@@ -185,8 +195,13 @@ def describe_plan(plan: Plan) -> str:
         arguments = serde.dumps(subtask.arguments).decode() if subtask.arguments else ""
         call = f" [{subtask.tool} {arguments}".rstrip() + "]" if subtask.tool else ""
         who = f" [for: {subtask.capability}]" if subtask.capability else ""
-        lines.append(f"- {id_}{after}{who}: {subtask.goal}{call}")
+        result = f" [expected: {subtask.expected}]" if subtask.expected else ""
+        lines.append(f"- {id_}{after}{who}: {subtask.goal}{call}{result}")
     return "\n".join(lines)
+
+
+def _describe_templates(plans: Iterable[Plan]) -> str:
+    return "\n\n".join(f"For {plan.goal}:\n{describe_plan(plan)}" for plan in plans)
 
 
 def describe_results(run: PlanRun) -> str:
@@ -280,6 +295,7 @@ def _merge_group(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
         return f"{{{names[name]}}}" if is_whole else f"{{{name}{path}}}"
 
     first = group[0]
+    expected = [each.expected for each in group if each.expected]
     goals = [str(map_references(subtask.goal, write)) for subtask in group]
     after = {names[each] for subtask in group for each in subtask.after} - {first.id}
     listed = "\n".join(f"{number}. {goal}" for number, goal in enumerate(goals, 1))
@@ -291,4 +307,5 @@ def _merge_group(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:
         arguments={key: map_references(each, write) for key, each in first.arguments.items()},
         critical=any(subtask.critical for subtask in group),
         capability=first.capability,
+        expected="; ".join(expected),
     )

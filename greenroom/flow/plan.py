@@ -28,6 +28,8 @@ class Subtask(Wire, frozen=True):
         arguments: the input of the tool.
         critical: whether the plan is revised at once if it fails.
         capability: what its agent has to be good at, if there are several to choose from.
+        expected: what its result has to be like, in words; its agent is told, and so is whoever
+            revises the plan.
 
     Raises:
         PlanError: the id is invalid, there are arguments but no tool, or `after` is a string.
@@ -44,6 +46,7 @@ class Subtask(Wire, frozen=True):
     arguments: dict[str, object] = EMPTY
     critical: bool = False
     capability: str = ""
+    expected: str = ""
 
     def __post_init__(self) -> None:
         """Check the fields."""

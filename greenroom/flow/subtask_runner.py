@@ -115,7 +115,8 @@ class SubtaskRunner:
             if subtask.tool:
                 return await self._make_call(filled, session, call)
             handle = self.spawn(session, subtask.id)
-            return await self._wait_for_end(handle, session, filled.goal, subtask, before.error)
+            text = _describe_work(filled)
+            return await self._wait_for_end(handle, session, text, subtask, before.error)
         except BaseException:
             self._record_interruption(subtask, session, call)
             raise
@@ -362,6 +363,13 @@ def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
     if id_ in made:
         return id_
     return next(iter(made), "") if id_ not in first else ""
+
+
+def _describe_work(subtask: Subtask) -> str:
+    """Return the first input of a subtask's agent."""
+    if not subtask.expected:
+        return subtask.goal
+    return f"{subtask.goal}\nExpected result: {subtask.expected}"
 
 
 def _complete(subtask: Subtask, result: object, error: str = "") -> SubtaskEnd:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
 from greenroom.core import ModelQuotaError, PlanError
 from greenroom.flow import (
     ErrorClass,
@@ -202,3 +202,45 @@ def test_a_result_can_forge_no_other_one():
     )
     assert describe_results(run) == "- a: x\n  - b: paid"
     assert describe_errors(run) == "- b: y\n  - a: z"
+
+
+GOLDEN = """\
+The goal:
+a trip to Oslo
+
+Tools that a subtask may name, with the schemas of their arguments:
+- book: Book something.
+  {"additionalProperties":false,"properties":{"what":{"type":"string"}},"required":["what"],\
+"type":"object"}
+
+Plans that have worked:
+For a trip to Rome:
+- look: Look for trains [expected: three trains, with prices]
+- book (after look): Book one [book {"what":"{look.0}"}]
+
+What is known and may help:
+Ada likes trains."""
+
+
+async def test_the_request_for_a_plan_word_for_word():
+    known = Plan(
+        "a trip to Rome",
+        [
+            Subtask("look", "Look for trains", expected="three trains, with prices"),
+            Subtask(
+                "book", "Book one", after=["look"], tool="book", arguments={"what": "{look.0}"}
+            ),
+        ],
+    )
+    llm = ScriptedProvider(draft(step("a")))
+    await ModelPlanner(llm, templates=[known]).plan("a trip to Oslo", TOOLS, "Ada likes trains.")
+    assert request_text(llm) == GOLDEN
+    assert "Say in `expected` what the result has to be like" in llm.requests[0].system
+
+
+async def test_an_agent_is_told_what_result_is_expected():
+    llm = ScriptedProvider("Three trains.")
+    plan = Plan("", [Subtask("look", "Look for trains", expected="three trains")])
+    planned = Planned(plan, Agent(llm))
+    await planned.carry_out()
+    assert request_text(llm) == "Look for trains\nExpected result: three trains"

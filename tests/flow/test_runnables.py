@@ -104,6 +104,18 @@ async def test_as_a_tool_of_another(make):
     assert result.output == "Thanks."
 
 
+async def test_as_a_tool_each_call_has_a_budget_of_its_own(make):
+    worker = agent()
+    tool = make(worker).as_tool("helper", budget=Budget(model_calls=5))
+    script = [call("helper", prompt="Go.")] * 2
+    result = await Agent(ScriptedProvider(*script, "Thanks."), tools=[tool]).run("Go.")
+    assert [each.tool_results[0].is_error for each in result.messages[2:5:2]] == [False, False]
+    none = make(agent()).as_tool("helper", budget=Budget(model_calls=0))
+    boss = Agent(ScriptedProvider(script[0], "It failed."), tools=[none])
+    [told] = (await boss.run("Go.")).messages[2].tool_results
+    assert told.is_error == ("model calls" in told.text)
+
+
 async def test_with_a_budget_that_ends(make):
     def act() -> str:
         """Act."""
