@@ -258,7 +258,7 @@ class PlanAndExecute(Runnable[object, str]):
             recovery=self.recovery,
             tools=self.tools,
             permissions=self.permissions,
-            on_end=reviewed.review_end if ReviewPoint.SUBTASK in self.review else None,
+            on_end=reviewed.review_end,
         )
         answer = await _synthesise(agent, llm, run)
         await self._remember(agent, goal, answer)

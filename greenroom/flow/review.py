@@ -1,6 +1,6 @@
 """`ReviewedPlanner`: plans that a person approves before they start."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -13,6 +13,7 @@ from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
 
 _PROPOSALS = 3
+_UNSURE = 0.5
 _LONGEST = 2000  # characters of a result in a question about it
 
 
@@ -22,12 +23,15 @@ class ReviewPoint(StrEnum):
     Attributes:
         PLAN: a plan, before it starts.
         REVISION: a revised plan, before it goes on.
-        SUBTASK: the result of each subtask, before others get it.
+        SUBTASK: the end of each subtask, before others get its result.
+        UNSURE: the result of a subtask that states a `confidence` below one half, such as an
+            `Opinion`, before others get it.
     """
 
     PLAN = "plan"
     REVISION = "revision"
     SUBTASK = "subtask"
+    UNSURE = "unsure"
 
 
 def read_points(review: bool | Iterable[ReviewPoint]) -> frozenset[ReviewPoint]:
@@ -92,12 +96,15 @@ class ReviewedPlanner:
         raise PlanError(f"none of {_PROPOSALS} revised plans was approved", hint=change)
 
     async def review_end(self, run: PlanRun, id_: str) -> None:
-        """Ask a person to approve the end of a subtask.
+        """Ask a person to approve the end of a subtask, where that is wanted.
 
         Raises:
             PlanError: the person does not approve it.
         """
         state = run.state(id_)
+        is_wanted = ReviewPoint.UNSURE in self.points and _is_unsure(state.result)
+        if ReviewPoint.SUBTASK not in self.points and not is_wanted:
+            return
         shown = state.error or clip(serde.to_text(state.result), _LONGEST)
         await self._ask(
             f"Go on after the subtask {id_}",
@@ -119,6 +126,11 @@ class ReviewedPlanner:
         answer = await self.agent.request_permission("plan", action, details=details, reason=reason)
         if not answer.allowed:
             raise PlanError(f"the work was stopped: {answer.message or 'a person declined it'}")
+
+
+def _is_unsure(result: object) -> bool:
+    confidence = result.get("confidence") if isinstance(result, Mapping) else None
+    return isinstance(confidence, int | float) and confidence < _UNSURE
 
 
 def _add(text: str, plan: Plan, change: str) -> str:

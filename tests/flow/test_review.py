@@ -78,8 +78,23 @@ async def test_each_subtask_may_be_looked_at_before_others_start():
     assert PlanRun.load(result.session).state("then").status == "pending"
 
 
+@pytest.mark.parametrize(("confidence", "asked"), [(0.2, 1), (0.9, 0), (None, 0)])
+async def test_a_result_that_is_unsure_may_be_looked_at(confidence, asked):
+    person, answer = Person(True), {"answer": "7", "reason": "", "confidence": confidence}
+
+    async def guess() -> dict[str, object]:
+        """Guess."""
+        return answer
+
+    plan = call("final_answer", subtasks=[{"id": "guess", "goal": "", "tool": "guess"}])
+    llm = ScriptedProvider(plan, "Seven.")
+    planner = plan_and_execute(llm, [guess], review=[ReviewPoint.UNSURE])
+    assert (await planner.run("Guess", approve=person.approve)).output == "Seven."
+    assert len(person.asked) == asked
+
+
 def test_a_point_that_does_not_exist_is_refused():
-    with pytest.raises(ConfigurationError, match="plan, revision, subtask"):
+    with pytest.raises(ConfigurationError, match="plan, revision, subtask, unsure"):
         plan_and_execute("offline:", review=["often"])
     for what in ({"concurrency": 0}, {"max_subtasks": 0}):
         with pytest.raises(ConfigurationError):
