@@ -55,7 +55,11 @@ from greenroom.agents.project import (
     project_notes as project_notes,
     read_notes as read_notes,
 )
-from greenroom.agents.questions import AskPerson as AskPerson, as_answer as as_answer
+from greenroom.agents.questions import (
+    AskPerson as AskPerson,
+    Decide as Decide,
+    as_answer as as_answer,
+)
 from greenroom.agents.reply import stream_reply as stream_reply
 from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as warn_of_end
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool

@@ -7,7 +7,8 @@ where that is in doubt. `members` starts agents, as far as there is room.
 `graph` checks and draws graphs of names. `plan` is one of subtasks; `plan_run` is their state.
 `execute` carries a plan out: `subtask_runner` runs one subtask once, and `references` puts results
 into goals and arguments. `revision` defines planners and when a plan is revised, `model_planner`
-asks a model, and `review` a person. `plan_and_execute` is an agent made of all of these.
+asks a model, and `review` a person; `escalate` asks the next one where somebody is silent.
+`plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
 edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
@@ -70,6 +71,7 @@ from greenroom.flow.error_context import (
     Severity as Severity,
     classify as classify,
 )
+from greenroom.flow.escalation import escalate as escalate
 from greenroom.flow.execute import execute_plan as execute_plan
 from greenroom.flow.handoff_team import (
     HandoffTeam as HandoffTeam,
