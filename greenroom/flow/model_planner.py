@@ -4,16 +4,19 @@ If a plan has too many subtasks, `merge` combines those that one agent can do to
 """
 
 from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 import msgspec
+from msgspec.structs import replace
 
 from greenroom.agents import Agent
 from greenroom.core import ModelOutputError, PlanError, clip, serde
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.execute import toolbox_of
+from greenroom.flow.graph import find_order
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun, SubtaskStatus
-from greenroom.flow.references import map_references
+from greenroom.flow.references import map_references, references_in
 from greenroom.flow.revision import Failure
 from greenroom.llm import LLMProvider
 from greenroom.tools import ToolRegistry
@@ -50,7 +53,8 @@ class ModelPlanner:
     """A `Planner` that asks a model.
 
     The model answers with a plan as structured output. An unusable plan (an unknown tool, a cycle,
-    a missing id) goes back to it with the reason, at most twice. If there are more than 20
+    a missing id) goes back to it with the reason, at most twice. If subtasks then still wait for
+    each other, one edge of each cycle is left out. If there are more than 20
     subtasks, neighbours without a tool are merged. For a revision, the model sees the completed
     subtasks with their results and the failures, and plans the remaining work.
 
@@ -148,6 +152,9 @@ class ModelPlanner:
                 raise PlanError(f"the model made no plan: {error.message}") from error
             except PlanError as error:
                 tries -= 1
+                draft = result.output.subtasks
+                if not tries and (broken := break_cycles(draft)) != list(draft):
+                    return self._complete(broken, done, tools)
                 if not tries:
                     hint = "describe the goal in more detail, or use another model"
                     fault = f"the model made no usable plan: {error.message}"
@@ -184,6 +191,33 @@ class ModelPlanner:
                 f"it has {len(new)} subtasks, most of them calls: plan at most {self._max_subtasks}"
             )
         return merged
+
+
+def break_cycles(subtasks: Sequence[Subtask]) -> list[Subtask]:
+    """Return subtasks without the edges that close a cycle: one of each, if possible an unused one.
+
+    A subtask that waits for itself makes no sense, and is left as it is.
+
+    Example:
+        >>> first, then = Subtask("a", "Look", after=["b"]), Subtask("b", "Use {a}", after=["a"])
+        >>> [each.after for each in break_cycles([first, then])]
+        [(), ('a',)]
+    """
+    if any(each.id in each.after for each in subtasks):
+        return list(subtasks)
+    left = {each.id: each for each in subtasks}
+    while cycle := find_order({each.id: each.after for each in left.values()})[1]:
+        edges = list(pairwise(cycle))  # each waits for the one before it
+        unused = [(before, id_) for before, id_ in edges if not _uses(left[id_], before)]
+        before, id_ = (unused or edges)[-1]
+        after = tuple(each for each in left[id_].after if each != before)
+        left[id_] = replace(left[id_], after=after)
+    return [left[each.id] for each in subtasks]
+
+
+def _uses(subtask: Subtask, name: str) -> bool:
+    found = references_in((subtask.goal, dict(subtask.arguments)))
+    return any(each == name for each, _ in found)
 
 
 def describe_plan(plan: Plan) -> str:

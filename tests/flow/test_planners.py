@@ -244,3 +244,10 @@ async def test_an_agent_is_told_what_result_is_expected():
     planned = Planned(plan, Agent(llm))
     await planned.carry_out()
     assert request_text(llm) == "Look for trains\nExpected result: three trains"
+
+
+async def test_a_cycle_that_the_model_does_not_mend_is_broken_at_an_edge_that_is_not_used():
+    knot = draft(step("a", ["c"]), step("b", ["a"], goal="Use {a}"), step("c", ["b"], goal="{b}"))
+    llm = ScriptedProvider(*[knot] * 3)
+    plan = await ModelPlanner(llm).plan("goal")
+    assert (plan.order(), len(llm.requests)) == (("a", "b", "c"), 3)
