@@ -23,7 +23,10 @@ from greenroom.testing.session_store_contents import (
 
 
 class _CutStore:
-    """A store whose connection is cut during the next append: after its commit, or before."""
+    """A store whose connection is cut during the next line: after its commit, or before.
+
+    An append of nothing only flushes, and there is nothing to be in doubt about.
+    """
 
     def __init__(self, store: SessionStore, *, commits: bool) -> None:
         self._store = store
@@ -49,7 +52,9 @@ class _CutWriter:
         return getattr(self._writer, name)
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        is_cut, self._store.is_next = self._store.is_next, False
+        is_cut = self._store.is_next and bool(line)
+        if is_cut:
+            self._store.is_next = False
         if not is_cut or self._store.commits:
             await self._writer.append(line, at, flush=flush)
         if is_cut:
@@ -71,9 +76,20 @@ async def a_line_whose_fate_is_unknown_is_stored_once(case: StoreUnderTest) -> N
                 await loaded.save()
             assert not loaded.is_saved, "nobody knows yet"
             loaded.add_message(Message.user("three"))
-            await loaded.save()
+            await _save_after_doubt(loaded)
             await loaded.close()
+            history = (await store.read(session.session_id)).history
+            assert not history.torn, (
+                f"a line is stored twice, or not in its place: {history.torn!r}"
+            )
             check_equal(await load_texts(store, session), ["one", "two", "three"])
+
+
+async def _save_after_doubt(session: AgentSession) -> None:
+    try:
+        await session.save()
+    except core.SessionError as error:
+        raise AssertionError(f"a save must find out whether the line is stored: {error}") from error
 
 
 async def a_line_of_a_cut_connection_is_whole_for_the_next_writer(case: StoreUnderTest) -> None:

@@ -12,10 +12,12 @@ from greenroom.session import (
     InMemoryStore,
     SessionPage,
     StoredSession,
+    encode_line,
     store as memory_store,
 )
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
 from greenroom.testing.session_store_contents import check_equal, expect_error
+from greenroom.testing.session_store_outcomes import a_line_whose_fate_is_unknown_is_stored_once
 
 Writer = memory_store._MemoryWriter
 
@@ -116,6 +118,18 @@ async def trusts_the_past(self, since):
 
 async def sees_nothing_new(self, since):
     return StoredSession(self._session.metadata, History((), since), "")
+
+
+async def appends_two_again(self, line, at, *, flush=True):
+    await Writer.append(self, line, at)
+    if b'"two"' in line:
+        self._session.history += line
+
+
+async def adds_a_line_of_its_own(self, line, at, *, flush=True):
+    await Writer.append(self, line, at)
+    if b'"two"' in line:
+        self._session.history += encode_line([b'{"kind":"rewind","to":1}'], at.after(line))
 
 
 async def sees_no_description(self, since):
@@ -319,7 +333,7 @@ async def deletes_no_files(self):
 
 
 MUTANTS = {
-    "a_line_whose_fate_is_unknown_is_stored_once": with_writer(append=appends_twice),
+    "a_line_whose_fate_is_unknown_is_stored_once": with_writer(read=sees_nothing_new),
     "a_line_of_a_cut_connection_is_whole_for_the_next_writer": with_writer(append=appends_anywhere),
     "a_file_comes_back_as_it_was": with_store(put_file=puts_the_first_only),
     "a_file_may_come_before_its_session": with_store(put_file=puts_for_sessions_only),
@@ -403,6 +417,20 @@ async def test_a_broken_store_is_caught_and_a_sound_one_passes(check):
     await check(Case(BrokenStore()))
     with pytest.raises(Exception):  # noqa: B017, PT011 -- whatever it is that shows the fault
         await check(Case(MUTANTS[check.__name__]()))
+
+
+@pytest.mark.parametrize(
+    ("methods", "reason"),
+    [
+        ({"read": sees_nothing_new}, "must find out .* was changed by another writer"),
+        ({"read": sees_nothing_new, "append": appends_anywhere}, "stored twice, or not in its"),
+        ({"append": appends_two_again}, "must find out .* was changed by another writer"),
+        ({"append": adds_a_line_of_its_own}, "must find out"),
+    ],
+)
+async def test_a_store_that_loses_or_doubles_a_line_in_doubt_fails_for_that_reason(methods, reason):
+    with pytest.raises(AssertionError, match=reason):
+        await a_line_whose_fate_is_unknown_is_stored_once(Case(with_writer(**methods)()))
 
 
 def test_every_check_has_a_broken_store():
