@@ -2,7 +2,7 @@
 
     GREENROOM_POSITIONS=long pytest tests/runtime/test_positions.py
 
-tries a thousand readers, with seeds of its own.
+tries a thousand readers over twelve lives each, with seeds of its own.
 """
 
 import os
@@ -20,7 +20,7 @@ from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStor
 from tests.runtime.positions import Play, Reader, live
 
 IS_LONG = os.environ.get("GREENROOM_POSITIONS") == "long"
-READERS = 340 if IS_LONG else 6
+READERS = 340 if IS_LONG else 20
 LIVES = 12 if IS_LONG else 3
 
 
@@ -79,7 +79,9 @@ async def test_two_agents_that_never_got_the_lock_are_told_apart(store):
 
 def play_elsewhere(kind, path, play):
     command = [sys.executable, "-m", "tests.runtime.positions", kind, str(path)]
-    done = subprocess.run(command, input=play.write(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, input=play.write(), capture_output=True, text=True, check=False, timeout=120
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return Play.read(done.stdout)
 

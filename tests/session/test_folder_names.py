@@ -2,7 +2,7 @@
 
     GREENROOM_IDS=long pytest tests/session/test_folder_names.py
 
-makes, loads, lists and forks 5,000 of them in each store.
+makes, loads, lists and forks 5,000 of them in each store, and prints its seeds.
 """
 
 import os
@@ -24,7 +24,9 @@ PIECES = [
 ]  # fmt: skip
 
 
-def random_ids(count, seed):
+def random_ids(count):
+    seed = secrets.randbits(32) if IS_LONG else 1
+    print("seed", seed)
     rng = random.Random(seed)
     found = {"x" * 200, "..", "CON", "ann@x.org", "org/1", "Ann", "ann"}
     while len(found) < count:
@@ -39,7 +41,7 @@ def folded(name):
 
 
 def test_no_two_ids_have_one_folder_on_a_disk_that_folds_names():
-    ids = random_ids(5_000, secrets.randbits(32) if IS_LONG else 1)
+    ids = random_ids(5_000)
     names = [folder_name(each) for each in ids]
     assert len({folded(name) for name in names}) == len(ids)
     for name in names:
@@ -56,7 +58,7 @@ def test_a_plain_id_is_the_name_and_no_other_id_can_have_that_name():
 
 
 async def test_texts_make_load_list_and_fork(store):
-    ids = random_ids(5_000 if IS_LONG else 60, 2)
+    ids = random_ids(5_000 if IS_LONG else 60)
     for each in ids:
         session = AgentSession.new("coder", session_id=each, store=store)
         session.add_message(Message.user(each))
