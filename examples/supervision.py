@@ -62,8 +62,8 @@ async def print_what_the_desk_saw(runtime: AgentRuntime, session_id: str) -> Non
         match await anext(stream):
             case TextComplete(text=text):
                 print(f"desk: {text}")
-            case Restarted(epoch=epoch, error=error):
-                print(f"desk: starts life {epoch}, because {error}")
+            case Restarted(restarts=restarts, error=error):
+                print(f"desk: restart {restarts}, because {error}")
             case _:
                 pass
 

@@ -286,12 +286,12 @@ class Restarted(Wire, frozen=True, tag="restarted"):
     """A supervisor starts the agent again; its stream, mailbox and session go on.
 
     Attributes:
-        epoch: the number of the life that begins; the first one was 1.
+        restarts: how often it was started again, with this one.
         error: what crashed it, or why it was stopped; empty if its function returned.
-        delay: seconds until that life begins.
+        delay: seconds until then.
     """
 
-    epoch: int
+    restarts: int
     error: str = ""
     delay: float = 0.0
 

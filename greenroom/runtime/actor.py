@@ -89,8 +89,9 @@ class Actor:
     """One agent: its identity, its state and its life. For the thread of its event loop only."""
 
     has_lock = False
-    _lives = 1
     """Whether it has the session's lock."""
+    restarts = 0
+    """How often a supervisor started it again."""
     is_killed = False
     outcome: Outcome | None = None
     restart_note = ""
@@ -375,19 +376,9 @@ class Actor:
         """Cancel the subagents of a turn, and wait until they are gone."""
         await self.children.end(of_turn=turn)
 
-    @property
-    def epoch(self) -> int:
-        """Which life it is in, from 1; a position's epoch is `output.epoch`."""
-        return self._lives
-
-    @property
-    def restarts(self) -> int:
-        """How often a supervisor started it again."""
-        return self.epoch - 1
-
     def begin_life(self) -> None:
         """Begin again: the identity, the session and what subscribers read go on."""
-        self._lives += 1
+        self.restarts += 1
         self.output.begin_epoch(begin_epoch())  # above all of this process
         self.life = Life()
         self.turns.may_resume = True

@@ -101,7 +101,7 @@ class AgentNode:
         subscribers: readers of its output that are registered.
         largest_lag: chunks that the slowest of them has not read.
         budgets: what is left of each budget that it has opened, outermost first.
-        epoch: 1, and one more with each restart.
+        restarts: how often a supervisor started it again.
         usage: the tokens of its model calls, without its subagents.
         supervisor: the names of the supervisors above it, from the outermost to the one
             that starts it again, such as "desk/feeds"; empty without one.
@@ -123,16 +123,11 @@ class AgentNode:
     subscribers: int
     largest_lag: int
     budgets: tuple[Mapping[str, float], ...]
-    epoch: int
+    restarts: int
     usage: Usage
     supervisor: str = ""
     restarting: bool = False
     children: "tuple[AgentNode, ...]" = ()
-
-    @property
-    def restarts(self) -> int:
-        """How often it was restarted."""
-        return self.epoch - 1
 
     def __str__(self) -> str:
         """Draw the agent, without its subagents, in one line that hides and disguises nothing."""
@@ -320,7 +315,7 @@ class _Walk:
             subscribers=len(readers),
             largest_lag=max((reader.lag for reader in readers), default=0),
             budgets=describe_budgets(actor),
-            epoch=actor.epoch,
+            restarts=actor.restarts,
             usage=actor.output.usage,
             supervisor=actor.member.path if actor.member else "",
             restarting=actor.member is not None and actor.member.is_parked,

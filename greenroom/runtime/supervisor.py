@@ -345,7 +345,7 @@ class SupervisedAgent(Member):
             log_error(logger, f"the agent {actor.path} starts again in {delay:.3g} s", self.crash)
             actor.publish_crash()
         text = describe_error(self.crash) or why
-        actor.publish(Restarted(actor.epoch + 1, text, delay))
+        actor.publish(Restarted(actor.restarts + 1, text, delay))
         actor.set_state(AgentState.idle())
         actor.restart_note = _describe_restart(self.crash, why)
 

@@ -66,7 +66,7 @@ def test_a_group_is_started_again_and_an_end_is_told(tmp_path):
     assert run("supervision.py", cwd=tmp_path).splitlines() == [
         "asked the broken source: failed, ConnectionResetError: the source hung up",
         "desk: news from the harbour, line 1",
-        "desk: starts life 2, because feed crashed",
+        "desk: restart 1, because feed crashed",
         "desk: news from the market, line 3",
         "feed: 1 restart",
         "desk: 1 restart",

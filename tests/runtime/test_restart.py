@@ -77,7 +77,7 @@ async def test_a_crash_that_is_followed_by_a_restart_is_told_as_error_and_restar
     assert seen[done:] == [
         Done(input_id, TurnStatus.FAILED, error="ValueError: broken", inputs=(input_id,)),
         Error("broken", "ValueError"),
-        Restarted(2, "ValueError: broken", 1.0),
+        Restarted(1, "ValueError: broken", 1.0),
         StateChange(AgentState.done()),
         Exited(EndStatus.COMPLETED),
     ]
@@ -121,7 +121,7 @@ async def test_who_reads_through_restarts_misses_nothing_and_reads_nothing_twice
         await handle.shutdown()
     texts = [chunk.text for chunk in read if isinstance(chunk, TextDelta)]
     assert texts == [f"{word} {i}" for word in ("one", "two", "three") for i in range(100)]
-    assert [chunk.epoch for chunk in read if isinstance(chunk, Restarted)] == [2, 3, 4]
+    assert [chunk.restarts for chunk in read if isinstance(chunk, Restarted)] == [1, 2, 3]
     assert read == await chunks_of(handle)
 
 

@@ -46,7 +46,7 @@ def node(**fields):
         "subscribers": 0,
         "largest_lag": 0,
         "budgets": (),
-        "epoch": 1,
+        "restarts": 0,
         "usage": Usage(),
     }
     return AgentNode(**(known | fields))
@@ -274,7 +274,7 @@ def test_a_tree_is_one_json_object():
     agent = node(
         tools=(OpenTool("c", "Bash\ud800", 1.5),),
         budgets=({"tokens": 5},),
-        children=(node(session_id="s-2", epoch=3),),
+        children=(node(session_id="s-2", restarts=2),),
     )
     found = json.loads(RuntimeTree(2, (agent,)).to_json())
     assert found["running"] == 2
