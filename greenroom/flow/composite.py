@@ -1,11 +1,12 @@
 """`composite`: a tool whose steps are calls of other tools."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from msgspec.structs import replace
 
-from greenroom.agents import Toolbox
+from greenroom.agents import Toolbox, check_depth
 from greenroom.core import (
     AgentContext,
     ConfigurationError,
@@ -18,15 +19,19 @@ from greenroom.core import (
     serde,
 )
 from greenroom.flow.execute import execute_plan
-from greenroom.flow.graph import suggest
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.references import fill, references_in
 from greenroom.runtime import AgentInternals
-from greenroom.tools import ToolRegistry
+from greenroom.tools import InputValidator, Tool
 
 _INPUT = "input"
+_NAMES = ("type", "required", "additionalProperties", "$defs", "definitions")
+"""What is kept of a tool's schema, beside its properties, to check arguments with references."""
+
+_SAMPLES = {"integer": 0, "number": 0, "boolean": True, "array": [], "object": {}}
+"""A value of each type. A string has none: a number may be written in it."""
 
 
 class Composite:
@@ -52,6 +57,8 @@ class Composite:
         self.parameters = parameters
         self.plan = plan
         """The steps and the input that they use; `plan.to_mermaid()` draws them."""
+        self.chain: tuple[Composite, ...] = (self, *_find_chain(box))
+        """The longest chain of composites in composites, from this one on."""
         self._output = Subtask(
             "output",
             "",
@@ -124,9 +131,9 @@ def composite(
         parameters: the JSON Schema of each parameter by name; all of them are required.
 
     Raises:
-        PlanError: two steps have the same id or wait for each other; a tool, an argument or a
-            reference is unknown, or an argument is missing. It names all faults.
-        ConfigurationError: there are no steps or no description.
+        PlanError: it can't work; the message lists all faults: no steps or no description, two
+            steps of one id, steps that wait for each other, an unknown tool or reference, arguments
+            that don't fit the schema of their tool, composites nested too deep.
         ToolError: something in `tools` can't be a tool.
 
     Example:
@@ -155,73 +162,117 @@ def composite(
         >>> result.messages[2].tool_results[0].text
         'rain in Oslo'
     """
+    box, properties = Toolbox.of(tools), dict(parameters or {})
+    check = _Check(tuple(steps), box, properties)
+    faults = [*check.find_faults(output)]
     if not description:
-        raise ConfigurationError(f"{name} has no description for the model")
-    given, properties, box = tuple(steps), dict(parameters or {}), Toolbox.of(tools)
-    if not given:
-        raise ConfigurationError(f"{name} has no steps")
-    scope = _Scope({step.id for step in given}, properties)
-    faults = [fault for step in given for fault in scope.find_faults(step, box.registry)]
-    faults += scope.find_wrong_references(output, "the output")
-    try:
-        plan = Plan(name, (Subtask(_INPUT, ""), *map(scope.link, given)))
-    except PlanError as error:
-        raise PlanError("; ".join([error.message, *faults]), hint=error.hint) from None
-    if faults:
-        raise PlanError("; ".join(faults))
+        faults.append("it has no description for the model")
     schema: dict[str, object] = {
         "type": "object",
         "properties": properties,
         "required": list(properties),
         "additionalProperties": False,
     }
-    return Composite(name, description, schema, plan, output, box)
+    made = None
+    try:
+        InputValidator(name, schema)
+    except ToolError as error:
+        faults.append(error.message)
+    try:
+        made = Composite(name, description, schema, check.plan(name), output, box)
+    except PlanError as error:
+        faults.append(error.message)
+    if faults or made is None:
+        raise PlanError("\n- ".join([f"{name} can't work:", *faults]))
+    return made
 
 
-class _Scope:
-    """What the steps and the output of a composite may refer to."""
+def _find_chain(box: Toolbox) -> tuple[Composite, ...]:
+    """Return the longest chain of composites that begins with one of these tools."""
+    tools = (getattr(box.registry.get(each), "tool", None) for each in box.registry.list_tools())
+    chains = (each.chain for each in tools if isinstance(each, Composite))
+    return max(chains, key=len, default=())
 
-    def __init__(self, ids: set[str], properties: Mapping[str, object]) -> None:
-        self._ids = ids
-        self._properties = properties
 
-    def find_faults(self, step: Subtask, tools: ToolRegistry) -> Iterator[str]:
-        """Yield all that is wrong with a step: its tool, its arguments, its references."""
-        tool = tools.get(step.tool)
-        if tool is None:
-            known = ", ".join(tools.list_tools()) or "none"
-            yield f"{step.id}: there is no tool {step.tool!r} (tools: {known})"
-        else:
-            yield from _find_wrong_arguments(step, tool.parameters)
-        yield from self.find_wrong_references((step.goal, step.arguments), step.id)
+@dataclass(frozen=True)
+class _Check:
+    """The checks of the steps of a composite, all of which are made before it is refused."""
 
-    def find_wrong_references(self, value: object, where: str) -> Iterator[str]:
-        """Yield the references in a value that lead nowhere."""
+    steps: tuple[Subtask, ...]
+    box: Toolbox
+    properties: Mapping[str, object]
+
+    def plan(self, name: str) -> Plan:
+        """Let each step wait for the steps that it refers to.
+
+        Raises:
+            PlanError: two steps have one id, or steps wait for each other.
+        """
+        linked = (
+            replace(each, after=(*each.after, *self._names_in((each.goal, each.arguments))))
+            for each in self.steps
+        )
+        return Plan(name, (Subtask(_INPUT, ""), *linked))
+
+    def find_faults(self, output: object) -> Iterator[str]:
+        """Yield what can't work in the steps and in the output."""
+        if not self.steps:
+            yield "it has no steps"
+        if chain := _find_chain(self.box):
+            try:
+                check_depth(chain[-1], ("an agent", "this tool", *chain[:-1]))
+            except ConfigurationError as error:
+                yield error.message
+        for step in self.steps:
+            yield from self._find_unknown((step.goal, step.arguments), step.id)
+            tool = self.box.registry.get(step.tool)
+            if tool is not None:
+                yield from self._find_misfits(step, tool)
+            else:
+                known = ", ".join(self.box.registry.list_tools()) or "none"
+                yield f"{step.id}: there is no tool {step.tool!r} (tools: {known})"
+        yield from self._find_unknown(output, "the output")
+
+    @property
+    def _ids(self) -> set[str]:
+        return {_INPUT, *(step.id for step in self.steps)}
+
+    def _names_in(self, value: object) -> list[str]:
+        """Return the input and the steps that a value refers to."""
+        return [name for name, _ in references_in(value) if name in self._ids]
+
+    def _find_unknown(self, value: object, where: str) -> Iterator[str]:
+        """Yield the references to what does not exist."""
         for name, path in references_in(value):
-            if name == _INPUT and path and path.split(".")[0] not in self._properties:
-                known = ", ".join(self._properties) or "none"
+            if name == _INPUT and path and path.split(".")[0] not in self.properties:
+                known = ", ".join(self.properties) or "none"
                 yield f"{where}: {{{name}.{path}}} is not a parameter (parameters: {known})"
-            elif name != _INPUT and name not in self._ids and path:
-                known = ", ".join(sorted(self._ids))
+            elif path and name not in self._ids:
+                known = ", ".join(sorted(self._ids - {_INPUT}))
                 yield f"{where}: {{{name}.{path}}}: there is no step {name!r} (steps: {known})"
 
-    def link(self, step: Subtask) -> Subtask:
-        """Let a step wait for the steps that it refers to."""
-        found = (name for name, _ in references_in((step.goal, step.arguments)))
-        known = tuple(name for name in found if name == _INPUT or name in self._ids)
-        return replace(step, after=(*step.after, *known))
+    def _find_misfits(self, step: Subtask, tool: Tool) -> Iterator[str]:
+        """Yield how the arguments of a step don't fit its tool, as far as that is known now.
 
+        Of an argument with references only the type is checked, if the parameter has one.
+        """
+        wanted = tool.parameters.get("properties")
+        properties = dict(wanted) if isinstance(wanted, Mapping) else {}
+        arguments = dict(step.arguments)
+        for name, value in step.arguments.items():
+            if self._names_in(value) and name in properties:
+                arguments[name], properties[name] = self._sample(value, properties[name])
+        schema = {key: tool.parameters[key] for key in _NAMES if key in tool.parameters}
+        fault = InputValidator(tool.name, {**schema, "properties": properties}).fault(arguments)
+        for line in (fault or "").splitlines()[1:]:
+            yield f"{step.id}: {tool.name}: {line.removeprefix('- ')}"
 
-def _find_wrong_arguments(step: Subtask, schema: dict[str, object]) -> Iterator[str]:
-    """Yield the arguments that a tool does not take, and those that it needs."""
-    properties, required = schema.get("properties"), schema.get("required")
-    if not isinstance(properties, dict):
-        return
-    if schema.get("additionalProperties") is False:
-        for name in step.arguments:
-            if name not in properties:
-                hint = suggest(name, properties) or f"it takes {', '.join(properties)}"
-                yield f"{step.id}: {step.tool} takes no {name!r} ({hint})"
-    for name in required if isinstance(required, list) else ():
-        if name not in step.arguments:
-            yield f"{step.id}: {step.tool} needs {name!r}"
+    def _sample(self, value: object, schema: object) -> tuple[object, dict[str, object]]:
+        """Return a value like the one that an argument will have, and what it has to fit."""
+        wanted = schema.get("type") if isinstance(schema, Mapping) else None
+        names = references_in(value)
+        parameter = self.properties.get(names[0][1]) if names[0][0] == _INPUT else None
+        is_whole = value == f"{{{_INPUT}.{names[0][1]}}}"
+        kind = parameter.get("type") if isinstance(parameter, Mapping) and is_whole else None
+        sample = _SAMPLES.get(kind) if isinstance(kind, str) else None
+        return sample, {"type": wanted} if wanted and sample is not None else {}

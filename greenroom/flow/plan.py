@@ -95,10 +95,15 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         duplicates = find_duplicates(self.ids)
         faults = [f"{count} subtasks are called {id_!r}" for id_, count in duplicates]
         faults += self._find_unknown_ids()
+        try:
+            _ = self._order
+        except PlanError as error:
+            if not faults:
+                raise
+            faults.append(error.message)
         if faults:
             left = f"; and {len(faults) - _MAX_FAULTS} more" if len(faults) > _MAX_FAULTS else ""
             raise PlanError("; ".join(faults[:_MAX_FAULTS]) + left)
-        _ = self._order
 
     def __getitem__(self, id: str) -> Subtask:  # noqa: A002 (the field's word for it)
         """Return the subtask of this id.

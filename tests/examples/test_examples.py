@@ -386,3 +386,12 @@ def test_a_report_is_written_over_a_desk_that_logs_its_messages(tmp_path):
         "writer → lead: task_response",
     ]
     assert "3.7 mm" in log[2]  # the writer is told of it
+
+
+def test_a_tool_made_of_others(tmp_path):
+    lines = run("research_and_summarize.py", cwd=tmp_path).splitlines()
+    assert lines[0] == "graph TD"
+    assert lines[-2:] == [
+        "A short summary: That makes tides. It has rock tides.",
+        "Tides are pulled by moons.",
+    ]

@@ -5,7 +5,6 @@ import trio
 
 from greenroom import (
     Agent,
-    ConfigurationError,
     PermissionManager,
     PermissionRule,
     SubAgentSpawned,
@@ -173,8 +172,8 @@ def test_its_steps_can_be_drawn():
             {"steps": [step("a", "find_place", name="{input.town}")]},
         ),
         (PlanError, "2 subtasks", {"steps": STEPS * 2}),
-        (ConfigurationError, "no steps", {"steps": []}),
-        (ConfigurationError, "no description", {"description": ""}),
+        (PlanError, "no steps", {"steps": []}),
+        (PlanError, "no description", {"description": ""}),
     ],
 )  # fmt: skip
 def test_what_makes_no_sense_is_refused_when_it_is_made(error, match, options):
@@ -191,8 +190,8 @@ def test_all_faults_are_named_at_once():
     with pytest.raises(PlanError) as caught:
         forecast(steps=steps, output="{river.name}")
     for fault in (
-        "a: find_place takes no 'nam' (did you mean 'name'?)",
-        "a: find_place needs 'name'",
+        "a: find_place: the parameter 'nam' does not exist; there are: name",
+        "a: find_place: the parameter 'name' is missing",
         "b: there is no tool 'fly'",
         "c: {input.town} is not a parameter",
         "the output: {river.name}: there is no step 'river'",
@@ -233,3 +232,97 @@ async def test_research_and_summarize(autojump_clock):
     result = await Agent(llm, tools=[tool]).run("Cats?")
     text = result.messages[2].tool_results[0].text
     assert text == "In short: what cats 1 says; what cats 2 says"
+
+
+def faults(steps=STEPS, output="", **options):
+    with pytest.raises(PlanError) as caught:
+        forecast(steps, output, **options)
+    first, *lines = caught.value.message.split("\n- ")
+    assert first == "forecast can't work:"
+    return lines
+
+
+def test_all_faults_are_told_at_once():
+    steps = [
+        step("a", "fly", where="{river.name}"),
+        step("b", "find_place", ["c"], nam="{input.town}"),
+        step("c", "get_weather", ["b", "nobody"], place=["p1"], days="{input.days}"),
+        step("c", "find_place", name="x"),
+    ]
+    assert faults(steps, "{d.e}", description="", parameters={"days": {"type": "array"}}) == [
+        "a: {river.name}: there is no step 'river' (steps: a, b, c)",
+        "a: there is no tool 'fly' (tools: find_place, get_weather)",
+        "b: {input.town} is not a parameter (parameters: days)",
+        "b: find_place: the parameter 'name' is missing",
+        "b: find_place: the parameter 'nam' does not exist; there are: name",
+        "c: get_weather: days: expected integer, got array []",
+        "c: get_weather: place: expected string, got array ['p1']",
+        "the output: {d.e}: there is no step 'd' (steps: a, b, c)",
+        "it has no description for the model",
+        "2 subtasks are called 'c'; c waits for 'nobody', which is not in the plan",
+    ]
+    (fault,) = faults(parameters={"city": {"type": "strng"}, "days": {"type": "integer"}})
+    assert "broken at properties.city.type" in fault
+
+
+def test_steps_in_a_cycle_are_told_beside_other_faults():
+    knot = [step("a", "find_place", name="{b}"), step("b", "find_place", ["x"], name="{a}")]
+    (fault,) = faults(knot)
+    assert "x" in fault
+    assert "the subtasks wait for each other: a → b → a" in fault
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given", "fits"),
+    [
+        ("integer", "integer", True),
+        ("integer", "string", True),  # a number in a text is read
+        ("number", "integer", True),
+        ("string", "integer", False),
+        ("integer", "array", False),
+        ("object", "array", False),
+        (["integer", "null"], "integer", True),
+        (None, "array", True),
+    ],
+)
+def test_a_parameter_has_to_have_the_type_that_a_step_needs(wanted, given, fits):
+    @tool
+    def use(value: object) -> str:
+        """Use a value."""
+        return "used"
+
+    use.parameters["properties"]["value"] = {"type": wanted, "minimum": 5} if wanted else {}
+    use_it = [step("a", "use", value="{input.x}")]
+    options = {"tools": [use], "parameters": {"x": {"type": given}}}
+    if fits:
+        forecast(use_it, "", **options)
+    else:
+        assert "a: use: value: expected" in faults(use_it, **options)[0]
+
+
+def test_what_a_step_returns_may_be_anything_until_it_runs():
+    steps = [
+        step("a", "find_place", name="x"),
+        step("b", "get_weather", place="{a}", days="{a.id}"),
+    ]
+    assert forecast(steps, "").plan.order() == ("input", "a", "b")
+    steps[1] = step("b", "get_weather", place="{a}", days="soon")
+    assert faults(steps) == ["b: get_weather: days: expected integer, got string 'soon'"]
+
+
+def nest(depth):
+    made = forecast([step("a", "find_place", name="{input.city}")], "{a.name}")
+    for number in range(depth - 1):
+        names = {"tools": [made], "description": "Nests.", "parameters": CITY}
+        inside = step("a", made.name, city="{input.city}", days="{input.days}")
+        made = composite(f"nest{number}", [inside], "{a}", **names)
+    return made
+
+
+async def test_composites_nest_as_deep_as_agents_may(autojump_clock):
+    made = nest(7)
+    llm = ScriptedProvider(call(made.name, city="rome", days=1), "Done.")
+    result = await Agent(llm, tools=[made]).run("Go.")
+    assert result.messages[2].tool_results[0].text == "Rome"
+    with pytest.raises(PlanError, match="8 agents run inside each other: an agent → this tool"):
+        nest(8)
