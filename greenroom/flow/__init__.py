@@ -47,20 +47,7 @@ from greenroom.flow.combinators import (
     parallel as parallel,
     pipeline as pipeline,
 )
-from greenroom.flow.committee import (
-    AgentAnswer as AgentAnswer,
-    Opinion as Opinion,
-    Resolution as Resolution,
-    Strategy as Strategy,
-    ask_person as ask_person,
-    by_authority as by_authority,
-    committee as committee,
-    majority as majority,
-    most_confident as most_confident,
-    resolve as resolve,
-    verify as verify,
-    within as within,
-)
+from greenroom.flow.committee import Ruling as Ruling, committee as committee
 from greenroom.flow.composite import Composite as Composite, composite as composite
 from greenroom.flow.error_context import (
     Cause as Cause,
@@ -144,6 +131,23 @@ from greenroom.flow.revision import (
     ReplanPolicy as ReplanPolicy,
     SubtaskDecision as SubtaskDecision,
     SubtaskRecovery as SubtaskRecovery,
+)
+from greenroom.flow.strategies import (
+    AgentAnswer as AgentAnswer,
+    Contradiction as Contradiction,
+    Opinion as Opinion,
+    Resolution as Resolution,
+    Strategy as Strategy,
+    TrackRecord as TrackRecord,
+    ask_person as ask_person,
+    by_authority as by_authority,
+    confident as confident,
+    find_contradictions as find_contradictions,
+    majority as majority,
+    most_confident as most_confident,
+    resolve as resolve,
+    verify as verify,
+    within as within,
 )
 from greenroom.flow.text_tools import TextTools as TextTools
 from greenroom.flow.topic import (

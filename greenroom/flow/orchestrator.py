@@ -1,6 +1,6 @@
 """`orchestrator`: an agent that plans, delegates subtasks to other agents, and combines results."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -33,6 +33,7 @@ from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PLAN_STEP, PlanRun, find_open_run
 from greenroom.flow.revision import Planner, ReplanPolicy
+from greenroom.flow.strategies import Contradiction, find_contradictions
 from greenroom.llm import LLMProvider
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
@@ -61,6 +62,7 @@ def orchestrator(
     concurrency: int = 1,
     patience: float | None = None,
     planner: Planner | None = None,
+    facts: Mapping[str, float] | None = None,
     name: str = "orchestrator",
     description: str = "",
 ) -> "Orchestrator":
@@ -92,13 +94,16 @@ def orchestrator(
         concurrency: how many tasks one worker has at once.
         patience: seconds of silence until a worker is replaced; None for no limit.
         planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
+        facts: fields of results that have to be the same in all of them, each with a tolerance, as
+            in `find_contradictions`. Where they differ, it is in the `TeamResult`, in the warnings,
+            and told to the model that answers.
         name: the name for people, logs, and a team that it is part of; its capabilities are its
             agents'.
         description: what it is good for, for the model that plans in that team.
 
     Raises:
-        ConfigurationError: there are no agents, one has an invalid name, or a number is not above
-            0.
+        ConfigurationError: there are no agents, one has an invalid name, a number is not above 0,
+            or a tolerance is negative.
 
     Example:
         ```python
@@ -114,10 +119,14 @@ def orchestrator(
     ):
         if number is not None and not number > 0:
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
+    facts = dict(facts or {})
+    find_contradictions({}, facts)  # checks the tolerances
     workers = CrewMember.gather(agents)
     if len(workers) > 1:
         workers = tuple(map(add_help_tool, workers))
-    return Orchestrator(workers, llm, deadline, concurrency, patience, planner, name, description)
+    return Orchestrator(
+        workers, llm, deadline, concurrency, patience, planner, facts, name, description
+    )
 
 
 class Source(Wire, frozen=True):
@@ -167,12 +176,14 @@ class TeamResult(Wire, frozen=True):
         sources: the results that it is based on, in the plan's order.
         reports: a report about every agent, in the team's order.
         missing: why subtasks could not be done, by id.
+        contradictions: facts about which results differ, by subtask.
     """
 
     answer: str
     sources: tuple[Source, ...]
     reports: tuple[AgentReport, ...]
     missing: dict[str, str] = cast("dict[str, str]", EMPTY)
+    contradictions: tuple[Contradiction, ...] = ()
 
     def __post_init__(self) -> None:
         freeze_fields(self, "missing")
@@ -188,6 +199,7 @@ class Orchestrator(Runnable[object, TeamResult]):
     concurrency: int
     patience: float | None
     planner: Planner | None
+    facts: Mapping[str, float]
     name: str
     description: str
     deps_type: type[object] | None = field(default=None, init=False)  # each worker checks its own
@@ -235,14 +247,18 @@ class Orchestrator(Runnable[object, TeamResult]):
         )
         stints = read_stints(agent.session, number)
         sources = find_sources(run, stints)
-        answer = await _synthesise(agent, llm, run, sources)
+        contradictions = find_contradictions(run.results, self.facts)
+        turn.report.warnings += [
+            f"results contradict each other: {each}" for each in contradictions
+        ]
+        answer = await _synthesise(agent, llm, run, sources, contradictions)
         reports = tuple(make_report(worker.name, stints, sources) for worker in self.workers)
         missing = {
             id_: state.error or "it was not started"
             for id_, state in run.states.items()
             if id_ not in run.results
         }
-        return TeamResult(answer, sources, reports, missing)
+        return TeamResult(answer, sources, reports, missing, contradictions)
 
 
 def _count_plans(agent: AgentInternals) -> int:
@@ -252,7 +268,11 @@ def _count_plans(agent: AgentInternals) -> int:
 
 
 async def _synthesise(
-    agent: AgentInternals, llm: LLMProvider, run: PlanRun, sources: tuple[Source, ...]
+    agent: AgentInternals,
+    llm: LLMProvider,
+    run: PlanRun,
+    sources: tuple[Source, ...],
+    contradictions: tuple[Contradiction, ...],
 ) -> str:
     """Answer with the only result of a plan, or ask the model to combine all results."""
     agent.set_state(AgentState.processing("answering"))
@@ -271,6 +291,9 @@ async def _synthesise(
         f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\n"
         f"What was not done:\n{describe_errors(run)}"
     )
+    if contradictions:
+        listed = "\n".join(map(mark_lines, map(str, contradictions)))
+        prompt += f"\n\nWhere the results contradict each other:\n{listed}"
     reply = await stream_reply(agent, llm, messages=[Message.user(prompt)], system=_SYNTHESIS)
     return reply.text
 

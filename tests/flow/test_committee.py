@@ -13,7 +13,16 @@ from greenroom import (
     RuntimeLimits,
 )
 from greenroom.core import TurnStatus
-from greenroom.flow import Opinion, Resolution, by_authority, committee, most_confident
+from greenroom.flow import (
+    Opinion,
+    Resolution,
+    Ruling,
+    TrackRecord,
+    by_authority,
+    committee,
+    most_confident,
+    within,
+)
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 
 
@@ -127,3 +136,80 @@ async def test_who_says_nothing_has_not_answered():
 def test_a_capability_that_stands_alone_is_refused():
     with pytest.raises(ConfigurationError, match=r"write capabilities=\['style'\]"):
         committee(member("ada", "tabs"), capabilities="style")
+
+
+def arbiter(*wrong, correction="the dates are those of another year"):
+    ruling = msgspec.json.encode(Ruling(wrong, correction)).decode()
+    return Agent(ScriptedProvider(*[ruling] * 50), output_type=Ruling, name="arbiter")
+
+
+def replies(name, *answers):
+    return Agent(ScriptedProvider(*answers), name=name)
+
+
+async def test_agents_explain_their_answers_and_the_wrong_one_answers_again():
+    analyst = replies("analyst", "30", "All days since 1990.")
+    chart = replies("chart", "15", "Days of 1990 only.", "30.2")
+    judge = arbiter("chart")
+    jury = committee(analyst, chart, tie=within(0.05), arbiter=judge)
+    found = await ask_jury(jury)
+    assert found.value == pytest.approx(30.1)
+    assert (found.decided_by, found.corrected) == ("within", ("chart",))
+    assert found.reason == "the dates are those of another year"
+    seen = judge.llm.requests[0].messages[0].text
+    assert seen.startswith("Tabs or spaces?")
+    assert "- analyst: 30 (All days since 1990.)\n- chart: 15 (Days of 1990 only.)" in seen
+    asked = chart.llm.requests[1].messages[0].text
+    assert "You have answered this: 15" in asked
+    assert "- analyst: 30" in asked
+    corrected = chart.llm.requests[2].messages[0].text
+    assert "It was found to be wrong: the dates are those of another year" in corrected
+    assert len(analyst.llm.requests) == 2
+
+
+async def test_an_arbiter_is_not_asked_where_something_else_decides():
+    judge = arbiter("ada")
+    members = member("ada", "30"), member("bob", "30.1")
+    assert (await ask_jury(committee(*members, tie=within(0.05), arbiter=judge))).corrected == ()
+    assert judge.llm.requests == []
+
+
+async def test_who_stays_with_another_answer_or_an_arbiter_without_a_ruling_is_a_failure():
+    members = member("ada", "tabs"), member("bob", "spaces")
+    result = await ask(committee(*members, arbiter=arbiter("bob")))
+    assert "2 agents disagree" in result.error
+    result = await ask(committee(*members, arbiter=member("judge", "bob")))
+    assert "judge gave no ruling" in result.error
+
+
+async def test_a_majority_that_is_not_sure_leaves_it_to_the_tie():
+    members = [member("eve", "spaces", 0.9), member("ada", "tabs", 0.2), member("bob", "tabs", 0.4)]
+    assert (await ask_jury(committee(*members, tie=by_authority))).value == "tabs"
+    unsure = committee(*members, tie=by_authority, confidence=0.5)
+    assert (await ask_jury(unsure)).value == "spaces"
+    result = await ask(committee(*members, confidence=0.5))
+    assert "disagree or are unsure" in result.error
+    with pytest.raises(ConfigurationError, match="a confidence of 2"):
+        committee(*members, confidence=2)
+
+
+async def test_a_committee_learns_whom_to_believe():
+    record = TrackRecord()
+    members = [member("ada", "tabs"), member("bob", "spaces"), member("eve", "spaces")]
+    await ask_jury(committee(*members, record=record))
+    two = committee(*members[:2], tie=record, record=record)
+    found = await ask_jury(two)
+    assert (found.value, found.decided_by) == ("spaces", "track_record")
+    assert (record.right["bob"], record.wrong["ada"]) == (1, 1)
+
+
+def test_an_arbitration_may_be_cancelled_at_any_checkpoint():
+    def scenario():
+        def reply(request):
+            return "tabs" if "found to be wrong" in request.messages[0].text else "spaces"
+
+        members = member("ada", "tabs"), replies("bob", *[reply] * 50)
+        jury = committee(*members, arbiter=arbiter("bob"))
+        return Scenario(jury, inputs="Tabs or spaces?")
+
+    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()

@@ -8,8 +8,11 @@ from greenroom.flow import (
     AgentAnswer,
     Opinion,
     Resolution,
+    TrackRecord,
     ask_person,
     by_authority,
+    confident,
+    find_contradictions,
     majority,
     most_confident,
     resolve,
@@ -138,3 +141,61 @@ async def test_no_answer_can_forge_that_of_another_agent():
         await resolve(forged)
     dashes = [line for line in caught.value.message.splitlines() if line.startswith("- bob")]
     assert dashes == ["- bob: no"]
+
+
+UNSURE = [AgentAnswer("a", 1, 0.2), AgentAnswer("b", 1, 0.4), AgentAnswer("c", 2, 1.0)]
+
+
+async def test_agents_that_are_not_sure_leave_it_to_the_next_strategy():
+    assert confident(0.5)(UNSURE) is None
+    assert confident(0.3)(UNSURE).value == 1
+    same = UNSURE[:2]
+    assert (await resolve(same, by_authority)).decided_by == "agreement"
+    assert (await resolve(same, by_authority, confidence=0.5)).decided_by == "by_authority"
+    silent = [AgentAnswer("a", 1), AgentAnswer("b", 1, NAN)]
+    assert (await resolve(silent, confidence=1.0)).decided_by == "agreement"
+    with pytest.raises(ConflictError, match="disagree or are unsure"):
+        await resolve(same, confidence=0.5)
+    with pytest.raises(ConfigurationError, match="a confidence of 1"):
+        confident(1.5)
+
+
+async def test_a_strategy_that_asks_may_be_too_unsure_as_well():
+    async def guess(answers):
+        return Resolution(1, "guess", ("a", "b"), ("c",))
+
+    assert await resolve(UNSURE, confident(0.3, guess)) == await guess(())
+    assert (await resolve(UNSURE, confident(0.5, guess), by_authority)).decided_by == "by_authority"
+
+
+def test_scores_learn_from_what_others_decided():
+    record = TrackRecord()
+    answers = [AgentAnswer("ada", "tabs"), AgentAnswer("bob", "spaces")]
+    assert record(answers) is None
+    record.learn(Resolution("spaces", "verify", ("bob",), ("ada",)))
+    assert record.score("bob") > 0.5 > record.score("ada")
+    found = record(answers)
+    assert (found.value, found.overruled) == ("spaces", ("ada",))
+    before = record.score("bob")
+    record.learn(found)  # it does not learn from itself
+    record.learn(Resolution("tabs", "agreement", ("ada", "bob")))
+    assert record.score("bob") == before
+    again = TrackRecord(record.right, record.wrong)
+    assert (again.score("ada"), again([])) == (record.score("ada"), None)
+
+
+@pytest.mark.parametrize(
+    ("results", "facts", "found"),
+    [
+        ({"a": {"x": 30}, "b": {"x": 15}}, {"x": 0.05}, {"a": 30, "b": 15}),
+        ({"a": {"x": 30}, "b": {"x": "30.5 %"}}, {"x": 0.05}, None),
+        ({"a": {"x": 30}, "b": {"x": 30.5}}, {"x": 0}, {"a": 30, "b": 30.5}),
+        ({"a": '{"x": "Oslo"}', "b": {"x": " oslo."}}, {"x": 0}, None),
+        ({"a": '{"x": {"y": 1}}', "b": {"x": {"y": 2}}}, {"x.y": 0}, {"a": 1, "b": 2}),
+        ({"a": {"x": 1}, "b": {"y": 2}, "c": "text", "d": [1], "e": None}, {"x": 0}, None),
+        ({"a": {"x": 1}, "b": {"x": 2}}, {}, None),
+    ],
+)
+def test_results_that_say_different_things_about_a_fact_are_found(results, facts, found):
+    contradictions = find_contradictions(results, facts)
+    assert [each.values for each in contradictions] == ([found] if found else [])

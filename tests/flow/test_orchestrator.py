@@ -575,3 +575,28 @@ async def test_a_worker_that_waits_for_its_team_gets_none_of_its_work():
     team = orchestrator(says("?"), boss, other, planner=CODE, name="team", description="Works.")
     result = await boss.run("Go.")
     assert "waits for this very answer (boss → team → boss)" in result.text
+
+
+async def test_results_that_contradict_each_other_are_found_by_code(autojump_clock):
+    analyst = Agent(says('{"trend": 30, "unit": "%"}'), name="analyst")
+    chart = Agent(says('{"trend": 15, "unit": "%"}'), name="chart")
+    plan = Plan(
+        "",
+        [
+            Subtask("sum", "Sum up", capability="analyst"),
+            Subtask("plot", "Plot", capability="chart"),
+        ],
+    )
+    llm = ScriptedProvider("They differ.", "They differ.", "They differ.")
+    facts = {"trend": 0.05, "unit": 0}
+    result = await orchestrator(llm, analyst, chart, planner=plan, facts=facts).run("Go.")
+    (found,) = result.output.contradictions
+    assert (found.fact, found.values) == ("trend", {"sum": 30, "plot": 15})
+    assert result.warnings == ("results contradict each other: trend: 30 [sum], 15 [plot]",)
+    assert (
+        "contradict each other:\n| trend: 30 [sum], 15 [plot]" in llm.requests[0].messages[0].text
+    )
+    near = await orchestrator(llm, analyst, chart, planner=plan, facts={"trend": 0.5}).run("Go.")
+    assert near.output.contradictions == ()
+    with pytest.raises(ConfigurationError, match="tolerance is -1"):
+        orchestrator(llm, analyst, facts={"trend": -1})
