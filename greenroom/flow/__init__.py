@@ -149,6 +149,7 @@ from greenroom.flow.strategies import (
     verify as verify,
     within as within,
 )
+from greenroom.flow.task_queue import TaskQueue as TaskQueue
 from greenroom.flow.text_tools import TextTools as TextTools
 from greenroom.flow.topic import (
     Delivery as Delivery,

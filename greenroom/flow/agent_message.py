@@ -26,8 +26,12 @@ class TaskRequest(Wire, frozen=True):
         task_id: the id of the task; its response repeats it.
         description: what to do, in words.
         expected_output: what the result should look like.
-        deadline: when it is due; this is not enforced, see `handle.ask(timeout=…)`.
+        deadline: when it is due, with a time zone; a `TaskQueue` enforces it.
         context: JSON facts that the task needs.
+        priority: a `TaskQueue` sends tasks with a higher one first.
+
+    Raises:
+        ValueError: the deadline has no time zone.
     """
 
     task_id: str
@@ -35,9 +39,12 @@ class TaskRequest(Wire, frozen=True):
     expected_output: str = ""
     deadline: datetime | None = None
     context: dict[str, object] = EMPTY
+    priority: int = 0
 
     def __post_init__(self) -> None:
         freeze_fields(self, "context")
+        if self.deadline is not None and self.deadline.tzinfo is None:
+            raise ValueError("a deadline needs a time zone: write datetime(…, tzinfo=UTC)")
 
 
 class TaskResponse(Wire, frozen=True):
