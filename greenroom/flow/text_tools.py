@@ -31,6 +31,7 @@ from greenroom.core import (
     serde,
     valid_unicode,
 )
+from greenroom.flow.observation import describe_failure
 from greenroom.flow.parse_action import (
     EVENT,
     Action,
@@ -392,7 +393,7 @@ def convert_to_text(message: Message) -> Iterable[ContentBlock]:
                 tool = serde.dumps(name).decode()
                 yield TextBlock(f'{line}Action: {{"tool": {tool}, "arguments": {arguments}}}')
             case ToolResultBlock():
-                said = f"Error: {block.text}" if block.is_error else block.text
+                said = describe_failure(block.text) if block.is_error else block.text
                 yield TextBlock(f"{line}Observation: {said}")
                 yield from (part for part in block.content if not isinstance(part, TextBlock))
             case ThinkingBlock(thinking=thought) if _is_thought(block):
