@@ -213,3 +213,20 @@ def test_an_arbitration_may_be_cancelled_at_any_checkpoint():
         return Scenario(jury, inputs="Tabs or spaces?")
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+
+
+async def test_an_arbitration_that_was_cut_off_goes_on_where_it_was():
+    store = InMemoryStore()
+    analyst = replies("analyst", "30", "All days since 1990.")
+    chart = replies("chart", "15", "Days of 1990 only.")  # and then it fails
+    judge = arbiter("chart")
+    first = committee(analyst, chart, tie=within(0.05), arbiter=judge)
+    failed = await first.run(
+        "The trend?", session=AgentSession.new("jury", session_id="s"), store=store
+    )
+    assert "the script of scripted is used up" in str(failed.error)
+    again = committee(
+        replies("analyst"), replies("chart", "30"), tie=within(0.05), arbiter=replies("arbiter")
+    )
+    found = await again.run(None, session="s", store=store)
+    assert (found.output.value, found.output.corrected) == ("30", ("chart",))
