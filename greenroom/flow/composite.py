@@ -24,7 +24,8 @@ from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.references import fill, references_in
 from greenroom.runtime import AgentInternals
-from greenroom.tools import InputValidator, Tool
+from greenroom.schemas import InputValidator
+from greenroom.tools import Tool
 
 _INPUT = "input"
 _NAMES = ("type", "required", "additionalProperties", "$defs", "definitions")

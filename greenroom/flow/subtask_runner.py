@@ -57,8 +57,9 @@ from greenroom.flow.resume import (
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
+from greenroom.schemas import is_misfit
 from greenroom.session import AgentSession
-from greenroom.tools import RegisteredTool, ToolRegistry, is_misfit
+from greenroom.tools import RegisteredTool, ToolRegistry
 
 Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""

@@ -42,7 +42,7 @@ from greenroom.llm import (
     StreamEvent,
     is_correction,
 )
-from greenroom.tools import is_misfit
+from greenroom.schemas import is_misfit
 
 _CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""

@@ -4,8 +4,7 @@ A request of an agent elsewhere is passed on as it is, so that a person who answ
 machine, the directory and the agents that it is about.
 """
 
-from importlib import import_module
-from typing import Protocol, TypedDict
+from typing import TypedDict
 
 import trio
 from msgspec.structs import replace
@@ -19,13 +18,9 @@ from greenroom.core import (
     disguises,
     texts_in,
 )
+from greenroom.schemas import InputValidator
 
 _LONG = 100_000  # characters that take some tens of milliseconds to look through
-
-
-class _Validator(Protocol):
-    async def check(self, input: dict[str, object]) -> tuple[dict[str, object], str | None]:  # noqa: A002 (the field's word for it)
-        """Return the input as it is to be read, and its faults in words, if any."""
 
 
 class RequestFields(TypedDict, total=False):
@@ -83,7 +78,7 @@ def draft_request(
     else:
         raise TypeError("say what is asked about: a tool's name and an action, or of=a request")
     if draft.fields is not None:
-        _make_validator(draft.tool_name, draft.fields)
+        InputValidator(draft.tool_name, draft.fields)
     return draft
 
 
@@ -107,7 +102,7 @@ async def read_fields(
     """
     if request is None or request.fields is None:
         return given
-    validator = _make_validator(request.tool_name, request.fields)
+    validator = InputValidator(request.tool_name, request.fields)
     value, fault = await validator.check({} if given is None else given)
     if fault is not None:
         lines = fault.partition("\n")[2]
@@ -115,9 +110,3 @@ async def read_fields(
             f"the answer's input does not fit what {request.tool_name} asks for:\n{lines}"
         )
     return given if given is None else value
-
-
-def _make_validator(name: str, schema: dict[str, object]) -> _Validator:
-    # By its name: the kernel runs without tools, and only a request with fields needs this of them.
-    made: _Validator = import_module("greenroom.tools").InputValidator(name, schema)
-    return made

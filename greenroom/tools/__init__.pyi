@@ -49,10 +49,6 @@ from greenroom.tools.registry import (
     run_batch as run_batch,
 )
 from greenroom.tools.schema import portable as portable
-from greenroom.tools.validation import (
-    InputValidator as InputValidator,
-    is_misfit as is_misfit,
-)
 from greenroom.tools.workspace_changes import (
     Window as Window,
     WorkspaceRecorder as WorkspaceRecorder,

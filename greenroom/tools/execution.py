@@ -56,6 +56,7 @@ from greenroom.core import (
     visible,
 )
 from greenroom.sandbox import Sandbox, check_required, describe_sandbox, examine_sandbox
+from greenroom.schemas import InputValidator
 from greenroom.threads import run_heavy
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
@@ -70,7 +71,6 @@ from greenroom.tools.interface import (
 from greenroom.tools.media_check import leave_out_faulty_media
 from greenroom.tools.output_check import OutputValidator
 from greenroom.tools.returned_values import read_result
-from greenroom.tools.validation import InputValidator
 
 _MAX_LEAVES = 5
 _PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit, AgentCrashError)

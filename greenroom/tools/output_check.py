@@ -7,9 +7,14 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import ToolResult, serde
+from greenroom.schemas import (
+    INLINE_STEPS,
+    MAX_STEPS,
+    BoundedValidator,
+    TooMuchWorkError,
+    list_lines,
+)
 from greenroom.threads import is_large
-from greenroom.tools.bounded_check import BoundedValidator, TooMuchWorkError
-from greenroom.tools.validation import INLINE_STEPS, MAX_STEPS, list_lines
 
 STRUCTURED = "structured"
 """The key of a result's metadata that holds its content as a value."""

@@ -24,9 +24,9 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.sandbox import Exit, Sandbox, clean_environment, confine, run_contained, signal_name
+from greenroom.schemas import read_integer
 from greenroom.tools.builtin.terminal_text import show_output
 from greenroom.tools.execution import describe_failure
-from greenroom.tools.validation import read_integer
 
 _log = logging.getLogger("greenroom.tools")
 

@@ -37,12 +37,12 @@ from greenroom.sandbox import (
     run_contained,
     signal_name,
 )
+from greenroom.schemas import read_integer
 from greenroom.tools.builtin.background import LEFT_RUNNING, StayingCommand, start_staying
 from greenroom.tools.builtin.file_access import in_thread, is_inside
 from greenroom.tools.builtin.terminal_text import TerminalText
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
-from greenroom.tools.validation import read_integer
 
 
 class OutputBuffer:

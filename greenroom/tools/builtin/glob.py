@@ -11,6 +11,7 @@ import trio
 
 from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
 from greenroom.sandbox import clean_environment, run_contained
+from greenroom.schemas import read_integer
 from greenroom.tools.builtin.file_access import (
     Screen,
     describe_broken_link,
@@ -28,7 +29,6 @@ from greenroom.tools.builtin.file_tree import (
     walk_files,
 )
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 100
 _MAX_LIMIT = 1_000

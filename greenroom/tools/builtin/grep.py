@@ -23,6 +23,7 @@ from greenroom.core import (
 )
 from greenroom.fs import read_beginning
 from greenroom.sandbox import Exit, clean_environment, run_contained
+from greenroom.schemas import read_integer
 from greenroom.tools.builtin import searcher
 from greenroom.tools.builtin.file_access import (
     Screen,
@@ -42,7 +43,6 @@ from greenroom.tools.builtin.file_tree import (
 )
 from greenroom.tools.builtin.grep_rows import GrepRows
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.validation import read_integer
 
 _DEFAULT_LIMIT = 250
 _MAX_LIMIT = 5_000

@@ -26,6 +26,7 @@ from greenroom.core import (
     valid_unicode,
 )
 from greenroom.fs import find_encoding, find_mark, is_binary, open_regular
+from greenroom.schemas import read_integer
 from greenroom.tools.builtin import notebook
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
@@ -41,7 +42,6 @@ from greenroom.tools.builtin.file_access import (
 )
 from greenroom.tools.builtin.plain_names import effects_on_disk
 from greenroom.tools.media_check import find_media_fault, image_type
-from greenroom.tools.validation import read_integer
 
 _LINE_CHARACTERS = 2_000
 _PIECE = 65_536

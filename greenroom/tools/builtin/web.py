@@ -18,8 +18,8 @@ from greenroom.core import (
     serde,
     usual_effects,
 )
+from greenroom.schemas import read_integer
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
-from greenroom.tools.validation import read_integer
 
 _DEFAULT_CHARACTERS = 20_000
 

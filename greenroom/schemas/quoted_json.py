@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from greenroom.core import serde
-from greenroom.tools.faults import branches_of, find_only_branch, name_type
+from greenroom.schemas.faults import branches_of, find_only_branch, name_type
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

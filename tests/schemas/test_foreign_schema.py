@@ -4,9 +4,9 @@ import pytest
 
 from greenroom.core import ToolError
 from greenroom.llm.root_schema import fold_root
-from greenroom.tools import InputValidator
-from greenroom.tools.bounded_check import BoundedValidator
-from greenroom.tools.foreign_schema import rewrite_schema
+from greenroom.schemas import InputValidator
+from greenroom.schemas.bounded_check import BoundedValidator
+from greenroom.schemas.foreign_schema import rewrite_schema
 
 
 def of(**properties):

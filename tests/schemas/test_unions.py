@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
-from greenroom.tools import InputValidator, tool
+from greenroom.schemas import InputValidator
+from greenroom.tools import tool
 
 
 class Cat(BaseModel):

@@ -9,7 +9,8 @@ import trio
 import trio.testing
 
 from greenroom.core import AgentContext, ToolResult
-from greenroom.tools import InputValidator, ToolRegistry, as_tool
+from greenroom.schemas import InputValidator
+from greenroom.tools import ToolRegistry, as_tool
 from tests.conftest import EXAMPLES
 
 BOMB = "^(a|aa)+$"

@@ -12,8 +12,8 @@ from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from greenroom.core import BoundedPattern, ConfigurationError, ToolError, clip, freeze
-from greenroom.tools.brief_value import make_brief, write_value
-from greenroom.tools.foreign_schema import check_schema, find_patterns, rewrite_schema
+from greenroom.schemas.brief_value import make_brief, write_value
+from greenroom.schemas.foreign_schema import check_schema, find_patterns, rewrite_schema
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator

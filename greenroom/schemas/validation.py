@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
+from greenroom.schemas.bounded_check import BoundedValidator, TooMuchWorkError
+from greenroom.schemas.faults import explain
+from greenroom.schemas.quoted_json import unquote
 from greenroom.threads import is_large
-from greenroom.tools.bounded_check import BoundedValidator, TooMuchWorkError
-from greenroom.tools.faults import explain
-from greenroom.tools.quoted_json import unquote
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
-from greenroom.tools.validation import InputValidator
+from greenroom.schemas import InputValidator
 
 SCHEMA = {
     "type": "object",

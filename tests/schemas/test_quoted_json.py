@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import serde
-from greenroom.tools import InputValidator
+from greenroom.schemas import InputValidator
 
 WORDS = {"type": "array", "items": {"type": "string"}}
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
