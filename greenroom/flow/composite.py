@@ -28,7 +28,7 @@ from greenroom.schemas import InputValidator
 from greenroom.tools import Tool
 
 _INPUT = "input"
-_NAMES = ("type", "required", "additionalProperties", "$defs", "definitions")
+_NAMES = ("type", "required", "$defs", "definitions")
 """What is kept of a tool's schema, beside its properties, to check arguments with references."""
 
 _SAMPLES = {"integer": 0, "number": 0, "boolean": True, "array": [], "object": {}}
@@ -264,7 +264,12 @@ class _Check:
             if self._names_in(value) and name in properties:
                 arguments[name], properties[name] = self._sample(value, properties[name])
         schema = {key: tool.parameters[key] for key in _NAMES if key in tool.parameters}
-        fault = InputValidator(tool.name, {**schema, "properties": properties}).fault(arguments)
+        schema["properties"] = properties
+        if "patternProperties" not in tool.parameters:
+            schema["additionalProperties"] = (
+                tool.parameters.get("additionalProperties") is not False
+            )
+        fault = InputValidator(tool.name, schema).fault(arguments)
         for line in (fault or "").splitlines()[1:]:
             yield f"{step.id}: {tool.name}: {line.removeprefix('- ')}"
 

@@ -310,6 +310,25 @@ def test_what_a_step_returns_may_be_anything_until_it_runs():
     assert faults(steps) == ["b: get_weather: days: expected integer, got string 'soon'"]
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"additionalProperties": {"type": "integer"}},
+        {"additionalProperties": False, "patternProperties": {"^x": {"type": "integer"}}},
+        {"additionalProperties": True},
+    ],
+)
+def test_a_tool_may_take_parameters_that_it_does_not_name(more):
+    @tool
+    def use(value: int) -> str:
+        """Use a value."""
+        return "used"
+
+    use.parameters.update(more)
+    use_it = [step("a", "use", value=1, x="{input.days}")]
+    assert forecast(use_it, "", tools=[use]).plan.order() == ("input", "a")
+
+
 def nest(depth):
     made = forecast([step("a", "find_place", name="{input.city}")], "{a.name}")
     for number in range(depth - 1):
