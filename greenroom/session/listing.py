@@ -3,7 +3,9 @@
 import base64
 import binascii
 import heapq
+import math
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, TypeAlias
 
@@ -13,6 +15,7 @@ from greenroom.core import InvalidJSONError, serde
 from greenroom.session.description import SessionMetadata
 
 LONGEST_PAGE = 1_000
+_LATEST = (1 << 63) - 1
 
 _Moment: TypeAlias = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -34,6 +37,46 @@ def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, 
     return tuple(sorted(sessions, key=_order, reverse=True))
 
 
+@dataclass(frozen=True)
+class PageOrder:
+    """Which sessions a page is to have; see `SessionStore.list_page`.
+
+    Raises:
+        ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
+    """
+
+    after: str | None = None
+    limit: int = 100
+    agent_type: str | None = None
+    archived: bool | None = None
+    _last: tuple[datetime, str] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.limit <= LONGEST_PAGE:
+            raise ValueError(f"limit is from 1 to {LONGEST_PAGE}, not {self.limit}")
+        if self.after is not None:
+            object.__setattr__(self, "_last", _read_place(self.after))
+
+    @property
+    def latest(self) -> int:
+        """The second, since 1970, after which nothing on the page was changed."""
+        return _LATEST if self._last is None else math.floor(self._last[0].timestamp())
+
+    def accepts(self, session: SessionMetadata) -> bool:
+        """Whether a session is on this page, or a later one."""
+        return (
+            (self.agent_type is None or session.agent_type == self.agent_type)
+            and (self.archived is None or session.is_archived == self.archived)
+            and (self._last is None or _order(session) < self._last)
+        )
+
+    def pick(self, sessions: Iterable[SessionMetadata]) -> SessionPage:
+        """Return the page, given sessions in any order; it looks at each once."""
+        found = heapq.nlargest(self.limit + 1, filter(self.accepts, sessions), key=_order)
+        page = tuple(found[: self.limit])
+        return SessionPage(page, _write_place(page[-1]) if len(found) > self.limit else None)
+
+
 def page_of(
     sessions: Iterable[SessionMetadata],
     after: str | None = None,
@@ -47,19 +90,7 @@ def page_of(
     Raises:
         ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
     """
-    if not 1 <= limit <= LONGEST_PAGE:
-        raise ValueError(f"limit is from 1 to {LONGEST_PAGE}, not {limit}")
-    last = None if after is None else _read_place(after)
-    wanted = (
-        each
-        for each in sessions
-        if (agent_type is None or each.agent_type == agent_type)
-        and (archived is None or each.is_archived == archived)
-        and (last is None or _order(each) < last)
-    )
-    found = heapq.nlargest(limit + 1, wanted, key=_order)
-    page = tuple(found[:limit])
-    return SessionPage(page, _write_place(page[-1]) if len(found) > limit else None)
+    return PageOrder(after, limit, agent_type, archived).pick(sessions)
 
 
 def _order(session: SessionMetadata) -> tuple[datetime, str]:

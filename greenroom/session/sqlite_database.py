@@ -5,6 +5,7 @@ when any descriptor of a file is closed, POSIX drops all locks that the process 
 those of SQLite.
 """
 
+import math
 import os
 import shlex
 import sqlite3
@@ -15,11 +16,19 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import trio
 
-from greenroom.core import SessionCorruptError, SessionError, SessionStorageError, utc_now
+from greenroom.core import (
+    InvalidJSONError,
+    SessionCorruptError,
+    SessionError,
+    SessionStorageError,
+    serde,
+    utc_now,
+)
 from greenroom.fs import sqlite
-from greenroom.session.description import SessionMetadata, decode_metadata
+from greenroom.session.description import SessionMetadata, decode_metadata, encode_metadata
 from greenroom.session.history import Position
 from greenroom.session.holders import begin_epoch
 from greenroom.session.session_folder import hint_for
@@ -72,7 +81,17 @@ _STEPS: tuple[tuple[str, ...], ...] = (
             PRIMARY KEY (session_id, name)
         )""",
     ),
+    (
+        "ALTER TABLE sessions ADD COLUMN updated INTEGER NOT NULL DEFAULT 0",
+        "UPDATE sessions SET updated = second_of(metadata) WHERE metadata IS NOT NULL",
+        """CREATE INDEX sessions_by_change ON sessions (
+            max(CAST(updated AS INTEGER), CAST(changed AS INTEGER)), session_id
+        )""",
+    ),
 )
+
+NEWEST = "max(CAST(updated AS INTEGER), CAST(changed AS INTEGER))"
+"""By what lists are sorted: when a session was changed, in whole seconds; it has an index."""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
@@ -109,12 +128,30 @@ def upgrade_tables(connection: sqlite3.Connection, path: str) -> None:
 
 
 def _upgrade(connection: sqlite3.Connection) -> None:
+    connection.create_function("second_of", 1, _second_of, deterministic=True)
     with sqlite.transaction(connection, "BEGIN IMMEDIATE"):
         # Read under the lock: another process may have been faster.
         for statements in _STEPS[sqlite.read_pragma(connection, "user_version") :]:
             for statement in statements:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
+
+
+class _Changed(msgspec.Struct):
+    updated_at: datetime
+
+
+def _second_of(metadata: object) -> int:
+    """Return when a description was last changed; 0 if that can't be read."""
+    try:
+        data = metadata.encode() if isinstance(metadata, str) else metadata
+        return _floor(serde.decode(data, _Changed).updated_at) if isinstance(data, bytes) else 0
+    except (InvalidJSONError, ValueError, OverflowError):
+        return 0
+
+
+def _floor(moment: datetime) -> int:
+    return math.floor(moment.timestamp())
 
 
 T = TypeVar("T")
@@ -336,13 +373,6 @@ def select_row(connection: sqlite3.Connection, session_id: str) -> Row | None:
     return None if row is None else Row(*row)
 
 
-def select_rows(connection: sqlite3.Connection) -> list[Row]:
-    """Return the rows of all sessions except those just being created; lines are not read."""
-    held = "SELECT 1 FROM writers WHERE writers.session_id = sessions.session_id"
-    where = f"metadata IS NOT NULL OR (size > 0 AND NOT EXISTS ({held}))"
-    return [Row(*row) for row in connection.execute(f"{_SELECT} WHERE {where}")]
-
-
 def add_row(connection: sqlite3.Connection, session_id: str) -> Row:
     """Insert a session's row."""
     done = connection.execute("INSERT INTO sessions (session_id) VALUES (?)", [session_id])
@@ -416,9 +446,12 @@ def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position
     )
 
 
-def write_description(connection: sqlite3.Connection, row: Row, metadata: bytes) -> None:
-    """Replace the description."""
-    connection.execute("UPDATE sessions SET metadata = ? WHERE key = ?", [metadata, row.key])
+def write_description(
+    connection: sqlite3.Connection, row: Row, metadata: SessionMetadata, previous: bytes = b""
+) -> None:
+    """Replace the description, keeping keys of the previous one that this version doesn't know."""
+    values = [encode_metadata(metadata, previous), _floor(metadata.updated_at), row.key]
+    connection.execute("UPDATE sessions SET metadata = ?, updated = ? WHERE key = ?", values)
 
 
 def cut_lines(connection: sqlite3.Connection, row: Row, at: Position) -> int:

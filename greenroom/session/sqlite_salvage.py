@@ -8,7 +8,7 @@ from greenroom.core import (
     SessionCorruptError,
     utc_now,
 )
-from greenroom.session.description import SessionMetadata, encode_metadata
+from greenroom.session.description import SessionMetadata
 from greenroom.session.entries import Entry
 from greenroom.session.history import (
     RepairReport,
@@ -60,5 +60,5 @@ def _restore_description(
         connection.execute(query, [int(moment.timestamp()), row.key])
     data = row.metadata or b""
     metadata, lost = restore_description(row.session_id, data, entries, relatives, moment)
-    write_description(connection, row, encode_metadata(metadata))
+    write_description(connection, row, metadata)
     return lost or ("updated_at",)
