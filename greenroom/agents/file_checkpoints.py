@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 import trio
 
+from greenroom.agents.session_packs import packs_folder, packs_of
 from greenroom.core import (
     Checkpoint,
     Effect,
@@ -20,7 +21,7 @@ from greenroom.core import (
     new_id,
 )
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, StoreOnDisk
 from greenroom.tools import Packs, RegisteredTool, Window, WorkspaceRecorder
 
 _RUNS = (Execute, ShellCommand, Opaque)
@@ -73,12 +74,12 @@ class FileCheckpoints:
         if not ids:
             yield
             return
-        folder = packs_folder(self._agent.session)
-        if not folder:
+        packs = packs_of(self._agent.session)
+        if packs is None:
             self._refuse(ids)
             yield
             return
-        recorder = await self._get_recorder(folder)
+        recorder = await self._get_recorder(packs)
         window = await recorder.open(self._make_absolute(paths), compares=compares)
         if recorder.failure:
             await self._report(recorder.failure)
@@ -107,7 +108,7 @@ class FileCheckpoints:
         self._agent.session.conversation.add_checkpoint(ended)
 
     def _refuse(self, ids: tuple[str, ...]) -> None:
-        gap = f"no file was kept: {self._agent.session.store!r} has no folder for files"
+        gap = f"no file was kept: {self._agent.session.store!r} keeps no files"
         if self._is_required:
             raise self._make_error(gap)
         self._agent.session.conversation.add_checkpoint(
@@ -127,24 +128,18 @@ class FileCheckpoints:
             self._reported.add(failure)
             await self._agent.send(Error(error.message, type(error).__name__))
 
-    async def _get_recorder(self, folder: str) -> WorkspaceRecorder:
+    async def _get_recorder(self, packs: Packs) -> WorkspaceRecorder:
         if self._recorder is None:
             session, workspace = self._agent.session, self._agent.context.workspace
             flush = session.durability != "none"
 
             def make() -> WorkspaceRecorder:
                 root = Path(os.path.realpath(workspace.root))
-                left_out = _session_folders(os.path.realpath(folder), str(root))
-                return WorkspaceRecorder(root, Packs(folder), left_out=left_out, flush=flush)
+                left_out = _places(session, str(root))
+                return WorkspaceRecorder(root, packs, left_out=left_out, flush=flush)
 
             self._recorder = await trio.to_thread.run_sync(make)
         return self._recorder
-
-
-def packs_folder(session: AgentSession) -> str:
-    """Return the folder for a session's kept files, or "" if its store has no folder."""
-    folder = session.store.folder(session.session_id) if session.store is not None else ""
-    return os.path.join(folder, "checkpoints") if folder else ""
 
 
 def _find_writers(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[str], bool]:
@@ -161,8 +156,13 @@ def _find_writers(calls: Iterable[WatchedCall]) -> tuple[tuple[str, ...], list[s
     return tuple(ids), paths, compares
 
 
-def _session_folders(packs: str, root: str) -> tuple[str, ...]:
-    """Return the folder to skip: the store, or the session if the workspace is in the store."""
-    session = os.path.dirname(packs)
-    store = os.path.dirname(session)
-    return (session,) if os.path.commonpath([store, root]) == store else (store,)
+def _places(session: AgentSession, root: str) -> tuple[str, ...]:
+    """Return what of the store is not part of the workspace, though it may be there.
+
+    That is its folder, or the session's if the workspace is in the store; or its files.
+    """
+    if not (folder := packs_folder(session)):
+        return session.store.paths() if isinstance(session.store, StoreOnDisk) else ()
+    own = os.path.dirname(os.path.realpath(folder))
+    store = os.path.dirname(own)
+    return (own,) if os.path.commonpath([store, root]) == store else (store,)

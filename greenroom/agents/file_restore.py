@@ -13,7 +13,7 @@ from typing import Literal
 
 import trio
 
-from greenroom.agents.file_checkpoints import packs_folder
+from greenroom.agents.session_packs import packs_of
 from greenroom.core import (
     Checkpoint,
     FileChange,
@@ -191,7 +191,7 @@ class RestorePlan:
         was_open = self._session.statistics().is_open
         if not was_open:
             await self._session.open()
-        restorer = _Restorer(self.root, Packs(packs_folder(self._session)), self.steps)
+        restorer = _Restorer(self.root, _packs(self._session), self.steps)
         try:
             await trio.to_thread.run_sync(restorer.run)
         except OSError as error:
@@ -243,7 +243,7 @@ async def plan_restore(
     store = session.store
     entries = (await store.read(session.session_id)).history.entries if store is not None else ()
     found = checkpoints_after(entries, to)
-    packs = Packs(packs_folder(session))
+    packs = _packs(session)
 
     def make() -> RestorePlan:
         root = Path(os.path.realpath(workspace))
@@ -255,6 +255,11 @@ async def plan_restore(
         raise SessionStorageError(
             f"the kept files can't be read: {error}", session_id=session.session_id
         ) from error
+
+
+def _packs(session: AgentSession) -> Packs:
+    """Return the session's packs; where its store keeps no files there are none."""
+    return packs_of(session) or Packs("")
 
 
 class _Restorer:

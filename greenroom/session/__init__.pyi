@@ -25,6 +25,7 @@ from greenroom.session.file_store import (
     default_store as default_store,
 )
 from greenroom.session.files import (
+    CHECKPOINT_FILES as CHECKPOINT_FILES,
     LONGEST_FILE as LONGEST_FILE,
     KeepsFiles as KeepsFiles,
     SessionFile as SessionFile,
@@ -73,6 +74,7 @@ from greenroom.session.store import (
     SessionWriter as SessionWriter,
     StoredPage as StoredPage,
     StoredSession as StoredSession,
+    StoreOnDisk as StoreOnDisk,
     StoreStatistics as StoreStatistics,
     StoreSurvey as StoreSurvey,
 )

@@ -16,6 +16,12 @@ from greenroom.core import SessionError, SessionNotFoundError
 LONGEST_FILE = 16 << 20
 """Bytes of one file: 16 MB."""
 
+CHECKPOINT_FILES = "checkpoint-"
+"""How the names of those files begin that the session keeps for itself: contents from before tools
+changed them. Tools don't see them, since they may hold what the tools may not read, and forks don't
+get them, since they can't undo what happened before.
+"""
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -118,12 +124,14 @@ def no_file_error(session_id: str, name: str) -> SessionNotFoundError:
 
 
 async def copy_files(store: object, session_id: str, to: str) -> None:
-    """Give a session all files of another, if the store keeps any; one is in memory at a time.
+    """Give a session the files of another, but not those of its checkpoints, one at a time.
 
     Raises:
         SessionStorageError: the disk refused.
     """
     if isinstance(store, KeepsFiles):
         for each in await store.list_files(session_id):
+            if each.name.startswith(CHECKPOINT_FILES):
+                continue
             data = await store.open_file(session_id, each.name)
             await store.put_file(to, each.name, data.getvalue())

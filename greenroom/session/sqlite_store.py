@@ -552,6 +552,16 @@ class SQLiteStore:
         check_session_id(session_id)
         return ""
 
+    def paths(self) -> tuple[str, ...]:
+        """Return the real paths of the database, of SQLite's other files, and of the locks.
+
+        Never open the database by other means than SQLite: closing it again would drop all locks.
+        """
+        folder, name = os.path.split(self._path)
+        own = os.path.join(os.path.realpath(folder), name)
+        ends = ("", "-wal", "-shm", "-journal", "-locks")
+        return tuple(f"{path}{end}" for path in {own, os.path.realpath(own)} for end in ends)
+
     def _exists(self, session_id: str) -> bool:
         row = self._find(session_id)
         return row is not None and row.metadata is not None

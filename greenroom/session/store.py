@@ -171,6 +171,14 @@ class ThreadedStore(Protocol):
         """Do this work, which uses no store, in one of the store's threads."""
 
 
+@runtime_checkable
+class StoreOnDisk(Protocol):
+    """A store that keeps sessions in files of its own, without a folder for each session."""
+
+    def paths(self) -> tuple[str, ...]:
+        """Return the real paths of its files and folders, which nothing else may open."""
+
+
 async def run_in_thread(store: object, work: Callable[[], T]) -> T:
     """Do long work in one of the store's threads, if it has any, else after a checkpoint."""
     if isinstance(store, ThreadedStore):

@@ -16,7 +16,6 @@ from typing import BinaryIO, NamedTuple
 from greenroom.core import FileState, ToolError
 from greenroom.fs import (
     NotRegularError,
-    durable,
     open_parent,
     open_regular_in,
     replace_in,
@@ -24,6 +23,7 @@ from greenroom.fs import (
     write_new,
 )
 from greenroom.tools.builtin.file_access import read_pieces
+from greenroom.tools.pack_places import PackFolder, PackPlace
 
 MAX_FILE_BYTES = 10_000_000
 """Longer files are neither kept nor compared by their content."""
@@ -134,7 +134,6 @@ MAX_PACK_BYTES = 32_000_000
 MAX_KEPT_BYTES = 256_000_000
 """Bytes in all packs of one folder; the oldest pack goes first."""
 
-_NAME = re.compile(r"\d{6,}\.pack")
 _LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})\n")
 _LONGEST_LINE = 128
 
@@ -146,14 +145,14 @@ class _Location(NamedTuple):
 
 
 class Packs:
-    """Contents of files by their SHA-256, in pack files in one folder that only this user can read.
+    """Contents of files by their SHA-256, in packs in one place.
 
-    The first pack makes the folder. One thread at a time may use it, and one process may write.
+    One thread at a time may use it, and one process may write.
     """
 
-    def __init__(self, folder: str) -> None:
-        """Name the folder, which is read at the first use."""
-        self._folder = folder
+    def __init__(self, place: str | PackPlace) -> None:
+        """Name a folder, or another place; it is read at the first use."""
+        self._place = PackFolder(place) if isinstance(place, str) else place
         self._locations: dict[str, _Location] | None = None
         self._sizes: dict[str, int] = {}  # of the packs, the oldest first
 
@@ -169,7 +168,7 @@ class Packs:
         location = self._index().get(digest)
         if location is None:
             return None
-        with open(os.path.join(self._folder, location.pack), "rb") as file:
+        with self._place.open(location.pack) as file:
             file.seek(location.offset)
             content = file.read(location.size)
         return content if hashlib.sha256(content).hexdigest() == digest else None
@@ -184,34 +183,16 @@ class Packs:
         Raises:
             OSError: the disk refused; the packs are as they were.
         """
-        if self._names() != list(self._sizes):
+        if list(self._packs()) != list(self._sizes):
             self._locations = None
         index = self._index()
-        os.makedirs(self._folder, mode=0o700, exist_ok=True)
-        number = 1 + max((int(name.partition(".")[0]) for name in self._sizes), default=0)
-        path = os.path.join(self._folder, f"{number:06d}.pack")
-        temporary = f"{path}.tmp"
-        with suppress(FileNotFoundError):  # left by a crash, or a pipe or link that is not ours
-            os.unlink(temporary)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                pack = PackWriter(file, os.path.basename(path), index)
-                yield pack
-                file.flush()
-                if flush and pack.locations:
-                    os.fsync(fd)
-            if pack.locations:
-                os.rename(temporary, path)
-        finally:
-            with suppress(FileNotFoundError):
-                os.unlink(temporary)
+        name = f"{1 + max(map(_number, self._sizes), default=0):06d}.pack"
+        with self._place.create(name, flush=flush) as file:
+            pack = PackWriter(file, name, index, self._place.longest)
+            yield pack
         if pack.locations:
             index.update(pack.locations)
             self._sizes[pack.name] = pack.size
-            if flush:
-                durable.sync_folder(os.path.dirname(self._folder))
-                durable.sync_folder(self._folder)
 
     def trim(self) -> None:
         """Remove the oldest packs until the others take at most 256 MB.
@@ -225,36 +206,34 @@ class Packs:
             del self._sizes[oldest]
             for digest in [each for each, location in index.items() if location.pack == oldest]:
                 del index[digest]
-            with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._folder, oldest))
+            self._place.remove(oldest)
 
     def _index(self) -> dict[str, _Location]:
         if self._locations is None:
             locations: dict[str, _Location] = {}
-            self._sizes = {}
-            for name in self._names():
-                path = os.path.join(self._folder, name)
-                locations.update(_scan(path, name))
-                self._sizes[name] = os.path.getsize(path)
+            self._sizes = self._packs()
+            for name in self._sizes:
+                with self._place.open(name) as file:
+                    locations.update(_scan(file, name))
             self._locations = locations
         return self._locations
 
-    def _names(self) -> list[str]:
-        try:
-            with os.scandir(self._folder) as entries:
-                packs = [each.name for each in entries if _is_pack(each)]
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        return sorted(packs, key=lambda name: int(name.partition(".")[0]))
+    def _packs(self) -> dict[str, int]:
+        """Return the sizes of the packs, the oldest first."""
+        sizes = self._place.sizes()
+        return {name: sizes[name] for name in sorted(sizes, key=_number)}
 
 
 class PackWriter:
     """Writes contents into one pack, each once, up to 32 MB."""
 
-    def __init__(self, file: BinaryIO, name: str, known: dict[str, _Location]) -> None:
+    def __init__(
+        self, file: BinaryIO, name: str, known: dict[str, _Location], longest: int | None = None
+    ) -> None:
         """Use `Packs.new_pack`."""
         self._file = file
         self._known = known
+        self._most = MAX_PACK_BYTES if longest is None else min(MAX_PACK_BYTES, longest)
         self.name = name
         self.size = 0
         self.locations: dict[str, _Location] = {}
@@ -268,7 +247,7 @@ class PackWriter:
         if digest in self._known or digest in self.locations:
             return True
         line = f"{digest} {len(content)}\n".encode()
-        if self.size + len(line) + len(content) > MAX_PACK_BYTES:
+        if self.size + len(line) + len(content) > self._most:
             return False
         self._file.write(line + content)
         self.locations[digest] = _Location(self.name, self.size + len(line), len(content))
@@ -276,18 +255,16 @@ class PackWriter:
         return True
 
 
-def _is_pack(entry: "os.DirEntry[str]") -> bool:
-    """Whether it is a regular file with a pack's name, and not a pipe or a link."""
-    return bool(_NAME.fullmatch(entry.name)) and entry.is_file(follow_symlinks=False)
+def _number(name: str) -> int:
+    return int(name.partition(".")[0])
 
 
-def _scan(path: str, name: str) -> Iterator[tuple[str, _Location]]:
+def _scan(file: BinaryIO, name: str) -> Iterator[tuple[str, _Location]]:
     """List the contents of a pack, up to the first damage."""
-    with open(path, "rb") as file:
-        while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
-            digest, size = found[1].decode(), int(found[2])
-            yield digest, _Location(name, file.tell(), size)
-            file.seek(size, os.SEEK_CUR)
+    while found := _LINE.fullmatch(file.readline(_LONGEST_LINE)):
+        digest, size = found[1].decode(), int(found[2])
+        yield digest, _Location(name, file.tell(), size)
+        file.seek(size, os.SEEK_CUR)
 
 
 def put_back(path: Path, present: FileState, former: FileState, content: bytes = b"") -> None:

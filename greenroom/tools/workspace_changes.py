@@ -44,7 +44,7 @@ class Coverage:
     """
 
     def __init__(self, root: Path, left_out: Collection[str] = ()) -> None:
-        """Take the root's real path, and real paths of folders that are never entered."""
+        """Take the root's real path, and real paths that are never entered, opened or stamped."""
         self._root = root
         self._left_out = frozenset(left_out)
         self._rules: dict[str, IgnoreRules] = {}
@@ -74,6 +74,8 @@ class Coverage:
                     self._skip(f"{path}/" if is_folder else path)
                     continue
                 if entry.name in REPOSITORY_FOLDERS:
+                    continue
+                if self._left_out and entry.path in self._left_out:
                     continue
                 if is_folder:
                     waiting.append((f"{path}/", rules))
@@ -247,7 +249,7 @@ class WorkspaceRecorder:
     def __init__(
         self, root: Path, packs: Packs, *, left_out: Collection[str] = (), flush: bool = True
     ) -> None:
-        """Take the root's real path, the packs for contents, and folders not to enter."""
+        """Take the root's real path, the packs for contents, and real paths to leave alone."""
         self._root = root
         self._packs = packs
         self._left_out = left_out

@@ -295,14 +295,20 @@ async def test_a_file_that_has_not_changed_is_kept_once(shop):
     assert len(list(await folder.iterdir())) == 1
 
 
-async def test_a_store_without_a_folder_keeps_nothing_and_the_plan_says_so(shop):
-    shop.store = InMemoryStore()
+class Fileless(InMemoryStore):
+    """A store of sessions alone."""
+
+    put_file = None
+
+
+async def test_a_store_that_keeps_no_files_keeps_nothing_and_the_plan_says_so(shop):
+    shop.store = Fileless()
     shop.write("a", "old")
     await shop.turn(bash("echo new > a"), bash("echo newer > a"))
     assert shop.errors == []
     plan = await shop.plan()
     assert told(plan) == []
-    assert plan.gaps == (f"no file was kept: {shop.store!r} has no folder for files",)
+    assert plan.gaps == (f"no file was kept: {shop.store!r} keeps no files",)
 
 
 @tool
@@ -414,7 +420,7 @@ async def test_files_are_restored_while_the_agent_s_session_is_open(shop):
 
 
 async def test_where_it_is_required_no_tool_starts_without(shop):
-    shop.store, shop.required = InMemoryStore(), True
+    shop.store, shop.required = Fileless(), True
     result = await shop.turn(bash("echo new > a"))
     assert result.status is TurnStatus.FAILED
     assert "can't all be restored" in result.error

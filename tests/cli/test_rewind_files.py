@@ -91,13 +91,14 @@ async def make_database(path):
         await session.save()
 
 
-def test_a_session_in_a_database_says_that_nothing_was_kept(run, tmp_path):
+def test_files_are_restored_from_a_session_in_a_database(run, tmp_path, project):
     database = tmp_path / "sessions.db"
     trio.run(make_database, database)
     words = ("--permission-mode", "bypass", "--output-format", "json")
     store = ("--sessions", str(database))
     result = run("-p", "write notes.txt: hello", *words, *store)
     id_ = result.json["session_id"]
+    assert (project / "notes.txt").exists()
     done = run("sessions", "rewind", id_, "--to", "0", "--files", "--yes", *store)
-    assert "0 files restored." in done.out
-    assert "note: no file was kept" in done.out
+    assert "1 file restored." in done.out
+    assert not (project / "notes.txt").exists()
