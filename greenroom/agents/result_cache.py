@@ -71,6 +71,7 @@ class ResultCache(Substitutes):
         self._max_age = max_age
         self._max_results = max_results
         self._shared = shared
+        self._running: dict[int, _Key] = {}  # by the identity of the call
         self._kept: OrderedDict[_Key, tuple[ToolResult, float]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -91,13 +92,19 @@ class ResultCache(Substitutes):
         self._kept.move_to_end(key)
         return replace(result, metadata={**result.metadata, "cached": True})
 
+    def before_tool_run(self, agent: AgentContext, call: ToolUseBlock) -> None:
+        """Note where a call begins, since others may move the agent while it runs."""
+        if call.name in self._names:
+            self._running[id(call)] = self._key(agent, call)
+
     def after_tool_run(
         self, agent: AgentContext, call: ToolUseBlock, result: ToolResult | None
     ) -> None:
         """Keep the result of a call that has run."""
-        if call.name not in self._names or result is None or result.is_error:
+        key = self._running.pop(id(call), None)
+        if key is None or result is None or result.is_error:
             return
-        self._kept[self._key(agent, call)] = result, shared_time()
+        self._kept[key] = result, shared_time()
         if len(self._kept) > self._max_results:
             self._kept.popitem(last=False)
 

@@ -266,13 +266,15 @@ class _Gate:
     async def _execute(self, index: int, context: AgentContext) -> ToolResult:
         verdict, on_run = self._verdicts[index], context.on_run
 
-        async def begin(call: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+        async def begin(
+            call: ToolRun, run: Callable[[], Awaitable[ToolResult]], own: AgentContext
+        ) -> ToolResult:
             def start() -> Awaitable[ToolResult]:
                 self._started.add(index)
                 return run()
 
-            found = await substitute_result(self._agent.context, call)
-            return await on_run(call, start) if found is None else found
+            found = await substitute_result(own.snapshot(), call)
+            return await on_run(call, start, own) if found is None else found
 
         context.on_run = begin
         return await self._tools.execute(verdict.call.name, verdict.input, context)

@@ -87,7 +87,9 @@ def _no_background(_: str, __: str, ___: Callable[[], Awaitable[str | None]]) ->
     )
 
 
-async def _just_run(_: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
+async def _just_run(
+    _: ToolRun, run: Callable[[], Awaitable[ToolResult]], __: "AgentContext"
+) -> ToolResult:
     return await run()
 
 
@@ -134,7 +136,8 @@ class AgentContext:
         on_client_result: set by the runtime; waits for the result that `client_result` returns, by
             the call's id.
         on_background: set by the runtime; called by `start_background`.
-        on_run: set by the runtime; called with a valid call and what runs it, returns its result.
+        on_run: set by the runtime; called with a valid call, what runs it, and the call's context;
+            returns its result.
         approval: set by `run_tools`: what has allowed this call. A loop of your own that has judged
             a call sets it in the call's context.
         on_search: set by `run_tools`; makes what `screen_reads` returns.
@@ -171,9 +174,9 @@ class AgentContext:
     on_background: Callable[[str, str, Callable[[], Awaitable[str | None]]], None] = field(
         default=_no_background, repr=False
     )
-    on_run: Callable[[ToolRun, Callable[[], Awaitable[ToolResult]]], Awaitable[ToolResult]] = field(
-        default=_just_run, repr=False
-    )
+    on_run: Callable[
+        [ToolRun, Callable[[], Awaitable[ToolResult]], "AgentContext"], Awaitable[ToolResult]
+    ] = field(default=_just_run, repr=False)
     approval: Approval | None = field(default=None, repr=False)
     on_search: Callable[[str], Callable[[str], str] | None] = field(default=_no_rules, repr=False)
 

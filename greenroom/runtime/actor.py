@@ -198,7 +198,7 @@ class Actor:
 
     def _make_runs(self) -> ToolRuns:
         kernel, record = self.kernel, self.session.conversation.add_decision
-        return ToolRuns(lambda: self.context, kernel.gates, kernel.instruments, record)
+        return ToolRuns(kernel.gates, kernel.instruments, record)
 
     @property
     def session_id(self) -> str:

@@ -157,36 +157,39 @@ class ToolRuns:
 
     def __init__(
         self,
-        context: Callable[[], AgentContext],
         gates: Gates,
         instruments: Instruments,
         record: Callable[[PermissionRecord], None],
     ) -> None:
         """Ask these gates, tell these instruments, and record refusals with `record`."""
-        self._context = context
         self._gates = gates
         self._instruments = instruments
         self._record = record
 
-    async def run(self, call: ToolRun, run: Callable[[], Awaitable[ToolResult]]) -> ToolResult:
-        """Run a valid call unless a gate refuses it, and tell the instruments."""
-        if self._gates and (refusal := await self._refuse(call)) is not None:
+    async def run(
+        self, call: ToolRun, run: Callable[[], Awaitable[ToolResult]], context: AgentContext
+    ) -> ToolResult:
+        """Run a valid call unless a gate refuses it, and tell the instruments.
+
+        They get the call's own context: its folder may differ from where the agent is by now.
+        """
+        if self._gates and (refusal := await self._refuse(call, context.snapshot())) is not None:
             return refusal
         hooks = self._instruments.methods
         if call.by_client or not (hooks["before_tool_run"] or hooks["after_tool_run"]):
             return await run()
-        agent, result = self._context(), None
+        result = None
         block = ToolUseBlock(call.id, call.name, call.input)
-        self._instruments.notify("before_tool_run", agent.snapshot(), block)
+        self._instruments.notify("before_tool_run", context.snapshot(), block)
         try:
             result = await run()
         finally:
-            self._instruments.notify("after_tool_run", agent.snapshot(), block, result)
+            self._instruments.notify("after_tool_run", context.snapshot(), block, result)
         return result
 
-    async def _refuse(self, call: ToolRun) -> ToolResult | None:
+    async def _refuse(self, call: ToolRun, agent: AgentContext) -> ToolResult | None:
         """Return the denial of a call that a gate refuses, else None."""
-        agent, reason = self._context().snapshot(), ""
+        reason = ""
         if call.approval is None:  # a loop of the program's own, that has not asked them
             block = ToolUseBlock(call.id, call.name, call.input)
             found = await self._gates.judge(agent, block)

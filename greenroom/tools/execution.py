@@ -275,7 +275,8 @@ class RegisteredTool:
             return replace(refused, metadata={**refused.metadata, **facts})
         id_, by_client = context.current_tool_use_id or "", self.runs_on_client
         call = ToolRun(id_, self.name, arguments, by_client, context.approval)
-        return await context.on_run(call, partial(self._measure, arguments, context, facts))
+        run = partial(self._measure, arguments, context, facts)
+        return await context.on_run(call, run, context)
 
     async def _measure(
         self, arguments: dict[str, object], context: AgentContext, facts: dict[str, object]

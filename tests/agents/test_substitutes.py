@@ -1,11 +1,21 @@
 """Substitutes answer in place of models and tools; a cache of results is one of them."""
 
+from pathlib import Path
+
 import pytest
 import trio
 
-from greenroom import Agent, AgentRuntime, ConfigurationError, InMemoryStore, tool
+from greenroom import (
+    Agent,
+    AgentContext,
+    AgentRuntime,
+    AgentSession,
+    ConfigurationError,
+    InMemoryStore,
+    tool,
+)
 from greenroom.agents import ResultCache
-from greenroom.core import ResourceMap, ToolResult, ToolUseBlock
+from greenroom.core import ReadPath, ResourceMap, ToolResult, ToolStart, ToolUseBlock
 from greenroom.llm import Substitutes
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.testing import Reply, ScriptedProvider, call
@@ -180,6 +190,89 @@ async def test_results_grow_old_and_have_a_limit(autojump_clock):
     assert LOOKED_UP == ["a", "a"]
     await look_up_all(ResultCache([look_up], max_results=2), "a", "b", "a", "c", "b", "c")
     assert LOOKED_UP == ["a", "b", "c", "b"]
+
+
+@tool(category="read")
+async def where(place: str, context: AgentContext) -> str:
+    """Say where it begins."""
+    begun = context.workspace.cwd
+    await trio.sleep(2)
+    return str(begun)
+
+
+@tool(category="read")
+async def move(place: str, context: AgentContext) -> str:
+    """Move the agent."""
+    await trio.sleep(1)
+    context.workspace.cwd = Path(place)
+    return "moved"
+
+
+async def test_a_result_is_kept_for_the_folder_where_its_call_began(autojump_clock):
+    cache, here = ResultCache([where]), ToolUseBlock("c1", "where", {"place": "x"})
+    there = ToolUseBlock("c2", "move", {"place": "/etc"})
+    llm = ScriptedProvider([here, there], [here], "done")
+    async with AgentRuntime(InMemoryStore(), workspace="/usr", instruments=[cache]) as runtime:
+        runtime.resources.insert(cache)
+        result = await Agent(llm, tools=[where, move]).run("Go.", runtime=runtime)
+    assert texts(result) == ["/usr", "moved", "/etc"]
+
+
+class Reads:
+    """A tool that only reads a file."""
+
+    name, description, category, parameters = "read", "Read.", "read", {"type": "object"}
+    requires_permission = False
+
+    def effects(self, input, context):
+        return [ReadPath("a.txt")]
+
+    async def execute(self, input, context):
+        return ToolResult.ok(str(context.workspace.cwd))
+
+
+class Folders(Substitutes):
+    """Notes in which folder each is told that a call runs."""
+
+    def __init__(self):
+        self.seen = []
+
+    def note(self, context):
+        self.seen.append((str(context.workspace.cwd), context.current_tool_use_id))
+
+    async def result(self, agent, call):
+        self.note(agent)
+
+    async def before_run(self, agent, call):
+        self.note(agent)
+
+    def before_tool_run(self, agent, call):
+        self.note(agent)
+
+    def after_tool_run(self, agent, call, result):
+        self.note(agent)
+
+
+async def test_who_is_told_of_a_run_gets_the_folder_of_the_call():
+    class Moving:
+        """Moves the agent when a call is announced, as a command beside it may do."""
+
+        def on_chunk(self, agent, chunk):
+            if isinstance(chunk, ToolStart):
+                self.handle._actor.context.workspace.cwd = Path("/etc")
+
+    moving, folders = Moving(), Folders()
+    script = (ToolUseBlock("c1", "read", {}), "done")
+    runtime = AgentRuntime(InMemoryStore(), workspace="/usr", instruments=[moving], gates=[folders])
+    async with runtime:
+        runtime.resources.insert(folders)
+        rules = PermissionManager([PermissionRule.allow_all()])
+        agent = Agent(ScriptedProvider(*script), tools=[Reads()], permissions=rules)
+        moving.handle = runtime.spawn(AgentSession.new("a"), agent)
+        await moving.handle.ask("Go.")
+        [result] = [r for m in await moving.handle.history() for r in m.tool_results]
+    assert result.text == "/usr"
+    assert folders.seen == [("/usr", "c1")] * 4
 
 
 def test_only_tools_that_read_are_taken():
