@@ -152,7 +152,8 @@ def test_an_id_may_be_cut_short_as_long_as_no_other_begins_so(run, shelf):
     shelf.add("s-a", "three")
     assert "> three" in run("sessions", "show", "s-a", *shelf.here).out
     assert run("sessions", "show", "s-b", *shelf.here).code == 2
-    assert "is not a session id" in run("sessions", "show", "../s-a", *shelf.here).err
+    assert "there is no session ../s-a" in run("sessions", "show", "../s-a", *shelf.here).err
+    assert "is not a session id" in run("sessions", "show", "s\na", *shelf.here).err
 
 
 def test_many_candidates_are_listed_in_part(run, shelf):
