@@ -94,7 +94,6 @@ from greenroom.flow.pattern import (
     Pattern as Pattern,
     TeamTurn as TeamTurn,
     Work as Work,
-    output_of as output_of,
 )
 from greenroom.flow.plan import Plan as Plan, Subtask as Subtask
 from greenroom.flow.plan_and_execute import (

@@ -28,11 +28,11 @@ from greenroom.core import (
     leaves,
     serde,
 )
-from greenroom.flow.members import Member, start_member
+from greenroom.flow.members import Member
 from greenroom.flow.resume import Content, find_input, is_answered
-from greenroom.flow.talk import Talk, read_output
+from greenroom.flow.talk import Talk
 from greenroom.flow.unit import UnitLog
-from greenroom.runtime import AgentHandle, AgentInternals, run_each, try_ask
+from greenroom.runtime import AgentInternals, run_each
 
 OutputT_co = TypeVar("OutputT_co", default=object, covariant=True)
 
@@ -66,18 +66,6 @@ class TeamTurn:
     def log(self) -> UnitLog:
         """The members that were asked, which are not asked again if the turn was cut off."""
         return UnitLog(self.agent.session, goes_on=self.goes_on and not self.was_answered)
-
-    @asynccontextmanager
-    async def start_member(self, member: Member, name: str) -> AsyncIterator[AgentHandle]:
-        """Start a member, and end it with the block, like `greenroom.flow.start_member`.
-
-        What it is asked is not on record: `talk_to` and `ask` are, after a kill.
-
-        Raises:
-            TeamError: the member waits for the result of this turn itself.
-        """
-        async with start_member(self.agent, self._bind(member, name), name=name) as handle:
-            yield handle
 
     @asynccontextmanager
     async def talk_to(self, member: Member, name: str) -> AsyncIterator[Talk]:
@@ -136,17 +124,6 @@ class TeamTurn:
         except* TeamError as failed:
             raise leaves(failed)[0] from None
         return {name: outputs[name] for name in members if name in outputs}
-
-
-async def output_of(
-    handle: AgentHandle, content: Content, *, name: str, sender: str = ""
-) -> object:
-    """Ask a member that was started, and return its output: its result, or else its text.
-
-    Raises:
-        TeamError: its turn did not complete.
-    """
-    return read_output(await try_ask(handle, content, sender=sender), name)
 
 
 async def answer_inputs(
