@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from functools import partial
-from typing import Generic, Self, TypeVar, cast
+from typing import Generic, Self, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import UNSET
 
@@ -20,14 +20,7 @@ from greenroom.agents import (
     open_run,
     run_in_loop,
 )
-from greenroom.core import (
-    JSON,
-    Answer,
-    TurnStatus,
-    WorkflowError,
-    serde,
-    utc_now,
-)
+from greenroom.core import JSON, Answer, TurnStatus, WorkflowError, serde, utc_now
 from greenroom.flow.members import Member, unwrap
 from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.resume import find_inspection
@@ -47,6 +40,29 @@ StateT = TypeVar("StateT")
 ItemT = TypeVar("ItemT")
 
 MAX_STEPS = 100
+
+
+class WorkflowOptions(TypedDict, total=False):
+    """The arguments of a run of a workflow; `Agent.run` explains those not listed here.
+
+    Attributes:
+        deps: the dependencies of agents among the nodes.
+        session: the session that records the steps, or its id; by default a new one in memory.
+        answers: answers given in advance, by the name of the node that they are for.
+        settings: refused: give them to its agents.
+        max_steps: the most steps, including those before it was cut off; by default the workflow's
+            own.
+    """
+
+    deps: object
+    session: AgentSession | str | None
+    store: SessionStore | None
+    runtime: AgentRuntime | None
+    approve: Approve | None
+    answers: Answers | None
+    budget: Budget | None
+    settings: ModelSettings | None
+    max_steps: int | None
 
 
 class Workflow(Runnable[object, object], Generic[StateT]):
@@ -239,16 +255,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     async def run(  # type: ignore[override]  # the input may be a state, and so is the result
         self,
         input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
-        *,
-        deps: object = None,
-        session: AgentSession | str | None = None,
-        store: SessionStore | None = None,
-        runtime: AgentRuntime | None = None,
-        approve: Approve | None = None,
-        answers: Answers | None = None,
-        budget: Budget | None = None,
-        settings: ModelSettings | None = None,
-        max_steps: int | None = None,
+        **options: Unpack[WorkflowOptions],
     ) -> WorkflowRun[StateT]:
         """Run it to its end, and return the last state; a failed run has a result as well.
 
@@ -257,17 +264,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         Args:
             input: the first state, or the text of its `input` field. None goes on with the last run
                 of the session, at its current step.
-            deps: the dependencies of agents among the nodes.
-            session: the session that records the steps, or its id; by default a new one in memory.
-            store: the store of the session.
-            runtime: the runtime to run in; by default one for this run alone.
-            approve: answers questions, as for `Agent.run`. With "later" the run ends at the first
-                question without an answer.
-            answers: answers given in advance, by the name of the node that they are for.
-            budget: limits for the run, and for all that it runs.
-            settings: refused: give them to its agents.
-            max_steps: the most steps, including those before it was cut off; by default the
-                workflow's own.
+            **options: those of `Agent.run`, and `max_steps`: see `WorkflowOptions`.
 
         Raises:
             WorkflowError: the graph or the first state is invalid.
@@ -276,34 +273,15 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             SessionError: the session can't be loaded, or is in use.
             Exception: one of your functions raised it.
         """
-        async with self.stream(
-            input,
-            mode="debug",  # the cheapest: no states and steps are prepared for reading
-            deps=deps,
-            session=session,
-            store=store,
-            runtime=runtime,
-            approve=approve,
-            answers=answers,
-            budget=budget,
-            settings=settings,
-            max_steps=max_steps,
-        ) as stream:
+        # the cheapest mode: no states and steps are prepared for reading
+        async with self.stream(input, mode="debug", **options) as stream:
             await stream.finish()
         return stream.result
 
     def run_sync(  # type: ignore[override]  # as `run`
         self,
         input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
-        *,
-        deps: object = None,
-        session: AgentSession | str | None = None,
-        store: SessionStore | None = None,
-        approve: Approve | None = None,
-        answers: Answers | None = None,
-        budget: Budget | None = None,
-        settings: ModelSettings | None = None,
-        max_steps: int | None = None,
+        **options: Unpack[WorkflowOptions],
     ) -> WorkflowRun[StateT]:
         """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
 
@@ -311,19 +289,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             EventLoopError: an event loop already runs here.
             Exception: as `run` says.
         """
-        run = partial(
-            self.run,
-            input,
-            deps=deps,
-            session=session,
-            store=store,
-            approve=approve,
-            answers=answers,
-            budget=budget,
-            settings=settings,
-            max_steps=max_steps,
-        )
-        return run_in_loop(run, "run_sync")
+        return run_in_loop(partial(self.run, input, **options), "run_sync")
 
     @asynccontextmanager
     async def stream(  # type: ignore[override]  # as `run`
@@ -331,15 +297,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
         *,
         mode: StreamMode = "values",
-        deps: object = None,
-        session: AgentSession | str | None = None,
-        store: SessionStore | None = None,
-        runtime: AgentRuntime | None = None,
-        approve: Approve | None = None,
-        answers: Answers | None = None,
-        budget: Budget | None = None,
-        settings: ModelSettings | None = None,
-        max_steps: int | None = None,
+        **options: Unpack[WorkflowOptions],
     ) -> AsyncIterator[WorkflowStream[StateT]]:
         """Run like `run`, and stream the progress to the block; leaving it early stops the run.
 
@@ -352,25 +310,23 @@ class Workflow(Runnable[object, object], Generic[StateT]):
                 f"mode={mode!r} is not a mode", hint="write values, updates or debug"
             )
         self.build()
-        if settings is not None:
+        if (settings := options.pop("settings", None)) is not None:
             self.replace_settings(settings)
         text, state = self._read_first(input)
-        given = self._read_answers(answers)
-        limit = self._max_steps if max_steps is None else max_steps
-        task = RunTask[StateT](limit, state, given, keeps_values=mode == "values")
-        options = RunOptions(
+        given = self._read_answers(options.pop("answers", None))
+        limit, deps = options.pop("max_steps", None), options.pop("deps", None)
+        task = RunTask[StateT](
+            self._max_steps if limit is None else limit, state, given, keeps_values=mode == "values"
+        )
+        run_options = RunOptions(
             function=partial(self, deps=deps, report=task.report, task=task),
             report=task.report,
             name=self.name,
             input=text,
-            session=session,
-            store=store,
-            runtime=runtime,
-            approve=approve,
-            budget=budget,
             has_more=lambda session: last_entry(session) is not None,
+            **options,  # type: ignore[misc]  # those that it does not know were taken out
         )
-        async with open_run(options, AgentRun[object]) as run:
+        async with open_run(run_options, AgentRun[object]) as run:
             yield WorkflowStream(self.make_run, task, run, mode)
 
     def _read_first(
