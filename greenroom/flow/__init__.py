@@ -78,7 +78,6 @@ from greenroom.flow.model_planner import (
 )
 from greenroom.flow.orchestrator import (
     AgentReport as AgentReport,
-    Orchestrator as Orchestrator,
     Source as Source,
     TeamResult as TeamResult,
     orchestrator as orchestrator,
@@ -97,7 +96,6 @@ from greenroom.flow.pattern import (
 )
 from greenroom.flow.plan import Plan as Plan, Subtask as Subtask
 from greenroom.flow.plan_and_execute import (
-    PlanAndExecute as PlanAndExecute,
     plan_and_execute as plan_and_execute,
     run_task as run_task,
 )

@@ -1,10 +1,9 @@
 """`orchestrator`: an agent that plans, delegates subtasks to other agents, and combines results."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import cast
 
-from greenroom.agents import Runnable, RunReport, find_model, stream_reply
+from greenroom.agents import find_model, stream_reply
 from greenroom.core import (
     EMPTY,
     AgentState,
@@ -18,7 +17,6 @@ from greenroom.core import (
     mark_lines,
     serde,
 )
-from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
 from greenroom.flow.orchestrator_crew import (
@@ -27,18 +25,14 @@ from greenroom.flow.orchestrator_crew import (
     Stint,
     add_help_tool,
     describe_workers,
-    read_stints,
 )
-from greenroom.flow.pattern import TeamTurn, answer_inputs
-from greenroom.flow.plan import Plan
-from greenroom.flow.plan_run import PLAN_STEP, PlanRun, find_open_run
-from greenroom.flow.revision import Planner, ReplanPolicy
+from greenroom.flow.pattern import Pattern, TeamTurn
+from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.revision import Planner
 from greenroom.flow.strategies import Contradiction, find_contradictions
 from greenroom.llm import LLMProvider
 from greenroom.runtime import AgentInternals
-from greenroom.tools import ToolRegistry
 
-_TRIES = ReplanPolicy(same_subtask=5)
 _LONGEST_RESULT = 16_000  # characters of one result that the model sees
 _LONGEST_RESULTS = 320_000  # and of all of them
 
@@ -65,7 +59,7 @@ def orchestrator(
     facts: Mapping[str, float] | None = None,
     name: str = "orchestrator",
     description: str = "",
-) -> "Orchestrator":
+) -> Pattern["TeamResult"]:
     """Combine agents: make a plan for each input, have them do the subtasks, and answer.
 
     A subtask goes to the agent with its `capability` or its name. If several qualify, it goes to
@@ -119,14 +113,42 @@ def orchestrator(
     ):
         if number is not None and not number > 0:
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
-    facts = dict(facts or {})
-    find_contradictions({}, facts)  # checks the tolerances
+    compared = dict(facts or {})
+    find_contradictions({}, compared)  # checks the tolerances
     workers = CrewMember.gather(agents)
     if len(workers) > 1:
         workers = tuple(map(add_help_tool, workers))
-    return Orchestrator(
-        workers, llm, deadline, concurrency, patience, planner, facts, name, description
-    )
+
+    async def work(turn: TeamTurn) -> TeamResult:
+        model = find_model(llm, turn.agent.context.resources)
+        guide = f"{_TEAM}\n{describe_workers(workers)}"
+        planning = planner or ModelPlanner(model, instructions=guide)
+        crew = Crew(turn, workers, planning, concurrency=concurrency, patience=patience)
+        with turn.agent.budget(seconds=deadline):
+            run = await crew.execute(turn.message.text)
+            result = await _answer(turn, model, crew, run, compared)
+        return result  # noqa: RET504 (in the block, mypy misses a return after it)
+
+    capabilities = dict.fromkeys(each for worker in workers for each in worker.capabilities)
+    return Pattern(name, work, description=description, capabilities=capabilities)
+
+
+async def _answer(
+    turn: TeamTurn, llm: LLMProvider, crew: Crew, run: PlanRun, facts: Mapping[str, float]
+) -> "TeamResult":
+    """Answer with the results of a plan, their sources, and a report about each worker."""
+    stints = crew.stints
+    sources = find_sources(run, stints)
+    contradictions = find_contradictions(run.results, facts)
+    turn.report.warnings += [f"results contradict each other: {each}" for each in contradictions]
+    answer = await _synthesise(turn.agent, llm, run, sources, contradictions)
+    reports = tuple(make_report(worker.name, stints, sources) for worker in crew.workers)
+    missing = {
+        id_: state.error or "it was not started"
+        for id_, state in run.states.items()
+        if id_ not in run.results
+    }
+    return TeamResult(answer, sources, reports, missing, contradictions)
 
 
 class Source(Wire, frozen=True):
@@ -187,84 +209,6 @@ class TeamResult(Wire, frozen=True):
 
     def __post_init__(self) -> None:
         freeze_fields(self, "missing")
-
-
-@dataclass(frozen=True, eq=False)
-class Orchestrator(Runnable[object, TeamResult]):
-    """An agent function that runs, nests and is delegated to like an `Agent`."""
-
-    workers: tuple[CrewMember, ...]
-    llm: LLMProvider | str
-    deadline: float | None
-    concurrency: int
-    patience: float | None
-    planner: Planner | None
-    facts: Mapping[str, float]
-    name: str
-    description: str
-    deps_type: type[object] | None = field(default=None, init=False)  # each worker checks its own
-
-    @property
-    def capabilities(self) -> tuple[str, ...]:
-        """The capabilities of its agents."""
-        return tuple({each: 0 for worker in self.workers for each in worker.capabilities})
-
-    async def __call__(
-        self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
-    ) -> None:
-        """Answer each input: the agent function, for `runtime.spawn(session, team)`."""
-        work = self._answer
-        await answer_inputs(self, internals, work, deps=deps, report=report, deadline=self.deadline)
-
-    async def _answer(self, turn: TeamTurn) -> TeamResult:
-        agent, goal = turn.agent, turn.message.text
-        run = find_open_run(agent.session, goal, was_answered=turn.was_answered)
-        llm = find_model(self.llm, agent.context.resources)
-        number = _count_plans(agent) + (run is None)
-        crew = Crew(
-            agent,
-            self.workers,
-            self.planner
-            or ModelPlanner(llm, instructions=f"{_TEAM}\n{describe_workers(self.workers)}"),
-            turn.deps,
-            number=number,
-            concurrency=self.concurrency,
-            patience=self.patience,
-        )
-        if run is None:
-            agent.set_state(AgentState.processing("planning"))
-            run = PlanRun(await crew.plan(goal, ToolRegistry(), ""))
-        crew.note_subtasks(run.plan)
-        run = await execute_plan(
-            agent,
-            run,
-            crew,
-            concurrency=len(self.workers) * self.concurrency,
-            policy=_TRIES,
-            planner=None if isinstance(self.planner, Plan) else crew,
-            recovery=crew,
-            patience=self.patience,
-        )
-        stints = read_stints(agent.session, number)
-        sources = find_sources(run, stints)
-        contradictions = find_contradictions(run.results, self.facts)
-        turn.report.warnings += [
-            f"results contradict each other: {each}" for each in contradictions
-        ]
-        answer = await _synthesise(agent, llm, run, sources, contradictions)
-        reports = tuple(make_report(worker.name, stints, sources) for worker in self.workers)
-        missing = {
-            id_: state.error or "it was not started"
-            for id_, state in run.states.items()
-            if id_ not in run.results
-        }
-        return TeamResult(answer, sources, reports, missing, contradictions)
-
-
-def _count_plans(agent: AgentInternals) -> int:
-    """Return the number of plans in a session."""
-    steps = agent.session.records(PLAN_STEP)
-    return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
 
 
 async def _synthesise(

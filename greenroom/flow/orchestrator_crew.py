@@ -1,4 +1,4 @@
-"""`CrewMember`: an agent of a team that is chosen by its capabilities."""
+"""`Crew`: the agents of an orchestrator, chosen by their capabilities to execute its plan."""
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -13,6 +13,7 @@ import trio
 from greenroom.agents import Agent, RunContext, Runnable, find_cycle
 from greenroom.core import (
     AgentContext,
+    AgentState,
     Custom,
     PlanError,
     ToolError,
@@ -22,11 +23,13 @@ from greenroom.core import (
     serde,
 )
 from greenroom.flow.error_context import ErrorClass
+from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member, ask_member, name_members, unwrap
+from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.plan import Plan, Subtask
-from greenroom.flow.plan_run import FailureReason, PlanRun
+from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, find_open_run
 from greenroom.flow.resume import NOTHING, Trace, find_inspection
-from greenroom.flow.revision import Failure, Planner, SubtaskDecision
+from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskDecision
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry, tool
@@ -95,12 +98,13 @@ class CrewMember:
         return wanted in (self.name.casefold(), *(each.casefold() for each in self.capabilities))
 
 
-def read_stints(session: AgentSession, number: int) -> tuple[Stint, ...]:
-    """Return the stints of a run, oldest first, each by its last record."""
-    stints = (serde.convert(record, Stint) for record in session.records(WORK))
-    return tuple({each.session_id: each for each in stints if each.run == number}.values())
+def _count_plans(agent: AgentInternals) -> int:
+    """Return the number of plans in a session."""
+    steps = agent.session.records(PLAN_STEP)
+    return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
 
 
+_TRIES = ReplanPolicy(same_subtask=5)
 _HELP_WAIT = 60.0  # seconds that a worker waits for help if all others are busy
 
 
@@ -109,29 +113,55 @@ class Crew:
 
     def __init__(
         self,
-        agent: AgentInternals,
+        turn: TeamTurn,
         workers: Sequence[CrewMember],
         planner: Planner,
-        deps: object,
         *,
-        number: int,
         concurrency: int,
         patience: float | None,
     ) -> None:
         """Take the workers, in order of preference."""
-        self._agent = agent
-        self._workers = workers
+        self.workers = workers
+        self._agent = agent = turn.agent
+        self._deps = turn.deps
         self._planner = planner
-        self._deps = deps
-        self._number = number
         self._concurrency = concurrency
+        self._patience = patience
         self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
+        goal, was_answered = turn.message.text, turn.was_answered
+        self._open_run = find_open_run(agent.session, goal, was_answered=was_answered)
+        self._number = _count_plans(agent) + (self._open_run is None)
         self._subtasks: dict[str, Subtask] = {}
         self._task_counts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._assignments: dict[str, str] = {}
         self._failed_pairs: set[tuple[str, str]] = set()
         self._waiting: list[_Assignment] = []
+
+    @property
+    def stints(self) -> tuple[Stint, ...]:
+        """The stints of this run, oldest first, each by its last record."""
+        stints = (serde.convert(record, Stint) for record in self._agent.session.records(WORK))
+        mine = (each for each in stints if each.run == self._number)
+        return tuple({each.session_id: each for each in mine}.values())
+
+    async def execute(self, goal: str) -> PlanRun:
+        """Make a plan and have the workers execute it, or go on with one that is open."""
+        run = self._open_run
+        if run is None:
+            self._agent.set_state(AgentState.processing("planning"))
+            run = PlanRun(await self.plan(goal, ToolRegistry(), ""))
+        self.note_subtasks(run.plan)
+        return await execute_plan(
+            self._agent,
+            run,
+            self,
+            concurrency=len(self.workers) * self._concurrency,
+            policy=_TRIES,
+            planner=None if isinstance(self._planner, Plan) else self,
+            recovery=self,
+            patience=self._patience,
+        )
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
         """Have a plan made."""
@@ -160,9 +190,10 @@ class Crew:
 
     def inspect(self, session: AgentSession) -> Trace:
         """Find out what became of a worker, which is none if no stint in the session began."""
-        stints = read_stints(self._agent.session, self._number)
-        name = next((each.agent for each in stints if each.session_id == session.session_id), "")
-        worker = next((each for each in self._workers if each.name == name), None)
+        name = next(
+            (each.agent for each in self.stints if each.session_id == session.session_id), ""
+        )
+        worker = next((each for each in self.workers if each.name == name), None)
         return NOTHING if worker is None else find_inspection(worker.run)(session)
 
     async def __call__(self, agent: AgentInternals) -> None:
@@ -190,8 +221,7 @@ class Crew:
 
     def _find_last_worker(self, subtask: str) -> str:
         """Return the name of the worker that had this subtask last; empty if none had."""
-        stints = read_stints(self._agent.session, self._number)
-        return next((each.agent for each in reversed(stints) if each.subtask == subtask), "")
+        return next((each.agent for each in reversed(self.stints) if each.subtask == subtask), "")
 
     async def help(self, caller: "CrewContext", capability: str, question: str) -> str:
         """Ask another worker a question on behalf of one, and return the answer.
@@ -255,12 +285,12 @@ class Crew:
                 raise PlanError(why, hint=self._describe())
 
     def _describe(self) -> str:
-        return describe_workers(self._workers)
+        return describe_workers(self.workers)
 
     def _find_able(self, capability: str) -> list[CrewMember]:
         """Return the workers with a capability, or else those that may get every task."""
-        able = [each for each in self._workers if not capability or each.can(capability)]
-        return able or [each for each in self._workers if not each.capabilities]
+        able = [each for each in self.workers if not capability or each.can(capability)]
+        return able or [each for each in self.workers if not each.capabilities]
 
     @asynccontextmanager
     async def _assign(self, able: Sequence[CrewMember], goal: str) -> AsyncIterator[CrewMember]:

@@ -74,12 +74,13 @@ class TeamTurn:
         Raises:
             TeamError: the member waits for the result of this turn itself.
         """
-        async with AsyncExitStack() as stack:
-            yield Talk(self.agent, self.log, self._bind(member, name), name, stack)
-
-    def _bind(self, member: Member, name: str) -> Member:
         if chain := find_cycle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({chain})")
+        async with AsyncExitStack() as stack:
+            yield Talk(self.agent, self.log, self.bind(member), name, stack)
+
+    def bind(self, member: Member) -> Member:
+        """Return a member with the dependencies of the run, if it is a `Runnable`."""
         return partial(member, deps=self.deps) if isinstance(member, Runnable) else member
 
     async def ask(self, member: Member, content: Content, *, name: str, sender: str = "") -> object:
@@ -133,7 +134,6 @@ async def answer_inputs(
     *,
     deps: object = None,
     report: RunReport | None = None,
-    deadline: float | None = None,
 ) -> None:
     """Answer each input of an agent with what a function of the turn returns.
 
@@ -146,7 +146,6 @@ async def answer_inputs(
         work: the function.
         deps: the dependencies of the run.
         report: collects what chunks don't say about the turn.
-        deadline: seconds for each input.
 
     Raises:
         ConfigurationError: agents are nested too deep.
@@ -155,9 +154,8 @@ async def answer_inputs(
     report = report or RunReport()
     async for message in internals.inputs():
         was_answered = is_answered(internals.session)
-        limits = internals.budget(seconds=deadline)
         async with internals.turn(message) as turn:
-            with track_turn(report, runnable, internals.context), limits:
+            with track_turn(report, runnable, internals.context):
                 given = find_input(internals.session, message)
                 goes_on = given is not message
                 made = TeamTurn(internals, given, deps, report, was_answered, goes_on)

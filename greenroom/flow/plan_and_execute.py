@@ -1,20 +1,9 @@
 """`plan_and_execute`: an agent that plans, executes and answers; `run_task` runs it once."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import TypeAlias
 
-from greenroom.agents import (
-    Agent,
-    AgentResult,
-    Approve,
-    Runnable,
-    RunReport,
-    Tools,
-    find_model,
-    stream_reply,
-)
+from greenroom.agents import Agent, AgentResult, Approve, Tools, find_model, stream_reply
 from greenroom.core import AgentState, ConfigurationError, Message, clip
 from greenroom.flow.execute import execute_plan, toolbox_of, tools_of
 from greenroom.flow.model_planner import (
@@ -23,7 +12,7 @@ from greenroom.flow.model_planner import (
     describe_plan,
     describe_results,
 )
-from greenroom.flow.pattern import TeamTurn, answer_inputs
+from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan_run import PlanRun, find_open_run
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.review import ReviewedPlanner, ReviewPoint, read_points
@@ -71,7 +60,7 @@ def plan_and_execute(
     recovery: SubtaskRecovery | None = None,
     name: str = "planner",
     description: str = "",
-) -> "PlanAndExecute":
+) -> Pattern[str]:
     """Return an agent that answers each input by a plan: make it, execute it, sum up the results.
 
     It runs, nests and is delegated to like an `Agent`. Its phases are states: "planning",
@@ -119,22 +108,39 @@ def plan_and_execute(
     for what, number in (("concurrency", concurrency), ("max_subtasks", max_subtasks)):
         if number < 1:
             raise ConfigurationError(f"{what} is {number}", hint="give 1 or more")
-    return PlanAndExecute(
-        llm,
-        toolbox_of(tools).registry,
-        planner=planner,
-        worker=worker,
-        permissions=permissions,
-        memory=memory,
-        recall=recall,
-        review=read_points(review),
-        concurrency=concurrency,
-        max_subtasks=max_subtasks,
-        policy=policy,
-        recovery=recovery,
-        name=name,
-        description=description,
-    )
+    registry, points = toolbox_of(tools).registry, read_points(review)
+
+    async def work(turn: TeamTurn) -> str:
+        """Make and execute a plan, or continue a run, and summarise the results."""
+        agent, goal = turn.agent, turn.message.text
+        run = find_open_run(agent.session, goal, was_answered=turn.was_answered)
+        model = find_model(llm, agent.context.resources)
+        if isinstance(recovery, RecoveryPolicy):
+            model = recovery.model(model)
+        reviewed = ReviewedPlanner(
+            planner or ModelPlanner(model, max_subtasks=max_subtasks), agent, points
+        )
+        if run is None:
+            agent.set_state(AgentState.processing("planning"))
+            context = await _recall(agent, goal, memory, recall)
+            run = PlanRun(await reviewed.plan(goal, registry, context))
+        run = await execute_plan(
+            agent,
+            run,
+            turn.bind(worker or _make_worker(model, registry, permissions)),
+            concurrency=concurrency,
+            policy=policy,
+            planner=reviewed,
+            recovery=recovery,
+            tools=registry,
+            permissions=permissions,
+            on_end=reviewed.review_end,
+        )
+        answer = await _synthesise(agent, model, run)
+        await _remember(agent, memory, goal, answer)
+        return answer
+
+    return Pattern(name, work, description=description)
 
 
 async def run_task(
@@ -208,94 +214,43 @@ async def run_task(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class PlanAndExecute(Runnable[object, str]):
-    """An agent that answers by a plan; made by `plan_and_execute`, which explains the fields."""
+def _make_worker(
+    llm: LLMProvider, tools: ToolRegistry, permissions: PermissionManager | None
+) -> Agent[None, str]:
+    return Agent(
+        llm,
+        instructions=_WORKER,
+        tools=tools_of(tools),
+        permissions=permissions,
+        name="worker",
+    )
 
-    llm: LLMProvider | str
-    tools: ToolRegistry
-    _: KW_ONLY
-    planner: Planner | None
-    worker: WorkerFunction | None
-    permissions: PermissionManager | None
-    memory: Memory | None
-    recall: Recall | None
-    review: frozenset[ReviewPoint]
-    concurrency: int
-    max_subtasks: int
-    policy: ReplanPolicy
-    recovery: SubtaskRecovery | None
-    name: str
-    description: str
-    deps_type: type[object] | None = field(default=None, init=False)  # each worker checks its own
 
-    async def __call__(
-        self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
-    ) -> None:
-        """Answer each input: the agent function, for `runtime.spawn(session, planner)`."""
-        await answer_inputs(self, internals, self._answer, deps=deps, report=report)
+async def _recall(
+    agent: AgentInternals, goal: str, memory: Memory | None, recall: Recall | None
+) -> str:
+    """Return what is known about a goal; publish the failure of a memory that is broken."""
+    found = []
+    try:
+        if memory is not None:
+            found.append(describe_recalled(await memory.recall(goal)))
+        if recall is not None:
+            found.append(await recall(goal))
+    except Exception as error:  # noqa: BLE001  # whatever it raises, there can be a plan
+        await report_failure(agent, "nothing was recalled", error)
+    return "\n\n".join(filter(None, found))
 
-    async def _answer(self, turn: TeamTurn) -> str:
-        """Make and execute a plan, or continue a run, and summarise the results."""
-        agent, goal = turn.agent, turn.message.text
-        run = find_open_run(agent.session, goal, was_answered=turn.was_answered)
-        llm = find_model(self.llm, agent.context.resources)
-        if isinstance(self.recovery, RecoveryPolicy):
-            llm = self.recovery.model(llm)
-        planner = self.planner or ModelPlanner(llm, max_subtasks=self.max_subtasks)
-        reviewed = ReviewedPlanner(planner, agent, self.review)
-        if run is None:
-            agent.set_state(AgentState.processing("planning"))
-            context = await self._recall(agent, goal)
-            run = PlanRun(await reviewed.plan(goal, self.tools, context))
-        run = await execute_plan(
-            agent,
-            run,
-            self._bind_worker(llm, turn.deps),
-            concurrency=self.concurrency,
-            policy=self.policy,
-            planner=reviewed,
-            recovery=self.recovery,
-            tools=self.tools,
-            permissions=self.permissions,
-            on_end=reviewed.review_end,
-        )
-        answer = await _synthesise(agent, llm, run)
-        await self._remember(agent, goal, answer)
-        return answer
 
-    def _bind_worker(self, llm: LLMProvider, deps: object) -> WorkerFunction:
-        worker = self.worker or Agent(
-            llm,
-            instructions=_WORKER,
-            tools=tools_of(self.tools),
-            permissions=self.permissions,
-            name="worker",
-        )
-        return partial(worker, deps=deps) if isinstance(worker, Runnable) else worker
-
-    async def _recall(self, agent: AgentInternals, goal: str) -> str:
-        """Return what is known about a goal; publish the failure of a memory that is broken."""
-        found = []
-        try:
-            if self.memory is not None:
-                found.append(describe_recalled(await self.memory.recall(goal)))
-            if self.recall is not None:
-                found.append(await self.recall(goal))
-        except Exception as error:  # noqa: BLE001  # whatever it raises, there can be a plan
-            await report_failure(agent, "nothing was recalled", error)
-        return "\n\n".join(filter(None, found))
-
-    async def _remember(self, agent: AgentInternals, goal: str, answer: str) -> None:
-        """Add a goal and its answer to the memory; publish the failure of one that is broken."""
-        if self.memory is None:
-            return
-        text = clip(f"The task: {goal}\nThe answer: {answer}", _LONGEST_MEMORY)
-        session_id, origin = agent.session.session_id, EntryOrigin.AGENT
-        try:
-            await self.memory.add(text, origin=origin, session_id=session_id)
-        except Exception as error:  # noqa: BLE001  # whatever it raises, there is an answer
-            await report_failure(agent, "the answer was not remembered", error)
+async def _remember(agent: AgentInternals, memory: Memory | None, goal: str, answer: str) -> None:
+    """Add a goal and its answer to the memory; publish the failure of one that is broken."""
+    if memory is None:
+        return
+    text = clip(f"The task: {goal}\nThe answer: {answer}", _LONGEST_MEMORY)
+    session_id, origin = agent.session.session_id, EntryOrigin.AGENT
+    try:
+        await memory.add(text, origin=origin, session_id=session_id)
+    except Exception as error:  # noqa: BLE001  # whatever it raises, there is an answer
+        await report_failure(agent, "the answer was not remembered", error)
 
 
 async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> str:
