@@ -216,7 +216,8 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
     They are one message, whose sender is the memory, so that neither the model nor a person takes
     them for new input. At most 5 entries and 6,000 characters are added, and none that the
     conversation already has. `Custom("memory.recalled")` names the entries. If the memory raises
-    any exception, `Custom("memory.failed")` is published and the turn goes on.
+    any exception, or returns something else, `Custom("memory.failed")` is published and the turn
+    goes on.
 
     Args:
         agent: the agent, in a turn.
@@ -226,13 +227,13 @@ async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
     if not query.strip():
         return
     try:
-        recalled = await memory.recall(query, limit=MAX_ENTRIES)
-    except Exception as error:  # noqa: BLE001  # whatever a memory raises, the turn goes on
+        recalled = tuple(_describe_best(await memory.recall(query, limit=MAX_ENTRIES)))
+    except Exception as error:  # noqa: BLE001  # whatever a memory does, the turn goes on
         await report_failure(agent, "nothing was recalled", error)
         return
     history = agent.session.history
     known = "\n".join(message.text for message in history if message.sender == RECALLED)
-    entries = [(id_, text) for id_, text in _describe_best(recalled) if text not in known]
+    entries = [(id_, text) for id_, text in recalled if text not in known]
     if entries:
         text = "\n".join([_FRAME, *(text for _, text in entries)])
         agent.session.add_message(Message.user(text, sender=RECALLED))

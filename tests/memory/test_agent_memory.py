@@ -135,6 +135,17 @@ async def test_a_memory_with_a_bug_is_reported_and_logged_and_the_turn_goes_on(
     assert "Traceback" in caplog.text
 
 
+@pytest.mark.parametrize("answer", [None, 5, "text", [None], [("a", 1.0)], iter(())])
+async def test_a_memory_that_returns_something_else_fails_no_turn(answer: object) -> None:
+    class Odd(Shelf):
+        async def recall(self, query: str, **options: object) -> Sequence[Recalled]:  # type: ignore[override]
+            return answer  # type: ignore[return-value]
+
+    session, told = await recall(Odd(), "Dinner?")
+    assert [message.text for message in session.history] == ["Dinner?"]
+    assert [chunk.kind for chunk in told] == ["memory.failed"]
+
+
 async def test_nothing_is_looked_for_where_nothing_was_said() -> None:
     memory = Shelf(entry("I'm vegetarian."))
     session, _ = await recall(memory, " \n")
