@@ -61,7 +61,7 @@ async def whole(path, acknowledged):
 
 
 @pytest.mark.parametrize(
-    ("harm", "last"), [("steps", 1700), ("bytes", 130_000), ("limit", 130_000)]
+    ("harm", "last"), [("steps", 2400), ("bytes", 130_000), ("limit", 130_000)]
 )
 async def test_nothing_acknowledged_is_lost_wherever_it_was_cut_off(tmp_path, harm, last):
     step = last // MOMENTS

@@ -357,14 +357,14 @@ async def main(folder, kind):
 trio.run(main, *sys.argv[1:])
 """
 MOUNT = (
-    'mount -t tmpfs -o size=256k none "$1" && head -c 65536 /dev/zero > "$1/ballast"'
+    'mount -t tmpfs -o size=320k none "$1" && head -c 65536 /dev/zero > "$1/ballast"'
     ' && exec "$2" -c "$3" "$1" "$4"'
 )
 linux = pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of Linux")
 
 
 def run_on_a_small_disk(folder, script, kind):
-    """Run this on a file system of 256 KB, mounted where only this child can see it."""
+    """Run this on a file system of 320 KB, mounted where only this child can see it."""
     done = subprocess.run(
         ["unshare", "-rm", "sh", "-euc", MOUNT, "sh", str(folder), sys.executable, script, kind],
         cwd=ROOT,
