@@ -556,14 +556,6 @@ class PlanRecorder:
         self.run = run
         self._agent.session.add_record(PLAN_STEP, self._publish(step))
 
-    async def save(self, *, flush: bool = False) -> None:
-        """Save the session.
-
-        Raises:
-            SessionError: it could not be saved.
-        """
-        await self._agent.session.save(flush=flush)
-
     def _publish(self, step: PlanStep) -> dict[str, object]:
         """Publish a step; return it as JSON."""
         data = serde.loads_object(msgspec.json.encode(step).decode())

@@ -105,14 +105,12 @@ class SubtaskRunner:
             return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
         is_known = is_again or bool(old_session_id)
         settled = await self._settle(filled, trace, is_known=is_known)
-        if settled is None:
-            settled = Settlement()
-        elif (end := self._end_of_settlement(settled, subtask, trace, old_session_id)) is not None:
+        if (end := self._end_of_settlement(settled, subtask, trace, old_session_id)) is not None:
             return end
         session, call = await self._open_session(trace, settled), self._call_hash(filled)
         self._record_start(subtask, session.session_id, call)
         try:
-            await self.recorder.save(flush=True)
+            await self.agent.session.save(flush=True)
             if subtask.tool:
                 return await self._make_call(filled, session, call)
             handle = self.spawn(session, subtask.id)
@@ -132,19 +130,17 @@ class SubtaskRunner:
         """Ask a person about a subtask that may have had its effect."""
         with suppress(PlanError):  # without results, show it as in the plan
             subtask = fill(subtask, self.recorder.run, self._argument_types(subtask.tool))
-        return await self._make_doubt(subtask, about, doubt, reason).settle(
-            partial(ask_person, self.agent)
-        )
+        return await self._ask(subtask, about, doubt, reason)
 
-    def _make_doubt(
+    async def _ask(
         self,
         subtask: Subtask,
         about: str,
         doubt: str,
         reason: str,
         calls: tuple[ToolUseBlock, ...] = (),
-    ) -> Doubt:
-        return Doubt(
+    ) -> Settlement:
+        return await Doubt(
             f"Run the subtask {subtask.id}{about}",
             subtask.goal,
             subtask.tool or "plan",
@@ -153,7 +149,7 @@ class SubtaskRunner:
             doubt,
             calls,
             reason,
-        )
+        ).settle(partial(ask_person, self.agent))
 
     async def _inspect_last_run(self, session_id: str, subtask: Subtask) -> Trace:
         tool = self.tools.get(subtask.tool)
@@ -163,23 +159,21 @@ class SubtaskRunner:
             return NOTHING
         return trace
 
-    async def _settle(self, subtask: Subtask, trace: Trace, *, is_known: bool) -> Settlement | None:
-        """Ask a person if the subtask may have had an effect; None if it has not."""
+    async def _settle(self, subtask: Subtask, trace: Trace, *, is_known: bool) -> Settlement:
+        """Ask a person if the subtask may have had an effect."""
         if trace.kind == "unsure":
             reason = "it was cut off in the middle"
-            doubt = self._make_doubt(
+            return await self._ask(
                 subtask, " again", describe_cut(trace.doubt), reason, trace.calls
             )
-        elif not is_known and (earlier := self._find_earlier_call(subtask)):
-            doubt = self._make_doubt(
+        if not is_known and (earlier := self._find_earlier_call(subtask)):
+            return await self._ask(
                 subtask,
                 ", a call that was made before",
                 f"The same call was made by {earlier}, and may have had its effect.",
                 "the plan was revised, and its tool does not allow calling it twice",
             )
-        else:
-            return None
-        return await doubt.settle(partial(ask_person, self.agent))
+        return Settlement()
 
     def _end_of_settlement(
         self, settled: Settlement, subtask: Subtask, trace: Trace, session_id: str

@@ -393,16 +393,31 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         await answer_inputs(self, internals, work, deps=deps, report=report)
 
     async def _work(self, task: RunTask[StateT], turn: TeamTurn) -> JSON:
-        """Begin a run with an input, or continue the last one, and take its steps."""
-        agent, state = turn.agent, task.take_state()
-        resume = turn.goes_on and last_entry(agent.session) is not None
-        if state is None and not resume:
+        """Continue the last run if the input asks for that, or begin one; take its steps."""
+        session, state = turn.agent.session, task.take_state()
+        last, progress = last_entry(session), None
+        if state is None and last is not None and (turn.goes_on or last.next):
+            progress = WorkflowProgress.load(self._schema, session)
+        if state is None and (progress is None or not turn.goes_on):
             state = self._schema.begin(self._read_input(turn.message.text))
-            resume = not turn.goes_on and self._has_open_run(agent, state)
-        progress, execution = self._open_run(turn, state, resume=resume, answers=task.answers)
+        if progress is not None and not turn.goes_on and progress.begin.state != state:
+            progress = None  # it is about another state
+        is_new = progress is None
+        if progress is None:
+            progress = self._begin(state or {}, last.run + 1 if last else 1)
+        elif gone := [name for name in progress.ready if name not in self._graph.nodes]:
+            raise WorkflowError(f"the stored run continues with {gone[0]!r}, which is not a node")
+        execution = WorkflowExecution(turn, self._graph, progress, task.answers)
+        if is_new:
+            execution.begin()
         task.begin(progress)
         await execution.run(task.max_steps)
         return self._result(progress)
+
+    def _begin(self, first: Changes, number: int) -> WorkflowProgress[StateT]:
+        values = self._schema.merge({}, [(START, first)])
+        ready = self._graph.follow([START], lambda: self._schema.make(values))
+        return WorkflowProgress(self._schema, WorkflowBegin(first, ready, number, utc_now()))
 
     def _read_input(self, text: str) -> object:
         """Return the first state in a text: the JSON of one, or the value of its `input` field."""
@@ -412,43 +427,3 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
     def _result(self, progress: WorkflowProgress[StateT]) -> JSON:
         return self._schema.plain(progress.values_now, self._output)
-
-    def _has_open_run(self, agent: AgentInternals, state: Changes) -> bool:
-        """Whether the last run began with this state and is unfinished."""
-        last = last_entry(agent.session)
-        if last is None or not last.next:
-            return False
-        progress = WorkflowProgress.load(self._schema, agent.session)
-        return progress is not None and progress.begin.state == state
-
-    def _open_run(
-        self,
-        turn: TeamTurn,
-        first: Changes | None,
-        *,
-        resume: bool,
-        answers: Mapping[str, Answer],
-    ) -> tuple[WorkflowProgress[StateT], WorkflowExecution[StateT]]:
-        """Continue the last run of the session, or begin a new one.
-
-        Raises:
-            WorkflowError: the last run does not fit this workflow.
-        """
-        agent = turn.agent
-        progress = WorkflowProgress.load(self._schema, agent.session) if resume else None
-        if progress is not None:
-            for name in progress.ready:
-                if name not in self._graph.nodes:
-                    raise WorkflowError(
-                        f"the stored run continues with {name!r}, which is not a node"
-                    )
-            return progress, WorkflowExecution(turn, self._graph, progress, answers)
-        assert first is not None
-        values = self._schema.merge({}, [(START, first)])
-        ready = self._graph.follow([START], lambda: self._schema.make(values))
-        last = last_entry(agent.session)
-        begin = WorkflowBegin(first, ready, last.run + 1 if last else 1, utc_now())
-        progress = WorkflowProgress(self._schema, begin)
-        execution = WorkflowExecution(turn, self._graph, progress, answers)
-        execution.begin(begin)
-        return progress, execution

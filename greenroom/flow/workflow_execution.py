@@ -102,8 +102,9 @@ class WorkflowExecution(Generic[StateT]):
         self._items: dict[Unit, object] = {}  # of the current step, one for each unit
         self._open_units = 0  # units of the current step that have not ended
 
-    def begin(self, begin: WorkflowBegin) -> None:
+    def begin(self) -> None:
         """Record and announce that the run begins."""
+        begin = self._progress.begin
         self._record(WORKFLOW_STEP, begin)
         self._announce(begin, 0, {START: begin.state})
 
