@@ -210,7 +210,7 @@ class _Execution:
 
     async def run_all(self) -> PlanRun:
         """Run what can run, revise the plan after a failure, and repeat until nothing is left."""
-        await self.agent.session.save()
+        await self.agent.session.save(flush=False)
         while True:
             self.agent.set_state(AgentState.processing("executing"))
             await self._run_ready()
@@ -250,7 +250,7 @@ class _Execution:
             self.recorder.write(end.move)
             if end.move.status is SubtaskStatus.COMPLETED:
                 self.consecutive = 0
-        await self.agent.session.save()
+        await self.agent.session.save(flush=False)
         return pause
 
     async def _handle_failure(self, end: SubtaskEnd) -> float | None:
@@ -363,7 +363,7 @@ class _Execution:
             self.recorder.write(PlanEnd(str(error)))
         self.is_stopped, self.consecutive = False, 0
         self.abandoned_ids.clear()  # the new plan may use an id for something else
-        await self.agent.session.save()
+        await self.agent.session.save(flush=False)
         return not self.run.error
 
     async def _next_plan(self, failure: Failure, planner: Planner) -> Plan:
