@@ -13,12 +13,37 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.core import ConfigurationError, ContentBlock, check_sender
+from greenroom.agents import Runnable
+from greenroom.core import ConfigurationError, ContentBlock, SessionError, check_sender
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, check_agent_function, try_ask
 from greenroom.session import AgentSession
 
 Member: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
 """An agent function: an `Agent`, a pattern, or your own function."""
+
+
+class RecordedMember:
+    """A member whose first act is to record that it starts; without a record it does nothing."""
+
+    def __init__(self, member: Member, record: Callable[[], Awaitable[None]]) -> None:
+        """Take a member, and a function that records its start."""
+        self._member = member
+        self._record = record
+        self._failure: SessionError | None = None
+
+    async def __call__(self, internals: AgentInternals) -> None:
+        """Record the start, then run the member."""
+        try:
+            await self._record()
+        except SessionError as error:
+            self._failure = error
+        else:
+            await self._member(internals)
+
+    def check(self) -> None:
+        """Raise the error of a start that could not be recorded."""
+        if self._failure is not None:
+            raise self._failure
 
 
 @asynccontextmanager
@@ -169,6 +194,14 @@ def name_of(member: object) -> str:
     member = unwrap(member)
     name: object = getattr(member, "name", None) or getattr(member, "__name__", None)
     return name if isinstance(name, str) else type(member).__name__
+
+
+def bind_deps(member: Member, deps: object) -> Member:
+    """Return a member with the dependencies of a run, if it is a `Runnable` without its own."""
+    has_own = isinstance(member, functools.partial) and "deps" in member.keywords
+    if has_own or not isinstance(unwrap(member), Runnable):
+        return member
+    return functools.partial(member, deps=deps)  # type: ignore[call-arg]  # a `Runnable` takes it
 
 
 def unwrap(member: object) -> object:

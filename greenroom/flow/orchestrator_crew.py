@@ -10,7 +10,7 @@ from inspect import isawaitable
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext, Runnable, find_cycle
+from greenroom.agents import Agent, RunContext, find_cycle
 from greenroom.core import (
     AgentContext,
     AgentState,
@@ -24,7 +24,7 @@ from greenroom.core import (
 )
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.execute import execute_plan
-from greenroom.flow.members import Member, ask_member, name_members, unwrap
+from greenroom.flow.members import Member, ask_member, bind_deps, name_members, unwrap
 from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, find_open_run
@@ -272,7 +272,7 @@ class Crew:
         note(msgspec.to_builtins(stint))
         await self._agent.session.save(flush=False)
         try:
-            await (run(agent, self._deps) if isinstance(run, Runnable) else run(agent))
+            await bind_deps(run, self._deps)(agent)
         finally:
             stint = msgspec.structs.replace(
                 stint, seconds=trio.current_time() - begun, usage=agent.usage

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TypeAlias
 
 from typing_extensions import TypeVar
@@ -28,7 +28,7 @@ from greenroom.core import (
     leaves,
     serde,
 )
-from greenroom.flow.members import Member
+from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.resume import Content, find_input, is_answered
 from greenroom.flow.talk import Talk
 from greenroom.flow.unit import UnitLog
@@ -77,11 +77,7 @@ class TeamTurn:
         if chain := find_cycle(member):
             raise TeamError(f"{name} can't be asked: it waits for this very answer ({chain})")
         async with AsyncExitStack() as stack:
-            yield Talk(self.agent, self.log, self.bind(member), name, stack)
-
-    def bind(self, member: Member) -> Member:
-        """Return a member with the dependencies of the run, if it is a `Runnable`."""
-        return partial(member, deps=self.deps) if isinstance(member, Runnable) else member
+            yield Talk(self.agent, self.log, bind_deps(member, self.deps), name, stack)
 
     async def ask(self, member: Member, content: Content, *, name: str, sender: str = "") -> object:
         """Start a member, ask it, end it, and return its output.

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from greenroom.agents import Agent, AgentResult, Approve, Tools, find_model, stream_reply
 from greenroom.core import AgentState, ConfigurationError, Message, clip
 from greenroom.flow.execute import execute_plan, toolbox_of, tools_of
+from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.model_planner import (
     ModelPlanner,
     describe_errors,
@@ -28,8 +29,6 @@ from greenroom.tools import ToolRegistry
 Recall: TypeAlias = Callable[[str], Awaitable[str]]
 """Returns text that may help with a goal, such as memories."""
 
-WorkerFunction: TypeAlias = Callable[[AgentInternals], Awaitable[object]]
-
 _POLICY = ReplanPolicy()
 _LONGEST_MEMORY = 10_000  # characters
 
@@ -49,7 +48,7 @@ def plan_and_execute(
     tools: Tools | ToolRegistry = (),
     *,
     planner: Planner | None = None,
-    worker: WorkerFunction | None = None,
+    worker: Member | None = None,
     permissions: PermissionManager | None = None,
     memory: Memory | None = None,
     recall: Recall | None = None,
@@ -127,7 +126,7 @@ def plan_and_execute(
         run = await execute_plan(
             agent,
             run,
-            turn.bind(worker or _make_worker(model, registry, permissions)),
+            bind_deps(worker or _make_worker(model, registry, permissions), turn.deps),
             concurrency=concurrency,
             policy=policy,
             planner=reviewed,
@@ -149,7 +148,7 @@ async def run_task(
     tools: Tools | ToolRegistry = (),
     *,
     planner: Planner | None = None,
-    worker: WorkerFunction | None = None,
+    worker: Member | None = None,
     permissions: PermissionManager | None = None,
     memory: Memory | None = None,
     review: bool | Iterable[ReviewPoint] = False,

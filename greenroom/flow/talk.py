@@ -12,14 +12,13 @@ from msgspec import UNSET
 
 from greenroom.core import (
     ContentBlock,
-    SessionError,
     TeamError,
     TextBlock,
     TurnStatus,
     as_blocks,
     clip,
 )
-from greenroom.flow.members import Member, start_member
+from greenroom.flow.members import Member, RecordedMember, start_member
 from greenroom.flow.references import read_value
 from greenroom.flow.resume import (
     NOTHING,
@@ -58,7 +57,7 @@ class Talk:
         self._session = AgentSession.new(name)
         self._before: Start | None = None
         """Where it was asked before, in a turn that was cut off."""
-        self._failure: SessionError | None = None
+        self._recorded: RecordedMember | None = None
 
     async def ask(self, content: Content, sender: str = "") -> object:
         """Ask the member, or return what it has answered before its team was cut off.
@@ -73,8 +72,7 @@ class Talk:
             return self._log.ends[unit]
         start = self._log.starts.get(unit)
         if self._handle is not None:
-            self._log.start(unit, self._session.session_id)
-            await self._agent.session.save()
+            await self._record_start(unit)
             return self._read(unit, await try_ask(self._handle, blocks, sender=sender))
         trace, settled = await self._settle(unit, start, blocks)
         if trace.kind == "result" and start is not None:
@@ -127,19 +125,14 @@ class Talk:
         return trace, settled
 
     async def _start(self, unit: Unit) -> AgentHandle:
-        """Start the member; its first act is to record that it starts."""
-
-        async def begin(internals: AgentInternals) -> None:
-            self._log.start(unit, self._session.session_id)
-            try:
-                await self._agent.session.save()
-            except SessionError as error:
-                self._failure = error
-            else:
-                await self._member(internals)
-
-        starting = start_member(self._agent, begin, name=self._name, session=self._session)
+        """Start the member, which is on record from then on."""
+        self._recorded = RecordedMember(self._member, partial(self._record_start, unit))
+        starting = start_member(self._agent, self._recorded, name=self._name, session=self._session)
         return await self._stack.enter_async_context(starting)
+
+    async def _record_start(self, unit: Unit) -> None:
+        self._log.start(unit, self._session.session_id)
+        await self._agent.session.save()
 
     def _read(self, unit: Unit, result: TurnResult) -> object:
         """Record and return the output in a result.
@@ -147,8 +140,8 @@ class Talk:
         Raises:
             TeamError: the turn did not complete.
         """
-        if self._failure is not None:
-            raise self._failure
+        if self._recorded is not None:
+            self._recorded.check()
         output = read_output(result, self._name)
         self._log.end(unit, output)
         return output

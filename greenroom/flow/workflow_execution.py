@@ -16,18 +16,17 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import Runnable, find_cycle
+from greenroom.agents import find_cycle
 from greenroom.core import (
     Answer,
     Custom,
-    SessionError,
     TurnStatus,
     WorkflowError,
     WorkflowLimitError,
     serde,
     utc_now,
 )
-from greenroom.flow.members import has_room, start_member, unwrap
+from greenroom.flow.members import RecordedMember, bind_deps, has_room, start_member
 from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.resume import (
     NOTHING,
@@ -45,7 +44,7 @@ from greenroom.flow.unit import WORKFLOW_NODE, WORKFLOW_STEP, NodeRecord, Unit, 
 from greenroom.flow.workflow_graph import Graph, Node
 from greenroom.flow.workflow_run import WorkflowProgress, WorkflowStep
 from greenroom.flow.workflow_state import START, Changes
-from greenroom.runtime import AgentInternals, run_each
+from greenroom.runtime import run_each
 from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")
@@ -266,25 +265,13 @@ class WorkflowExecution(Generic[StateT]):
     ) -> object:
         if chain := find_cycle(node.run):
             raise WorkflowError(f"{unit} can't be asked: it waits for this very answer ({chain})")
-
-        failure: SessionError | None = None
-
-        async def member(internals: AgentInternals) -> None:
-            nonlocal failure
-            try:
-                await self._record_start(node, unit, scope, session.session_id)
-            except SessionError as error:
-                failure = error
-            else:
-                is_runnable = isinstance(unwrap(node.run), Runnable)
-                await (node.run(internals, self._deps) if is_runnable else node.run(internals))
-
+        record = partial(self._record_start, node, unit, scope, session.session_id)
+        member = RecordedMember(bind_deps(node.run, self._deps), record)
         facts = {"node": str(unit)}
         async with start_member(self._agent, member, name=node.name, session=session) as handle:
             text = self._input(node, unit)
             result = await ask_to_continue(handle, session, text, sender="workflow", metadata=facts)
-        if failure is not None:
-            raise failure
+        member.check()
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value

@@ -1,5 +1,8 @@
 """Pipelines, parallel agents and loops: inputs, failures, and nesting."""
 
+from functools import partial
+from typing import TypedDict
+
 import pytest
 import trio
 
@@ -16,7 +19,18 @@ from greenroom import (
     TextComplete,
 )
 from greenroom.core import TeamError
-from greenroom.flow import Pattern, loop, parallel, pipeline
+from greenroom.flow import (
+    END,
+    START,
+    Pattern,
+    Plan,
+    Subtask,
+    Workflow,
+    loop,
+    orchestrator,
+    parallel,
+    pipeline,
+)
 from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 
@@ -228,6 +242,26 @@ async def test_deps_reach_the_agents_and_no_function():
         "1", deps="ada"
     )
     assert result.output == "ada"
+
+
+async def test_dependencies_that_a_member_was_given_are_its_own():
+    def who(context: RunContext[str]) -> str:
+        """Answer with the name."""
+        return context.deps
+
+    def model(request):
+        results = request.messages[-1].tool_results
+        return results[0].text if results else call("who")
+
+    asker = agent("asker", *[model] * 8, tools=[who], deps_type=str)
+    bound, kept = partial(asker, deps="bob"), partial(asker)
+    plan = Plan("", [Subtask("ask", "Who?")])
+    workflow = Workflow(TypedDict("State", {"who": str}), input="who", output="who")
+    workflow = workflow.node("ask", bound, input="who", output="who")
+    workflow = workflow.edge(START, "ask").edge("ask", END)
+    for runnable in (pipeline(bound), orchestrator("offline:", bound, planner=plan), workflow):
+        assert (await runnable.run("Who?", deps="ada")).text == "bob"
+    assert (await pipeline(kept).run("Who?", deps="ada")).text == "ada"
 
 
 async def test_a_budget_holds_for_all_members():
