@@ -35,39 +35,30 @@ _SAMPLES = {"integer": 0, "number": 0, "boolean": True, "array": [], "object": {
 """A value of each type. A string has none: a number may be written in it."""
 
 
+@dataclass(eq=False, repr=False)
 class Composite:
-    """A tool whose steps are calls of other tools; made by `composite`."""
+    """A tool whose steps are calls of other tools; made by `composite`.
+
+    Attributes:
+        plan: the steps and the input that they use; `plan.to_mermaid()` draws them.
+    """
 
     category = "agent"
     requires_permission = False  # each of its steps is judged
     concurrent = False
     timeout = 24 * 3600.0
 
-    def __init__(
-        self,
-        name: str,
-        description: str,
-        parameters: dict[str, object],
-        plan: Plan,
-        output: object,
-        box: Toolbox,
-    ) -> None:
-        """Take the arguments that `composite` has checked."""
-        self.name = name
-        self.description = description
-        self.parameters = parameters
-        self.plan = plan
-        """The steps and the input that they use; `plan.to_mermaid()` draws them."""
-        self.chain: tuple[Composite, ...] = (self, *_find_chain(box))
+    name: str
+    description: str
+    parameters: dict[str, object]
+    plan: Plan
+    output: object
+    box: Toolbox
+
+    @property
+    def chain(self) -> tuple["Composite", ...]:
         """The longest chain of composites in composites, from this one on."""
-        self._output = Subtask(
-            "output",
-            "",
-            tool=name,
-            arguments={"": output},
-            after=tuple(each.id for each in plan.subtasks),
-        )
-        self._box = box
+        return (self, *_find_chain(self.box))
 
     def __repr__(self) -> str:
         return f"<tool {self.name}>"
@@ -91,13 +82,14 @@ class Composite:
 
     async def _work(self, input: dict[str, object], team: TeamTurn) -> object:  # noqa: A002
         run = PlanRun(self.plan).start(_INPUT, "").complete(_INPUT, input)
-        run = await execute_plan(team.agent, run, _never, tools=self._box.registry)
+        run = await execute_plan(team.agent, run, _never, tools=self.box.registry)
         if not run.is_completed:
             failed = "; ".join(f"{id_}: {error}" for id_, error in run.errors.items())
             done = ", ".join(id_ for id_ in run.results if id_ != _INPUT) or "nothing"
             raise TeamError(f"{failed} (done: {done})")
+        output = Subtask("output", "", self.plan.ids, self.name, {"": self.output})
         try:
-            return fill(self._output, run, {}).arguments[""]
+            return fill(output, run, {}).arguments[""]
         except PlanError as error:
             raise TeamError(f"its output: {error}") from None
 

@@ -166,21 +166,8 @@ async def run_task(
     it is a subagent of that agent, and ends with its turn. Elsewhere calls that no rule allows are
     denied, unless `approve` decides; `result.denials` lists them.
 
-    Args:
-        goal: what is to be done, in words.
-        llm: the model, or its name.
-        tools: as for `plan_and_execute`, as are the next ones.
-        planner: makes the plan.
-        worker: the agent function of subtasks without a tool.
-        permissions: the rules.
-        memory: what is known about the goal, and gets the answer.
-        review: where a person has to approve.
-        recovery: what to do about errors.
-        session: the session of the work, as for `Agent.run`, as are the others.
-        store: where it lives.
-        runtime: the runtime to run in.
-        approve: who is asked.
-        budget: limits for the whole task, such as `Budget(seconds=60)`.
+    The arguments are those of `plan_and_execute`, which plans and works, and of `Agent.run`, which
+    says where; `budget` is for the whole task, such as `Budget(seconds=60)`.
 
     Raises:
         ConfigurationError: an argument makes no sense, or the model can't be opened.
