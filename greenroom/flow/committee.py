@@ -142,11 +142,7 @@ def committee(
 async def _collect_answers(
     team: TeamTurn, members: Mapping[str, Member], quorum: int
 ) -> Sequence[AgentAnswer]:
-    """Put the input to all members, and return the answers in the members' order.
-
-    Raises:
-        ConflictError: fewer members than the quorum answered.
-    """
+    """Put the input to all members, and return the answers in the members' order."""
     failures: list[TeamError] = []
     outputs = await team.ask_all(members, failures.append)
     reasons = [error.message for error in failures]
@@ -167,11 +163,7 @@ async def _collect_answers(
 async def _arbitrate(
     team: TeamTurn, members: Mapping[str, Member], arbiter: Member, answers: Sequence[AgentAnswer]
 ) -> Ruling:
-    """Have the members explain their answers, and the arbiter say who is wrong.
-
-    Raises:
-        TeamError: a member does not explain its answer, or the arbiter gives no ruling.
-    """
+    """Have the members explain their answers, and the arbiter say who is wrong."""
     listed = describe(answers)
     explained = []
     for each in answers:

@@ -163,11 +163,7 @@ class ModelPlanner:
                 session = await result.session.fork()  # each run needs a session of its own
 
     def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
-        """Return the whole plan, with at most `max_subtasks` new subtasks.
-
-        Raises:
-            PlanError: the draft is unusable.
-        """
+        """Return the whole plan, with at most `max_subtasks` new subtasks."""
         for each in draft:
             if each.tool and each.id in done and _call(each) != _call(done[each.id]):
                 hint = "leave it out, or give the new call an id of its own"

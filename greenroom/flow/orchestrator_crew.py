@@ -224,12 +224,7 @@ class Crew:
         return next((each.agent for each in reversed(self.stints) if each.subtask == subtask), "")
 
     async def help(self, caller: "CrewContext", capability: str, question: str) -> str:
-        """Ask another worker a question on behalf of one, and return the answer.
-
-        Raises:
-            ToolError: no worker can help, all that could are busy, or the one that was asked
-                failed.
-        """
+        """Ask another worker a question on behalf of one, and return the answer."""
         chain = " → ".join(each.name for each in caller.chain)
         able = list[CrewMember]()
         for each in self._find_able(capability):
@@ -352,11 +347,7 @@ class CrewContext:
 
     @classmethod
     def from_context(cls, context: AgentContext) -> "CrewContext":
-        """Return the context of the calling agent.
-
-        Raises:
-            ToolError: the agent does not work for an orchestrator.
-        """
+        """Return the context of the calling agent."""
         caller = context.resources.get(cls)
         if caller is None:
             raise ToolError("this agent has no team that could help")

@@ -288,11 +288,7 @@ class WorkflowExecution(Generic[StateT]):
         return NOTHING if trace.kind == "unsure" and node.repeatable else trace
 
     async def _settle(self, node: Node, unit: Unit, trace: Trace) -> Settlement:
-        """Ask a person about a node that may have had an effect.
-
-        Raises:
-            WorkflowError: no person can be asked.
-        """
+        """Ask a person about a node that may have had an effect."""
         await self._agent.session.save()  # the answer may take long
         about: dict[str, object] = {"node": str(unit)}
         if unit.item is not None:

@@ -85,11 +85,7 @@ class Graph(Generic[StateT]):
         self._places: dict[str, int] = {}
 
     def add(self, node: Node) -> None:
-        """Add a node.
-
-        Raises:
-            WorkflowError: its name is taken.
-        """
+        """Add a node."""
         if node.name in (START, END, "") or node.name in self.nodes:
             raise WorkflowError(f"the name {node.name!r} is taken", hint="give each node its own")
         self.nodes[node.name] = node
@@ -97,33 +93,20 @@ class Graph(Generic[StateT]):
         self._places[node.name] = len(self._places)
 
     def repeat_for_each(self, name: str, over: str, concurrency: int) -> None:
-        """Run a node once for each item of a field.
-
-        Raises:
-            WorkflowError: there is no such node.
-        """
+        """Run a node once for each item of a field."""
         if name not in self.nodes:
             raise WorkflowError(f"there is no node {name!r}", hint="add it with .node first")
         self.nodes[name] = replace(self.nodes[name], over=over, concurrency=concurrency)
 
     def connect(self, source: str, edge: Edge[StateT]) -> None:
-        """Add an edge from a node.
-
-        Raises:
-            WorkflowError: the function of the edge is async.
-        """
+        """Add an edge from a node."""
         if is_async(edge.when) or is_async(edge.route):
             hint = "use a plain function of the state, and do slow work in a node"
             raise WorkflowError(f"an edge of {source} has an async function", hint=hint)
         self._edges.setdefault(source, []).append(edge)
 
     def check(self) -> None:
-        """Check that the graph can run and end.
-
-        Raises:
-            WorkflowError: an edge names an unknown node, a node can't be reached, END can't be
-                reached from a node, or an agent has no input.
-        """
+        """Check that the graph can run and end."""
         targets_of = {
             source: {each for edge in edges for each in edge.targets(self.nodes)}
             for source, edges in self._edges.items()
@@ -170,10 +153,6 @@ class Graph(Generic[StateT]):
         Args:
             done: the nodes of the last step.
             state: makes a copy of the state after it.
-
-        Raises:
-            WorkflowError: no edge can be followed from one of them, or a route names an unknown
-                node.
         """
         ready: set[str] = set()
         for source in done:

@@ -117,11 +117,7 @@ class StateSchema(Generic[StateT]):
     """The fields of a state: a msgspec struct or a TypedDict."""
 
     def __init__(self, kind: type[StateT]) -> None:
-        """Read the fields and the reducers of a class.
-
-        Raises:
-            WorkflowError: the class is neither, or a field has a type that can't be stored.
-        """
+        """Read the fields and the reducers of a class."""
         self._kind = kind
         self._is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         if not self._is_struct and not is_typeddict(kind):
@@ -137,11 +133,7 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(message, hint=hint) from error
 
     def field(self, name: str, who: str) -> _Field:
-        """Return a field.
-
-        Raises:
-            WorkflowError: there is no such field.
-        """
+        """Return a field."""
         if name not in self._fields:
             message = f"{who}: {self._kind.__name__} has no field {name!r}"
             raise WorkflowError(message, hint=f"fields: {', '.join(self._fields)}")
@@ -179,12 +171,7 @@ class StateSchema(Generic[StateT]):
         return checked
 
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:
-        """Return the state after these changes of one step, applied in order.
-
-        Raises:
-            WorkflowError: two of them set a field that has no reducer, or a reducer returns a value
-                of the wrong type.
-        """
+        """Return the state after these changes of one step, applied in order."""
         merged, writers = dict(values), dict[str, str]()
         for who, changes in writes:
             for name, update in changes.items():
@@ -199,11 +186,7 @@ class StateSchema(Generic[StateT]):
         return merged
 
     def make(self, values: Values) -> StateT:
-        """Return the state as an object of its class, which the caller may change.
-
-        Raises:
-            WorkflowError: a field without a default has no value.
-        """
+        """Return the state as an object of its class, which the caller may change."""
         try:
             return self._kind(**{name: self.read(values, name) for name in values})
         except TypeError as error:
