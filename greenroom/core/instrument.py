@@ -231,10 +231,13 @@ class Instruments:
         return InstrumentStatistics(tuple(map(_name, self._attached)), dict(self._failures))
 
     def notify(self, hook: Hook, agent: AgentContext, *details: object) -> None:
-        """Call a hook of every instrument that has it; nothing that they raise gets out."""
+        """Call a hook of every instrument that has it; nothing that they raise gets out.
+
+        Each gets a snapshot of the context that is its own.
+        """
         for method in self.methods[hook]:
             try:
-                method(agent, *details)
+                method(agent.snapshot(), *details)
             except Exception as error:  # noqa: BLE001 (a hook never changes what it watches)
                 self._log_failure(method, hook, agent, error)
 
@@ -242,7 +245,7 @@ class Instruments:
         """Call that hook, and return the call with the input that results."""
         for method in self.methods["before_tool_call"]:
             try:
-                call = _replace_input(call, method(agent, call))
+                call = _replace_input(call, method(agent.snapshot(), call))
             except Exception as error:  # noqa: BLE001 (as above; the input stays as it was)
                 self._log_failure(method, "before_tool_call", agent, error)
         return call

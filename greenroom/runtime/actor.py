@@ -245,7 +245,7 @@ class Actor:
         """Notify the runtime's instruments."""
         instruments = self.kernel.instruments
         if instruments.methods[hook]:  # few runtimes have any
-            instruments.notify(hook, self.context.snapshot(), *details)
+            instruments.notify(hook, self.context, *details)
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.

@@ -400,7 +400,7 @@ class ToolCallScope:
     def __enter__(self) -> Self:
         asked, instruments = self.call, self._actor.kernel.instruments
         if instruments.methods["before_tool_call"]:
-            self.call = instruments.before_tool_call(self._actor.context.snapshot(), asked)
+            self.call = instruments.before_tool_call(self._actor.context, asked)
         self.is_rewritten = self.call is not asked
         return self
 

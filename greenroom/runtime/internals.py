@@ -284,7 +284,7 @@ class AgentInternals:
         is a refusal there; one that does sets `approval` in the context of a call that it allows.
         """
         gates = self._actor.kernel.gates
-        return await gates.judge(self.context.snapshot(), call) if gates else None
+        return await gates.judge(self.context, call) if gates else None
 
     def budget(
         self,

@@ -102,7 +102,7 @@ async def _put(
     answer: object = None
     try:
         with trio.move_on_after(seconds) as scope:
-            answer = await getattr(gate, method)(agent, call)
+            answer = await getattr(gate, method)(agent.snapshot(), call)
     except Exception as error:  # noqa: BLE001 (whatever fails must not let the call through)
         log_error(logger, f"{'/'.join(agent.lineage)}: the gate {_name(gate)} raised", error)
         return None, f"the gate {_name(gate)} failed: {_clean(describe_error(error))}"
@@ -173,18 +173,18 @@ class ToolRuns:
 
         They get the call's own context: its folder may differ from where the agent is by now.
         """
-        if self._gates and (refusal := await self._refuse(call, context.snapshot())) is not None:
+        if self._gates and (refusal := await self._refuse(call, context)) is not None:
             return refusal
         hooks = self._instruments.methods
         if call.by_client or not (hooks["before_tool_run"] or hooks["after_tool_run"]):
             return await run()
         result = None
         block = ToolUseBlock(call.id, call.name, call.input)
-        self._instruments.notify("before_tool_run", context.snapshot(), block)
+        self._instruments.notify("before_tool_run", context, block)
         try:
             result = await run()
         finally:
-            self._instruments.notify("after_tool_run", context.snapshot(), block, result)
+            self._instruments.notify("after_tool_run", context, block, result)
         return result
 
     async def _refuse(self, call: ToolRun, agent: AgentContext) -> ToolResult | None:

@@ -347,3 +347,33 @@ async def test_the_primitives_alone_are_seen_and_rewritten_alike(tmp_path):
         assert ledger.unfinished == []
         logs.append(ledger.log)
     assert logs[0] == logs[1]
+
+
+async def test_what_one_does_to_its_context_no_other_sees():
+    class Spoiling:
+        """Sets what it can of each context that it gets."""
+
+        async def judge(self, agent, call):
+            self.spoil(agent)
+
+        async def before_run(self, agent, call):
+            self.spoil(agent)
+
+        def spoil(self, agent, *_):
+            agent.session_id, agent.lineage, agent.workspace.cwd = "spoilt", ("spoilt",), Path("/")
+
+    class Noting(Spoiling):
+        def __init__(self):
+            self.seen = set()
+
+        def spoil(self, agent, *_):
+            self.seen.add((agent.session_id, agent.lineage, agent.workspace.cwd))
+
+    for hook in get_args(Hook):
+        setattr(Spoiling, hook, lambda self, agent, *details: self.spoil(agent))
+    session, noting = new(), Noting()
+    llm = ScriptedProvider(call("look", label="a"), "done")
+    runtime = AgentRuntime(InMemoryStore(), workspace="/usr", gates=[Spoiling(), noting])
+    async with runtime:
+        await runtime.spawn(session, worker, llm).ask("Go.")
+    assert noting.seen == {(session.session_id, ("worker",), Path("/usr"))}

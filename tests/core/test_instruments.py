@@ -24,7 +24,7 @@ class Recorder:
         self.name, self.told = name, []
 
     def before_turn(self, agent, message):
-        self.told.append((agent, message))
+        self.told.append((agent.session_id, message))
 
 
 def test_the_names_of_the_hooks_are_those_that_are_documented():
@@ -38,7 +38,7 @@ def test_an_instrument_has_only_the_hooks_that_it_wants():
     instruments = Instruments([recorder])
     instruments.notify("before_turn", ANN, "hello")
     instruments.notify("after_turn", ANN, "bye")
-    assert recorder.told == [(ANN, "hello")]
+    assert recorder.told == [(ANN.session_id, "hello")]
 
 
 def test_a_hook_that_is_inherited_and_does_nothing_is_not_called():
