@@ -125,7 +125,7 @@ def orchestrator(
         planning = planner or ModelPlanner(model, instructions=guide)
         crew = Crew(turn, workers, planning, concurrency=concurrency, patience=patience)
         with turn.agent.budget(seconds=deadline):
-            run = await crew.execute(turn.message.text)
+            run = await crew.carry_out(turn.message.text)
             result = await _answer(turn, model, crew, run, compared)
         return result  # noqa: RET504 (in the block, mypy misses a return after it)
 

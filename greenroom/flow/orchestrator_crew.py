@@ -145,7 +145,7 @@ class Crew:
         mine = (each for each in stints if each.run == self._number)
         return tuple({each.session_id: each for each in mine}.values())
 
-    async def execute(self, goal: str) -> PlanRun:
+    async def carry_out(self, goal: str) -> PlanRun:
         """Make a plan and have the workers execute it, or go on with one that is open."""
         run = self._open_run
         if run is None:
