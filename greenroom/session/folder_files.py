@@ -2,11 +2,14 @@
 
 import contextlib
 import os
+import time
 from datetime import UTC, datetime
 from io import BytesIO
 
 from greenroom.fs import durable
 from greenroom.session.files import SessionFile, check_file_name, no_file_error
+
+_ABANDONED = 3_600  # seconds without a write, after which nobody is writing a file any more
 
 
 def put_file(folder: str, name: str, data: bytes) -> None:
@@ -17,6 +20,7 @@ def put_file(folder: str, name: str, data: bytes) -> None:
     """
     files = _folder(folder)
     durable.make_folder(files)
+    _remove_abandoned(files)
     durable.write_file(os.path.join(files, name), data)
 
 
@@ -59,6 +63,17 @@ def remove_file(folder: str, name: str) -> None:
     with contextlib.suppress(FileNotFoundError):
         os.unlink(os.path.join(_folder(folder), name))
         durable.sync_folder(_folder(folder))
+
+
+def _remove_abandoned(files: str) -> None:
+    """Remove what crashes have left of files, which may be large; nobody else knows their names."""
+    since = time.time() - _ABANDONED
+    with os.scandir(files) as entries:
+        for entry in entries:
+            is_unfinished = entry.name.startswith(".greenroom-") and entry.name.endswith(".tmp")
+            with contextlib.suppress(OSError):
+                if is_unfinished and entry.stat(follow_symlinks=False).st_mtime < since:
+                    os.unlink(entry.path)
 
 
 def _folder(folder: str) -> str:

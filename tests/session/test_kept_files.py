@@ -85,3 +85,16 @@ async def test_what_is_no_file_is_not_listed_and_no_link_is_followed(files, tmp_
     for name in ("b", "c"):
         with pytest.raises(SessionStorageError):
             await files.open_file("mine", name)
+
+
+async def test_what_kills_have_left_of_files_goes_with_a_later_file(tmp_path):
+    store = FileStore(tmp_path)
+    await store.put_file("mine", "a", b"1")
+    [files] = tmp_path.glob("*/files")
+    for name, age in ((".greenroom-1.tmp", 7_200), (".greenroom-2.tmp", 0), ("b.tmp", 7_200)):
+        (files / name).write_bytes(b"half")
+        changed = (files / name).stat().st_mtime - age
+        os.utime(files / name, (changed, changed))
+    await store.put_file("mine", "c", b"1")
+    left = {each.name for each in files.iterdir()}
+    assert left == {"a", "c", "b.tmp", ".greenroom-2.tmp"}  # somebody may be writing that one
