@@ -221,7 +221,7 @@ async def _recall(
         if memory is not None:
             found.append(describe_recalled(await memory.recall(goal)))
         if recall is not None:
-            found.append(await recall(goal))
+            found.append(str.strip(await recall(goal)))  # a TypeError for what is not a text
     except Exception as error:  # noqa: BLE001  # whatever it raises, there can be a plan
         await report_failure(agent, "nothing was recalled", error)
     return "\n\n".join(filter(None, found))

@@ -65,6 +65,7 @@ class FileStore:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         """Set the folder; nothing is read or created yet."""
         self._folder = os.path.abspath(folder)
+        self._place = os.path.realpath(folder)  # links resolved
         self._limiter = trio.CapacityLimiter(_THREADS)
         self._id = new_store_id()
         self._is_safe = False  # whether the folder's own name is known to be on the disk
@@ -74,10 +75,10 @@ class FileStore:
 
     def __eq__(self, other: object) -> bool:
         """Whether both keep the same sessions: stores of one folder are equal."""
-        return isinstance(other, FileStore) and self._folder == other._folder
+        return isinstance(other, FileStore) and self._place == other._place
 
     def __hash__(self) -> int:
-        return hash(self._folder)
+        return hash(self._place)
 
     @property
     def holder(self) -> str:

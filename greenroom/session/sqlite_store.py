@@ -321,6 +321,7 @@ class SQLiteStore:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Set the file; nothing is read or created yet."""
         self._path = os.path.abspath(path)
+        self._place = os.path.realpath(path)  # links resolved
         self._database = Database(self._path)
         self._id = new_store_id()
 
@@ -334,10 +335,10 @@ class SQLiteStore:
 
     def __eq__(self, other: object) -> bool:
         """Whether both keep the same sessions: stores of one file are equal."""
-        return isinstance(other, SQLiteStore) and self._path == other._path
+        return isinstance(other, SQLiteStore) and self._place == other._place
 
     def __hash__(self) -> int:
-        return hash(self._path)
+        return hash(self._place)
 
     async def __aenter__(self) -> Self:
         return self

@@ -131,6 +131,16 @@ async def test_a_memory_that_fails_is_told_and_the_plan_is_made_without_it(error
     assert "What is known" not in llm.requests[0].messages[-1].text
 
 
+async def test_a_recall_that_returns_no_text_fails_no_plan():
+    async def recall(goal):
+        return [goal]
+
+    llm = ScriptedProvider(draft(WEATHER[:1]), "Oslo.")
+    result = await plan_and_execute(llm, [weather], recall=recall).run("Where is it warm?")
+    assert result.text == "Oslo."
+    assert "What is known" not in llm.requests[0].messages[-1].text
+
+
 async def test_an_interrupt_ends_a_memory_that_hangs():
     begun = trio.Event()
 

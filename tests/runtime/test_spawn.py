@@ -290,3 +290,5 @@ async def test_a_session_that_is_kept_elsewhere_is_refused(tmp_path, monkeypatch
         outcome = await runtime.spawn(new(store=InMemoryStore()), parent).wait()
         assert isinstance(outcome.error, ConfigurationError)
         runtime.spawn(new(store=kind(tmp_path / "here")), idle).kill()
+        (tmp_path / "link").symlink_to(tmp_path / "here")
+        runtime.spawn(new(store=kind(tmp_path / "link")), idle).kill()
