@@ -156,7 +156,7 @@ from greenroom.flow.topic import (
     WhenFull as WhenFull,
 )
 from greenroom.flow.unit import WORKFLOW_NODE as WORKFLOW_NODE, WORKFLOW_STEP as WORKFLOW_STEP
-from greenroom.flow.workflow import Workflow as Workflow
+from greenroom.flow.workflow import Workflow as Workflow, WorkflowOptions as WorkflowOptions
 from greenroom.flow.workflow_execution import request_approval as request_approval
 from greenroom.flow.workflow_run import (
     WorkflowRun as WorkflowRun,

@@ -103,15 +103,9 @@ async def ask_member(
     Failures are not raised: if the member crashes or ends without an answer, the result has the
     status failed, and the reason in `error`.
 
-    Args:
-        agent: whose subagent it is.
-        member: its function.
-        content: the input.
-        name: the name for people and logs.
-        session: its conversation; by default a new one.
-        sender: the sender, as for `AgentHandle.ask`.
-        metadata: JSON facts for its function, which a model does not see.
-        timeout: seconds until its turn is interrupted; the wait for room does not count.
+    `agent`, `member`, `name` and `session` are those of `start_member`; `content`, `sender` and
+    `metadata` those of `AgentHandle.ask`. After `timeout` seconds its turn is interrupted; the wait
+    for room does not count.
 
     Raises:
         TurnError: as `start_member`.

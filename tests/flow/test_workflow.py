@@ -158,6 +158,15 @@ async def echo(agent, delay=0.0):
             turn.set_result(f"{message.sender}: {message.text}")
 
 
+async def test_an_argument_that_a_run_does_not_have_is_refused():
+    async def look(state):
+        return None
+
+    workflow = Workflow(State).node("look", look).edge(START, "look").edge("look", END)
+    with pytest.raises(TypeError, match="sesion"):
+        await workflow.run(STATE, sesion="s-1")
+
+
 async def test_agents_get_a_field_and_set_one():
     llm = ScriptedProvider("forty", '["x", "y"]')
     workflow = Workflow(State).node("ask", Agent(llm), input="best", output="best")
