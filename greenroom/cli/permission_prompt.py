@@ -76,7 +76,11 @@ CHOICES = (
 )
 """Every choice; none is bound to Enter or a blank alone."""
 
-_LABELS_IN_DOUBT = {"once": "it did not run: run it", "no": "leave it out"}
+_LABELS_IN_DOUBT = {
+    "once": "it did not run: run it",
+    "no": "leave it out",
+    "no, and say why": "leave it out, and say why",
+}
 """What choices mean for a call that may have run."""
 
 
@@ -127,6 +131,7 @@ _VALUE = "value, not shown > "
 _WHAT = "run instead? > "
 _FIELDS = "as JSON > "
 _RESULT = "its result, empty if not known > "
+_RAN, _RAN_WITH = "it ran, result not known", "it ran, with this result"
 _MAX_QUOTE = 100  # characters of what was refused
 TOO_LATE = "not sent: that question is decided already"
 
@@ -264,7 +269,8 @@ class QuestionQueue:
             return self._refuse(request, line.text) if line.text.strip() else ""
         if choice not in find_choices(request, can_hide=self._can_hide):
             return f"{choice.label}: not possible here, since {_why_not(request, choice)}"
-        if not line.is_read and (choice.decision is RuleDecision.ALLOW or choice.remember):
+        is_refusal = choice.decision is RuleDecision.DENY and not choice.asks_result
+        if not line.is_read and (choice.remember or not is_refusal):
             return f"{choice.label}: not before all of it was shown; Space or PgDn turns the page"
         return self._choose(request, choice)
 
@@ -297,7 +303,9 @@ class QuestionQueue:
         result: object = text.strip() or None
         with suppress(core.InvalidJSONError):  # else it is the result as it is
             result = core.serde.loads(text.encode()) if result else None
-        return PersonDecision(request.request_id, RuleDecision.DENY, input={"result": result})
+        message = _RAN if result is None else _RAN_WITH
+        id_, stated = request.request_id, {"result": result}
+        return PersonDecision(id_, RuleDecision.DENY, message=message, input=stated)
 
     def _refuse(self, request: PermissionRequest, text: str) -> str:
         words = core.clip(exact(" ".join(text.split())), _MAX_QUOTE)
@@ -475,7 +483,7 @@ def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) 
         yield f"asked because: {exact(request.reason)}"
     if request.remembers:
         yield _describe_rules(request, takes_prefix=takes_prefix)
-    else:
+    elif not request.may_have_run:
         why = exact(request.unremembered) or "no narrow rule fits"
         yield f"{why}, so a yes can't be remembered"
     if request.forbids:

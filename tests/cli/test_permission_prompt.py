@@ -514,7 +514,8 @@ def test_fields_are_shown_and_filled_in_as_json():
 def test_a_call_that_may_have_run_has_three_answers(typed, result):
     asked = request(may_have_run=True, remembers=(), forbids=(), input={})
     text = shown(asked)
-    assert "[y] it did not run: run it  [d] it ran  [n] leave it out" in text
+    assert "[y] it did not run: run it  [d] it ran  [n] leave it out  [w] leave it out, and" in text
+    assert "can't be remembered" not in text
     assert "[d]" not in shown(request())
     assert queue_of(asked).read(line("y")).decision is ALLOW
     assert queue_of(asked).read(line("n")).input is None
@@ -522,4 +523,8 @@ def test_a_call_that_may_have_run_has_three_answers(typed, result):
     assert queue.read(line("d")) == ""
     found = queue.read(line(typed, "p-1 result"))
     assert (found.decision, found.input) == (DENY, {"result": result})
+    assert found.message == (
+        "it ran, result not known" if not typed else "it ran, with this result"
+    )
+    assert "not before all of it was shown" in queue_of(asked).read(count_unread("d"))
     assert "nothing of it has started" in queue_of(request()).read(line("d"))
