@@ -10,6 +10,7 @@
   and instructions.
 - `coder` is a coding agent, and `task` gives work to a second one. `project` tells it where it
   works, `skills` how to do kinds of work.
+- `cut_off` goes on after a kill: calls in doubt, and agents that tools were running.
 - `resilient_tool` adds retry, breaker and limits to a tool; `chunk_streams` are for readers.
 """
 
@@ -40,6 +41,12 @@ from greenroom.agents.chunk_streams import (
 )
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox, Tools as Tools
+from greenroom.agents.cut_off import (
+    CONTINUES as CONTINUES,
+    find_lives as find_lives,
+    last_reply as last_reply,
+    mend_calls as mend_calls,
+)
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
 from greenroom.agents.file_restore import (
     FileRestore as FileRestore,

@@ -5,19 +5,29 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.agent_run import AgentRun, RunOptions, open_run
 from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.configuration import Toolbox, Tools, check_tools, tool_name
+from greenroom.agents.cut_off import last_reply
 from greenroom.agents.guards import Guard
 from greenroom.agents.handoff import Team, check_handoffs
 from greenroom.agents.run_context import RunContext, check_deps, takes_run_context
 from greenroom.agents.runnable import Runnable
 from greenroom.agents.steps import Steps
-from greenroom.core import ConfigurationError, Message, TurnError, TurnStatus
-from greenroom.llm import LLMProvider, ModelSettings, OutputType, check_window
+from greenroom.core import (
+    ConfigurationError,
+    Message,
+    ModelOutputError,
+    StopReason,
+    ToolUseBlock,
+    TurnError,
+    TurnStatus,
+)
+from greenroom.llm import ANSWER_TOOL, LLMProvider, ModelSettings, OutputType, check_window
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
@@ -122,6 +132,26 @@ class Agent(Runnable[DepsT, OutputT_co]):
     def identity(self) -> object:
         """The agent itself, or the one of which `replace_tools` made this copy."""
         return self._original or self
+
+    asks_in_doubt = True
+
+    def continues(self, call: ToolUseBlock) -> bool:
+        """Whether a call of it, or of one it hands over to, goes on when it is made again."""
+        return Team.of(self).continues(call)
+
+    def read_answer(self, session: AgentSession) -> object:
+        """Return the output in a session whose last input was answered, else `msgspec.UNSET`."""
+        reply, results = last_reply(session)
+        if self.output is None or reply is None or reply.stop_reason is StopReason.INTERRUPTED:
+            return super().read_answer(session)
+        is_last = session.history[-1] is reply or any(
+            call.name == ANSWER_TOOL and call.id in {each.tool_use_id for each in results}
+            for call in reply.tool_uses
+        )
+        try:
+            return self.output.read(reply) if is_last else UNSET
+        except ModelOutputError:
+            return UNSET
 
     def replace_tools(
         self, tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Generic, Literal, Self, TypeAlias, get_args
 
 import msgspec
@@ -11,7 +12,9 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
+from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.chunk_streams import texts
+from greenroom.agents.cut_off import reopen_calls
 from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.session_queue import OnBusy, hold_session
 from greenroom.agents.tool_calls import current_caller
@@ -37,6 +40,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     Wire,
+    as_blocks,
     serde,
 )
 from greenroom.resilience import Budget
@@ -80,6 +84,8 @@ class RunOptions:
         report: collects what chunks don't say.
         name: the agent's name, for its session.
         has_more: whether a session that was answered has something to go on with nevertheless.
+        asks: whether it begins with calls that were cut off, and asks a person about each.
+        read_answer: returns the output in a session that was answered, or `msgspec.UNSET`.
     """
 
     function: Callable[[AgentInternals], Awaitable[object]]
@@ -95,6 +101,8 @@ class RunOptions:
     budget: Budget | None = None
     on_busy: OnBusy = "error"
     has_more: Callable[[AgentSession], bool] = lambda session: False
+    asks: bool = False
+    read_answer: Callable[[AgentSession], object] = lambda session: UNSET
 
 
 @asynccontextmanager
@@ -108,7 +116,7 @@ async def open_run(
         if calling_agent() is None:
             session, handle = await _spawn_root(options, stack)
         else:
-            session, handle = await _spawn_below(options)
+            options, session, handle = await _spawn_below(options)
         made = run(handle, session, options.report)
         try:
             async with AsyncExitStack() as attended:
@@ -174,7 +182,7 @@ async def _spawn_root(
     )
 
 
-async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
+async def _spawn_below(options: RunOptions) -> tuple[RunOptions, AgentSession, AgentHandle]:
     """Start the agent as a subagent of the one that calls."""
     refused = {
         "runtime": options.runtime is not None,
@@ -188,10 +196,37 @@ async def _spawn_below(options: RunOptions) -> tuple[AgentSession, AgentHandle]:
             f"{what} has no place in a run inside an agent's tool call or task: it is a subagent",
             hint="it shares the runtime and the store of its caller, which also gets its questions",
         )
-    session = await _open_session(options, current_caller().store)
+    options, session = await _open_nested(options)
     handle = spawn_subagent(session, options.function, report=False, budget=options.budget)
     assert handle is not None  # an agent calls
-    return session, handle
+    return options, session, handle
+
+
+async def _open_nested(options: RunOptions) -> tuple[RunOptions, AgentSession]:
+    """Return the session of a run in a tool call; it goes on if the same call was cut off."""
+    caller, agent = current_caller(), calling_agent()
+    runs = caller.runs
+    is_inside = runs and agent and runs.session.session_id == agent.session_id
+    if options.session is not None or options.input is None or not runs or not is_inside:
+        return options, await _open_session(options, caller.store)
+    content = as_blocks(options.input)
+    session = await runs.open(options.name, content)
+    if not session.history:
+        return replace(options, input=content), session
+    if (value := options.read_answer(session)) is not UNSET:
+        repeat = partial(_repeat_answer, value=value, report=options.report)
+        return replace(options, input=None, function=repeat), session
+    if options.asks:
+        reopen_calls(session)
+    return replace(options, input=None), session
+
+
+async def _repeat_answer(internals: AgentInternals, value: object, report: RunReport) -> None:
+    """Give the answer that is on record."""
+    async for message in internals.inputs():
+        async with internals.turn(message, append=False) as turn:
+            report.output = value
+            turn.set_result(to_json_value(value))
 
 
 async def _open_session(options: RunOptions, store: SessionStore | None) -> AgentSession:
@@ -202,6 +237,8 @@ async def _open_session(options: RunOptions, store: SessionStore | None) -> Agen
         session = AgentSession.new(options.name, store=store)
     else:
         session = await _load_or_begin(given, store, options)
+    if options.asks and options.input is None:
+        reopen_calls(session)
     _check_session(options, session)
     return session
 

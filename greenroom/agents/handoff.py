@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from greenroom.agents.configuration import AgentConfiguration
+from greenroom.agents.cut_off import continues
 from greenroom.agents.run_context import fits, type_name
 from greenroom.core import (
     AgentContext,
@@ -16,6 +17,7 @@ from greenroom.core import (
     HandoffLimitError,
     ToolInfo,
     ToolResult,
+    ToolUseBlock,
     serde,
 )
 from greenroom.session import AgentSession
@@ -31,6 +33,7 @@ class Handoff:
 
     category = "agent"
     requires_permission = False  # listing the agent is consent; a rule may still deny it
+    continues = True  # the call only passes the conversation, so it may be made again
     parameters: dict[str, object] = {"type": "object", "properties": {}}
 
     def __init__(self, target: str, description: str) -> None:
@@ -157,6 +160,10 @@ class Team(Generic[DepsT]):
                         hint="write the agent itself, or run an agent that can reach it",
                     )
         return cls(first, members, max_switches)
+
+    def continues(self, call: ToolUseBlock) -> bool:
+        """Whether a call of a member that was cut off goes on when it is made again."""
+        return any(continues(each.toolbox.registry, call) for each in self.members.values())
 
     def handoffs(self, agent: AgentConfiguration[DepsT, object]) -> tuple[Handoff, ...]:
         """Return the tools with which one of the agents passes the conversation on."""

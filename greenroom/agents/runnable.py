@@ -8,11 +8,13 @@ from functools import partial
 from typing import Generic
 
 import trio
+from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
 from greenroom.agents.bound_agent import to_json_value
+from greenroom.agents.cut_off import is_answered
 from greenroom.agents.run_context import RunState, is_instance
 from greenroom.agents.session_queue import OnBusy
 from greenroom.agents.tool_calls import find_cycle
@@ -24,6 +26,7 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
+    ToolUseBlock,
     TurnStatus,
     serde,
 )
@@ -53,6 +56,7 @@ class AgentTool(Generic[DepsT, OutputT]):
     category = "agent"
     requires_permission = False  # what the agent does is judged call by call
     concurrent = True
+    continues = True  # made again after a kill, the call goes on with the agent's session
     timeout = 24 * 3600.0
     parameters: dict[str, object] = {
         "type": "object",
@@ -205,6 +209,17 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             hint="write Agent(…, settings=…) where its agents are made",
         )
 
+    asks_in_doubt = False
+    """Whether `run(None)` asks a person about calls of its conversation that were cut off."""
+
+    def continues(self, call: ToolUseBlock) -> bool:
+        """Whether a call that was cut off goes on when it is made again: nobody is asked."""
+        return False
+
+    def read_answer(self, session: AgentSession) -> object:
+        """Return the output in a session whose last input was answered, else `msgspec.UNSET`."""
+        return session.history[-1].text if is_answered(session) else UNSET
+
     @abstractmethod
     async def __call__(
         self,
@@ -350,6 +365,8 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
                 answers=answers,
                 budget=budget,
                 on_busy=on_busy,
+                asks=self.asks_in_doubt,
+                read_answer=self.read_answer,
             ),
             AgentRun[OutputT_co],
         )
@@ -364,7 +381,8 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     ) -> AgentTool[DepsT, OutputT_co]:
         """Return a tool with which another agent gives it work, like a `run` in a tool.
 
-        It sees nothing of the caller's conversation. Each call begins a new session.
+        It sees nothing of the caller's conversation. Each call begins a new session. One that a
+        kill has cut off goes on in its session when the caller goes on.
 
         Args:
             name: by default the agent's.

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.bound_agent import BoundAgent
+from greenroom.agents.cut_off import settle_calls
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.run_context import RunContext, RunState
@@ -192,7 +193,8 @@ class Steps(Generic[DepsT]):
         if isinstance(message, Resume):
             self._answer = None if message.calls else find_answer(self._internals.session.history)
             await self._current.refresh_tools()
-            await self.run_tools(message.calls)
+            tools = self._current.toolbox.registry
+            await self.run_tools(await settle_calls(self._internals, message.calls, tools))
             return
         content: Sequence[ContentBlock] = message.content
         if self._current.checks_inputs:

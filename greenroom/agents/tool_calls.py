@@ -22,6 +22,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
+from greenroom.agents.cut_off import NestedRuns
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Judge, Verdict
 from greenroom.core import (
@@ -45,7 +46,7 @@ from greenroom.core import (
 from greenroom.llm import substitute_result
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
-from greenroom.session import SessionStore
+from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import CallOrder, Reach, ToolRegistry
 
 
@@ -277,7 +278,8 @@ class _Gate:
             return await on_run(call, start, own) if found is None else found
 
         context.on_run = begin
-        return await self._tools.execute(verdict.call.name, verdict.input, context)
+        with _pass_runs(self._agent.session, verdict.call.id):
+            return await self._tools.execute(verdict.call.name, verdict.input, context)
 
     def _context(self, index: int) -> AgentContext:
         verdict = self._verdicts[index]
@@ -314,12 +316,14 @@ class Caller:
         context: the context that its rules are applied in.
         store: where its session lives.
         report: the report of the innermost `Agent`, linked to those of the agents above.
+        runs: the runs of the tool call that the code is in.
     """
 
     permissions: PermissionManager | None = None
     context: AgentContext | None = None
     store: SessionStore | None = None
     report: RunReport | None = None
+    runs: NestedRuns | None = None
 
     @property
     def agents(self) -> tuple[object, ...]:
@@ -337,9 +341,15 @@ def pass_permissions(
     """Apply these permissions to the agents that the block runs."""
     store = agent.session.store
     caller = dataclasses.replace(
-        current_caller(), permissions=permissions, context=agent.context, store=store
+        current_caller(), permissions=permissions, context=agent.context, store=store, runs=None
     )
     return _pass_down(caller)
+
+
+def _pass_runs(session: AgentSession, call_id: str) -> AbstractContextManager[None]:
+    """Let agents that the block runs find the sessions of those that this call ran before."""
+    runs = NestedRuns.of(session, call_id)
+    return _pass_down(dataclasses.replace(current_caller(), runs=runs))
 
 
 def report_to(report: RunReport) -> AbstractContextManager[None]:

@@ -12,6 +12,7 @@ from greenroom.core import (
     Price,
     StopReason,
     ToolError,
+    ToolUseBlock,
     as_blocks,
 )
 from greenroom.llm import ModelStream, collect, replay
@@ -32,6 +33,12 @@ class HandoffTeam(Runnable[DepsT, object]):
         self.deps_type = start.deps_type
         self._start = start
         self._team = team
+
+    asks_in_doubt = True
+
+    def continues(self, call: ToolUseBlock) -> bool:
+        """Whether a call of a member that was cut off goes on when it is made again."""
+        return self._team.continues(call)
 
     @property
     def identity(self) -> object:

@@ -1,6 +1,7 @@
 """`react`: an agent that thinks, acts and observes in words, with any model."""
 
 from greenroom.agents import Agent, Runnable, RunReport, Tools, find_model
+from greenroom.core import ToolUseBlock
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.text_tools import TextTools
 from greenroom.llm import LLMProvider
@@ -88,6 +89,12 @@ class React(Runnable[object, str]):
 
     def __repr__(self) -> str:
         return f"<react {self.name}>"
+
+    asks_in_doubt = True
+
+    def continues(self, call: ToolUseBlock) -> bool:
+        """Whether a call that was cut off goes on when it is made again."""
+        return self._agent.continues(call)
 
     @property
     def identity(self) -> object:

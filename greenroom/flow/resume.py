@@ -17,13 +17,22 @@ run is left open and is the first thing that the next agent does. That agent nev
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+from functools import partial
+from typing import Literal, NamedTuple, Never, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 import trio
 from msgspec import UNSET
 
-from greenroom.agents import GO_ON, Runnable
+from greenroom.agents import (
+    CONTINUES,
+    GO_ON,
+    Runnable,
+    find_lives,
+    last_reply,
+    mend_calls,
+    to_json_value,
+)
 from greenroom.core import (
     AUTOMATIC_DECIDERS,
     RUNTIME,
@@ -36,14 +45,11 @@ from greenroom.core import (
     SessionCorruptError,
     SessionNotFoundError,
     StopReason,
-    TextBlock,
-    ToolResultBlock,
     ToolUseBlock,
     TurnStatus,
     UserInput,
     describe_error,
     freeze_fields,
-    serde,
 )
 from greenroom.flow.members import unwrap
 from greenroom.flow.references import read_value
@@ -57,10 +63,6 @@ FLOW_RECORDS = ("plan.step", WORKFLOW_STEP)
 Content: TypeAlias = str | Iterable[ContentBlock]
 """The input of an agent: a text, or content blocks."""
 
-_CONTINUES = "continues"
-"""The key of a session's metadata that lists the sessions which it continues."""
-
-_UNKNOWN = "It has run, but its result is not known."
 _CHOICES = (
     "Allow it if it did not run. If it ran, deny it and give its result, or null if you don't know"
     " it. Deny it without a result to leave it out."
@@ -115,24 +117,14 @@ async def find_trace(session_id: str, parent: AgentSession, inspect: Inspect) ->
         return replace(inspect(AgentSession.new("unstored", session_id=session_id)), session=None)
     except SessionCorruptError:
         return Trace("unsure", doubt="its session is damaged")
-    if session.parent_session_id not in _find_lives(parent):
+    if session.parent_session_id not in find_lives(parent):
         return Trace("unsure", doubt="it ran in another session, of which this is a fork")
     return inspect(session)
 
 
-def _find_lives(session: AgentSession) -> set[str]:
-    """Return the ids of a session and of those that it continues after they were cut off."""
-    lives = {session.session_id}
-    if session.parent_session_id is not None and session.forked_from is not None:
-        lives.add(session.forked_from.session_id)
-        earlier = session.get_metadata(_CONTINUES)
-        lives.update(map(str, earlier if isinstance(earlier, list) else ()))
-    return lives
-
-
 def trace_call(session: AgentSession) -> Trace:
     """Find out what became of the only call in a session."""
-    reply, results = _last_reply(session)
+    reply, results = last_reply(session)
     calls = reply.tool_uses if reply else ()
     if not calls or not results:
         return NOTHING
@@ -146,11 +138,15 @@ def trace_call(session: AgentSession) -> Trace:
     return Trace("result", result=read_value(result.text))
 
 
-def trace_worker(session: AgentSession) -> Trace:
-    """Find out what became of an agent, of which nothing but its session is known."""
-    reply, results = _last_reply(session)
+def trace_worker(session: AgentSession, member: Runnable[Never, object] | None = None) -> Trace:
+    """Find out what became of an agent, of which nothing but its session may be known."""
+    reply, results = last_reply(session)
     if doubtful := {each.tool_use_id for each in results if may_have_run(each)}:
         calls = tuple(call for call in (reply.tool_uses if reply else ()) if call.id in doubtful)
+        if member and calls and all(map(member.continues, calls)):
+            return Trace("nothing", session)
+        if member:
+            calls = tuple(call for call in calls if not member.continues(call))
         names = ", ".join(call.name for call in calls) or "a tool"
         return Trace("unsure", session, doubt=f"the call of {names} had started", calls=calls)
     if reply and _is_answer(session, reply):
@@ -194,9 +190,11 @@ def is_flow(session: AgentSession) -> bool:
     return any(session.last_record(kind) is not None for kind in FLOW_RECORDS)
 
 
-def trace_runnable(session: AgentSession) -> Trace:
+def trace_runnable(session: AgentSession, member: Runnable[Never, object]) -> Trace:
     """Find out what became of a `Runnable`, which does nothing before it uses a model or member."""
-    trace = trace_worker(session)
+    trace = trace_worker(session, member)
+    if trace.kind == "result" and (value := member.read_answer(session)) is not UNSET:
+        trace = replace(trace, result=to_json_value(value))
     return trace if trace.calls or trace.kind == "result" else Trace("nothing", session)
 
 
@@ -213,7 +211,7 @@ def find_inspection(member: object) -> Inspect:
     inner = unwrap(member)
     if isinstance(inner, Inspectable):
         return inner.inspect
-    return trace_runnable if isinstance(inner, Runnable) else trace_worker
+    return partial(trace_runnable, member=inner) if isinstance(inner, Runnable) else trace_worker
 
 
 _UNFINISHED = (
@@ -228,16 +226,6 @@ def _is_answer(session: AgentSession, reply: Message) -> bool:
     """Whether a reply completed its turn: no message follows, and it asks for nothing."""
     is_last = session.history[-1] is reply
     return is_last and not reply.tool_uses and reply.stop_reason not in _UNFINISHED
-
-
-def _last_reply(session: AgentSession) -> tuple[Message | None, tuple[ToolResultBlock, ...]]:
-    """Return the last reply, and the results of its calls."""
-    results: list[ToolResultBlock] = []
-    for message in reversed(session.history):
-        if message.role == "assistant":
-            return message, tuple(results)
-        results[:0] = message.tool_results
-    return None, ()
 
 
 @dataclass(frozen=True)
@@ -424,36 +412,9 @@ async def reopen(
     """
     fork = await session.fork()  # each agent has a session of its own
     fork.description.set_parent(parent.session_id, None)
-    earlier = session.get_metadata(_CONTINUES)
+    earlier = session.get_metadata(CONTINUES)
     lives = [*(earlier if isinstance(earlier, list) else ()), session.session_id]
-    fork.set_metadata(_CONTINUES, lives)
-    _mend(fork, results)
+    fork.set_metadata(CONTINUES, lives)
+    mend_calls(fork, results)
     await fork.save()
     return fork
-
-
-def _mend(session: AgentSession, results: Mapping[str, object]) -> None:
-    """Replace what stands in for results of the last reply: by a result, or by nothing."""
-    reply, given = _last_reply(session)
-    stand_ins = [each for each in given if is_stand_in(each)]
-    if reply is None or not stand_ins:
-        return
-    real = [each for each in given if each not in stand_ins]
-    real += (_result_block(id_, value) for id_, value in results.items())
-    until = session.history.index(reply) + 1
-    conversation = session.conversation
-    conversation.rewrite((*session.history[:until], *_user(real)))
-    conversation.keep_open = True
-    conversation.note_not_started(
-        each.tool_use_id for each in stand_ins if each.tool_use_id not in results
-    )
-
-
-def _user(blocks: Iterable[ToolResultBlock]) -> tuple[Message, ...]:
-    content = tuple(blocks)
-    return (Message.user(content),) if content else ()
-
-
-def _result_block(id_: str, value: object) -> ToolResultBlock:
-    text = _UNKNOWN if value is None else serde.to_text(value)
-    return ToolResultBlock(id_, (TextBlock(text),))

@@ -84,6 +84,7 @@ from greenroom.session.store_errors import (
 )
 from greenroom.session.transcript import (
     WENT_ON as WENT_ON,
+    answer_calls as answer_calls,
     is_stand_in as is_stand_in,
     may_have_run as may_have_run,
 )

@@ -103,7 +103,7 @@ class Run:
             return True
         if not request.may_have_run:
             return Answer(RuleDecision.DENY, message="It is there.")
-        result = f"{request.input['effect']} is done"
+        result = f"{request.input.get('effect', request.tool_name)} is done"
         return Answer(RuleDecision.DENY, input={"result": result})
 
     async def open(self):

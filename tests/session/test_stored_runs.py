@@ -27,8 +27,8 @@ LEFT = sorted(each.relative_to(SETS).as_posix() for each in SETS.glob("*/*"))
 KILLED = [each for each in LEFT if "finished" not in each]
 
 ASKED = {
-    "conversation-before-reserve": ["Use pay"],
-    "conversation-behind-reserve": ["Use pay"],
+    "conversation-before-reserve": ["Run reserve again", "Use pay"],
+    "conversation-behind-reserve": ["Run reserve again", "Use pay"],
     "conversation-asked-pay": ["Use pay"],
     "plan-before-fly": ["Run the subtask fly again"],
     "plan-behind-stay": ["Run the subtask stay again"],
@@ -37,18 +37,19 @@ ASKED = {
     "reviewed-before-fly": ["Run the subtask fly again"],
     "workflow-behind-ship-1": ["Run the node ship[0] again", "Run the node ship[1] again"],
     "workflow-before-seal": ["Run the node seal again"],
+    "combined-before-second": ["Run both again"],
+    "handoff-before-refund": ["Run act again"],
     "team-before-hotel": ["Run the subtask hotel again"],
     "team-behind-flight": ["Run the subtask flight again"],
 }
 """What a person is asked, beside what a workflow asks in any case; nothing in other runs."""
 
 LOST = {
-    "conversation-before-reserve": {"reserve"},
     "thoughts-before-look": {"look"},
     "combined-before-second": {"second"},
-    "handoff-before-refund": {"refund"},
 }
-"""Effects that never come: the model is told that a call was cut off."""
+"""Effects that never come: a new input tells the model that a call was cut off, or a person says
+that the call has run, whose second half has not."""
 
 EFFECTS = {
     "conversation": {"reserve", "pay"},

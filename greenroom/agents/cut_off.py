@@ -1,0 +1,224 @@
+"""Go on after a kill: calls that may have run, and agents that tools were running.
+
+A call is on record before it starts, so one without a result may have had its effect.
+`reopen_calls` opens such calls of the last reply again, and `settle_calls` asks a person about each
+of them before it is run: it did not run, it ran with this result, or it is left out.
+
+An agent that a tool runs is never in doubt itself: `NestedRuns` gives its session an id that
+follows from the call, so the same call finds the session again and goes on with it.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from greenroom.core import (
+    AUTOMATIC_DECIDERS,
+    Answer,
+    ContentBlock,
+    Message,
+    SessionCorruptError,
+    SessionNotFoundError,
+    StopReason,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    as_blocks,
+    serde,
+)
+from greenroom.runtime import AgentInternals
+from greenroom.session import AgentSession, answer_calls, is_stand_in, may_have_run
+from greenroom.tools import ToolRegistry
+
+CONTINUES = "continues"
+"""The key of a session's metadata that lists the sessions which it continues."""
+
+_DOUBTS = "agent.doubts"
+_UNKNOWN = "It has run, but its result is not known."
+_LEFT_OUT = "It was cut off and may have had its effect; a person left it out."
+_CHOICES = (
+    "It was cut off in the middle, so it may have had its effect already.\n"
+    "Allow it if it did not run. If it ran, deny it and give its result, or null if you don't know"
+    " it. Deny it without a result to leave it out."
+)
+
+
+def last_reply(session: AgentSession) -> tuple[Message | None, tuple[ToolResultBlock, ...]]:
+    """Return the last reply, and the results of its calls."""
+    results: list[ToolResultBlock] = []
+    for message in reversed(session.history):
+        if message.role == "assistant":
+            return message, tuple(results)
+        results[:0] = message.tool_results
+    return None, ()
+
+
+def mend_calls(session: AgentSession, results: Mapping[str, object] = {}) -> tuple[str, ...]:
+    """Replace what stands in for results of the last reply: by a result, or by nothing.
+
+    Returns:
+        The ids of the calls that are open now and may have run.
+    """
+    reply, given = last_reply(session)
+    stand_ins = [each for each in given if is_stand_in(each)]
+    if reply is None or not stand_ins:
+        return ()
+    real = [each for each in given if each not in stand_ins]
+    real += (result_block(id_, value) for id_, value in results.items())
+    until = session.history.index(reply) + 1
+    conversation = session.conversation
+    message = (Message.user(real),) if real else ()
+    conversation.rewrite((*session.history[:until], *message))
+    conversation.keep_open = True
+    open_again = [each for each in stand_ins if each.tool_use_id not in results]
+    conversation.note_not_started(each.tool_use_id for each in open_again)
+    return tuple(each.tool_use_id for each in open_again if may_have_run(each))
+
+
+def result_block(id_: str, value: object) -> ToolResultBlock:
+    """Return what a person says that a call has returned; None if nobody knows."""
+    text = _UNKNOWN if value is None else serde.to_text(value)
+    return ToolResultBlock(id_, (TextBlock(text),))
+
+
+def reopen_calls(session: AgentSession) -> None:
+    """Open the calls of the last reply that were cut off again; some of them may have run.
+
+    Which ones is on record, so that they are asked about even if this process ends before.
+    """
+    reply, given = last_reply(session)
+    if reply is None or not any(is_stand_in(each) for each in given):
+        return
+    after = session.history[session.history.index(reply) + 1 :]
+    if any(len(each.tool_results) != len(tuple(each.content)) for each in after):
+        return  # somebody has said something since
+    doubts = mend_calls(session)
+    session.add_record(_DOUBTS, [*_find_doubts(session), *doubts])
+
+
+def _find_doubts(session: AgentSession) -> tuple[str, ...]:
+    """Return the ids of the open calls that may have run."""
+    record = session.last_record(_DOUBTS)
+    ids = record if isinstance(record, list) else []
+    return tuple(call.id for call in session.unstarted if call.id in ids)
+
+
+def continues(tools: ToolRegistry, call: ToolUseBlock) -> bool:
+    """Whether a call that was cut off goes on when it is made again, so nobody is asked."""
+    tool = tools.get(call.name)
+    return tool is not None and bool(getattr(tool.tool, "continues", False))
+
+
+async def settle_calls(
+    agent: AgentInternals, calls: Sequence[ToolUseBlock], tools: ToolRegistry
+) -> tuple[ToolUseBlock, ...]:
+    """Ask a person about each of these calls that may have run; return those to run.
+
+    The others get the result that the person gave, or one that says that they are left out.
+    """
+    session = agent.session
+    doubts = list(_find_doubts(session))
+    to_run: list[ToolUseBlock] = []
+    for call in calls:
+        if call.id in doubts and not continues(tools, call):
+            answer = await _ask(agent, call)
+            if (block := _result_by(answer, call)) is not None:
+                session.add_message(Message.user((block,)))
+                continue
+        to_run.append(call)
+    if doubts:
+        session.add_record(_DOUBTS, [])
+    return tuple(to_run)
+
+
+async def _ask(agent: AgentInternals, call: ToolUseBlock) -> Answer:
+    digest = hashlib.sha256(serde.encode([call.name, dict(call.input)])).hexdigest()
+    return await agent.request_permission(
+        call.name,
+        f"Run {call.name} again",
+        details=_CHOICES,
+        input=dict(call.input),
+        reason="it was cut off in the middle",
+        digest=f"doubt:{digest}",
+        tool_use_id=call.id,
+        may_have_run=True,
+    )
+
+
+def _result_by(answer: Answer, call: ToolUseBlock) -> ToolResultBlock | None:
+    """Return the result of a call by a person's answer; None if it is to run."""
+    if answer.allowed:
+        return None
+    if answer.input is not None and "result" in answer.input:
+        return result_block(call.id, answer.input["result"])
+    if answer.by in AUTOMATIC_DECIDERS:  # as if nobody had been asked
+        return answer_calls((call.id,), (call.id,), "interrupted", {}).tool_results[0]
+    return ToolResultBlock(call.id, (TextBlock(answer.message or _LEFT_OUT),), is_error=True)
+
+
+def is_answered(session: AgentSession) -> bool:
+    """Whether the last message of a session is a complete reply, or takes what one has given."""
+    reply, _ = last_reply(session)
+    return reply is not None and not session.unstarted and _is_end(session, reply)
+
+
+def _is_end(session: AgentSession, reply: Message) -> bool:
+    is_last = session.history[-1] is reply
+    unfinished = (StopReason.INTERRUPTED, StopReason.PAUSE, StopReason.MALFORMED_CALL)
+    return is_last and not reply.tool_uses and reply.stop_reason not in unfinished
+
+
+def find_lives(session: AgentSession) -> set[str]:
+    """Return the ids of a session and of those that it continues after they were cut off."""
+    lives = {session.session_id}
+    if session.parent_session_id is not None and session.forked_from is not None:
+        lives.add(session.forked_from.session_id)
+        earlier = session.get_metadata(CONTINUES)
+        lives.update(map(str, earlier if isinstance(earlier, list) else ()))
+    return lives
+
+
+@dataclass(frozen=True)
+class NestedRuns:
+    """The agents that one tool call runs, by ids of sessions that follow from the call.
+
+    Attributes:
+        session: the session of the agent whose call it is.
+        call: the ids of the message with the call and of the call; empty if they are not unique.
+    """
+
+    session: AgentSession
+    call: tuple[str, ...]
+    _count: Counter[str] = field(default_factory=Counter)
+
+    @classmethod
+    def of(cls, session: AgentSession, call_id: str) -> "NestedRuns":
+        """Begin to count the runs of a call of the last reply."""
+        reply, _ = last_reply(session)
+        ids = [each.id for each in reply.tool_uses] if reply and reply.id else []
+        call = (reply.id, call_id) if reply and ids.count(call_id) == 1 else ()
+        return cls(session, call)
+
+    async def open(self, name: str, content: str | Iterable[ContentBlock]) -> AgentSession:
+        """Return the session of the next run with this input: a new one, or the one cut off.
+
+        Raises:
+            SessionError: the store can't be read.
+        """
+        store = self.session.store
+        if not self.call:
+            return AgentSession.new(name, store=store)
+        source = serde.encode([*self.call, name, as_blocks(content)])
+        key = hashlib.sha256(source).hexdigest()[:24]
+        session_id = f"s-{key}-{self._count[key]}"
+        self._count[key] += 1
+        try:
+            found = await AgentSession.load(session_id, store=store, keep_open=True)
+        except SessionNotFoundError:
+            return AgentSession.new(name, session_id=session_id, store=store)
+        except SessionCorruptError:
+            return AgentSession.new(name, store=store)
+        if found.parent_session_id in find_lives(self.session):
+            return found
+        return AgentSession.new(name, store=store)  # of the conversation that this one forks
