@@ -42,7 +42,7 @@ from greenroom.agents.chunk_streams import (
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox, Tools as Tools
 from greenroom.agents.cut_off import (
-    CONTINUES as CONTINUES,
+    copy_session as copy_session,
     find_lives as find_lives,
     last_reply as last_reply,
     mend_calls as mend_calls,

@@ -31,10 +31,11 @@ from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession, answer_calls, is_stand_in, may_have_run
 from greenroom.tools import ToolRegistry
 
-CONTINUES = "continues"
+_CONTINUES = "continues"
 """The key of a session's metadata that lists the sessions which it continues."""
 
 _DOUBTS = "agent.doubts"
+_COPIES = "agent.copies"
 _UNKNOWN = "It has run, but its result is not known."
 _LEFT_OUT = "It was cut off and may have had its effect; a person left it out."
 _CHOICES = (
@@ -174,9 +175,23 @@ def find_lives(session: AgentSession) -> set[str]:
     lives = {session.session_id}
     if session.parent_session_id is not None and session.forked_from is not None:
         lives.add(session.forked_from.session_id)
-        earlier = session.get_metadata(CONTINUES)
+        earlier = session.get_metadata(_CONTINUES)
         lives.update(map(str, earlier if isinstance(earlier, list) else ()))
     return lives
+
+
+async def copy_session(session: AgentSession, parent: AgentSession) -> AgentSession:
+    """Copy the session of an agent that was cut off, for the one that continues it under a parent.
+
+    Raises:
+        SessionError: it can't be saved.
+    """
+    copy = await session.fork()  # each agent has a session of its own
+    copy.description.set_parent(parent.session_id, None)
+    earlier = session.get_metadata(_CONTINUES)
+    lives = [*(earlier if isinstance(earlier, list) else ()), session.session_id]
+    copy.set_metadata(_CONTINUES, lives)
+    return copy
 
 
 @dataclass(frozen=True)
@@ -211,14 +226,21 @@ class NestedRuns:
             return AgentSession.new(name, store=store)
         source = serde.encode([*self.call, name, as_blocks(content)])
         key = hashlib.sha256(source).hexdigest()[:24]
-        session_id = f"s-{key}-{self._count[key]}"
+        first_id = f"s-{key}-{self._count[key]}"
         self._count[key] += 1
+        copies = self.session.last_record(_COPIES)
+        copies = copies if isinstance(copies, dict) else {}
+        session_id = str(copies.get(first_id, first_id))
         try:
             found = await AgentSession.load(session_id, store=store, keep_open=True)
         except SessionNotFoundError:
             return AgentSession.new(name, session_id=session_id, store=store)
         except SessionCorruptError:
             return AgentSession.new(name, store=store)
-        if found.parent_session_id in find_lives(self.session):
-            return found
-        return AgentSession.new(name, store=store)  # of the conversation that this one forks
+        if found.parent_session_id not in find_lives(self.session):
+            return AgentSession.new(name, store=store)  # of the conversation that this one forks
+        if found.parent_session_id != self.session.session_id:  # the caller goes on as a copy
+            found = await copy_session(found, self.session)
+            self.session.add_record(_COPIES, {**copies, first_id: found.session_id})
+            await self.session.save()
+        return found

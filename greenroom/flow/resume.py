@@ -25,9 +25,9 @@ import trio
 from msgspec import UNSET
 
 from greenroom.agents import (
-    CONTINUES,
     GO_ON,
     Runnable,
+    copy_session,
     find_lives,
     last_reply,
     mend_calls,
@@ -410,11 +410,7 @@ async def reopen(
     Raises:
         SessionError: it can't be saved.
     """
-    fork = await session.fork()  # each agent has a session of its own
-    fork.description.set_parent(parent.session_id, None)
-    earlier = session.get_metadata(CONTINUES)
-    lives = [*(earlier if isinstance(earlier, list) else ()), session.session_id]
-    fork.set_metadata(CONTINUES, lives)
+    fork = await copy_session(session, parent)
     mend_calls(fork, results)
     await fork.save()
     return fork
