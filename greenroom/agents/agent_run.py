@@ -12,7 +12,6 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
-from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.chunk_streams import texts
 from greenroom.agents.cut_off import reopen_calls
 from greenroom.agents.questions import Decide, as_answer, attend, respond
@@ -224,9 +223,8 @@ async def _open_nested(options: RunOptions) -> tuple[RunOptions, AgentSession]:
 async def _repeat_answer(internals: AgentInternals, value: object, report: RunReport) -> None:
     """Give the answer that is on record."""
     async for message in internals.inputs():
-        async with internals.turn(message, append=False) as turn:
+        async with internals.turn(message, append=False):
             report.output = value
-            turn.set_result(to_json_value(value))
 
 
 async def _open_session(options: RunOptions, store: SessionStore | None) -> AgentSession:
