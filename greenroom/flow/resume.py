@@ -193,8 +193,8 @@ def is_flow(session: AgentSession) -> bool:
 def trace_runnable(session: AgentSession, member: Runnable[Never, object]) -> Trace:
     """Find out what became of a `Runnable`, which does nothing before it uses a model or member."""
     trace = trace_worker(session, member)
-    if trace.kind == "result" and (value := member.read_answer(session)) is not UNSET:
-        trace = replace(trace, result=to_json_value(value))
+    if not trace.doubt and (value := member.read_answer(session)) is not UNSET:
+        return Trace("result", session, to_json_value(value))
     return trace if trace.calls or trace.kind == "result" else Trace("nothing", session)
 
 

@@ -11,6 +11,8 @@ from pydantic import BaseModel
 
 from greenroom import Agent, Answer, FileStore, InMemoryStore, RuleDecision, SQLiteStore
 from greenroom.flow import handoff_team, pipeline
+from greenroom.flow.resume import find_inspection
+from greenroom.llm import ANSWER_TOOL
 from greenroom.testing import ScriptedProvider, call
 
 
@@ -240,3 +242,15 @@ async def test_the_typed_answer_of_an_agent_that_had_ended_stays_typed():
     await boss.run(None, session="root", store=left[0], approve=approve)
     assert outputs == [Report(words=3)] * 2
     assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"words": 3}', call(ANSWER_TOOL, words=3)], ids=["as text", "in a tool"]
+)
+async def test_a_typed_member_that_had_ended_gives_its_value(answer):
+    """The kill came between its last save and the record of its end."""
+    member = Agent(ScriptedProvider(answer), output_type=Report, name="writer")
+    result = await member.run("Write.", store=InMemoryStore())
+    assert result.output == Report(words=3)
+    trace = find_inspection(member)(result.session)
+    assert (trace.kind, trace.result) == ("result", {"words": 3})
