@@ -247,7 +247,8 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
 
         Args:
             input: a text, or content blocks. None goes on with a session that was interrupted, or
-                whose questions are answered.
+                whose questions are answered; calls that were cut off and may have run are asked
+                about first.
             deps: passed to tools, instructions and guards in their `RunContext`.
             session: the conversation to go on with, or its id; if no session with this id is
                 stored, a new one gets it. By default a new session.

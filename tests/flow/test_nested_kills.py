@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from greenroom import Agent, Answer, FileStore, InMemoryStore, RuleDecision, SQLiteStore
-from greenroom.flow import handoff_team, pipeline
+from greenroom.flow import handoff_team, pipeline, react
 from greenroom.flow.resume import find_inspection
 from greenroom.llm import ANSWER_TOOL
 from greenroom.testing import ScriptedProvider, call
@@ -254,3 +254,21 @@ async def test_a_typed_member_that_had_ended_gives_its_value(answer):
     assert result.output == Report(words=3)
     trace = find_inspection(member)(result.session)
     assert (trace.kind, trace.result) == ("result", {"words": 3})
+
+
+async def test_react_asks_about_its_action_that_was_cut_off():
+    def build(world):
+        def model(request):
+            world.moment()
+            said = "\n".join(message.text for message in request.messages)
+            done = "a is done" in said
+            return (
+                "Final Answer: done" if done else "Action: {'tool': 'act', 'args': {'effect': 'a'}}"
+            )
+
+        return react(ScriptedProvider(*[model] * 9), [world.tool()])
+
+    world = World("a")
+    store = await kill_behind(build, "a")
+    result = await build(world).run(None, session="root", store=store, approve=world.approve)
+    assert (result.output, world.asked, world.effects) == ("done", ["act"], ["a"])
