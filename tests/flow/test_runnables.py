@@ -1,70 +1,26 @@
 """Whatever runs has the same methods, and goes on by its session."""
 
-from typing import TypedDict
+import os
+import signal
+import sys
+from pathlib import Path
 
 import pytest
 import trio
 
 from greenroom import Agent, AgentRuntime, BudgetExceededError, ConfigurationError, InMemoryStore
 from greenroom.agents import Runnable
-from greenroom.core import TurnStatus
-from greenroom.flow import (
-    END,
-    START,
-    Pattern,
-    Plan,
-    Subtask,
-    Workflow,
-    committee,
-    handoff_team,
-    loop,
-    orchestrator,
-    parallel,
-    pipeline,
-    plan_and_execute,
-    react,
-)
+from greenroom.core import Done, TurnStatus
+from greenroom.flow import handoff_team
 from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedProvider, call
+from tests.flow.kinds import KINDS, Payment, agent, workflow
+from tests.warm_python import run_warm
 
+TOLD = ("agent", "react", "handoffs", "composite")
+"""Those of one conversation: the model is told that the outcome of its call is unknown."""
 
-class State(TypedDict, total=False):
-    text: str
-
-
-def agent(*script, **options):
-    return Agent(ScriptedProvider(*script or ["done"] * 9), name="worker", **options)
-
-
-def workflow(member):
-    flow = Workflow(State, input="text", output="text", description="Works.")
-    return flow.node("a", member, input="text", output="text").edge(START, "a").edge("a", END)
-
-
-def own(member):
-    async def work(team):
-        return await team.ask(member, team.message.content, name="worker")
-
-    return Pattern("own", work, description="Works.")
-
-
-PLAN = Plan("", [Subtask("a", "Do it")])
-WORDS = {"description": "Works."}
-KINDS = {
-    "agent": lambda member: Agent(member.llm, tools=member.tools, **WORDS),
-    "react": lambda member: react(member.llm, member.tools, **WORDS),
-    "planner": lambda member: plan_and_execute(
-        ScriptedProvider(*["done"] * 9), planner=PLAN, worker=member, **WORDS
-    ),
-    "workflow": workflow,
-    "pipeline": lambda member: pipeline(member, **WORDS),
-    "parallel": lambda member: parallel(member, join=lambda found: found["worker"], **WORDS),
-    "loop": lambda member: loop(member, lambda output: True, **WORDS),
-    "committee": lambda member: committee(member, **WORDS),
-    "orchestrator": lambda member: orchestrator("offline:", member, planner=PLAN, **WORDS),
-    "handoffs": lambda member: handoff_team(member, **WORDS),
-    "own": own,
-}
+PROGRAM = Path(__file__).with_name("kinds.py")
 
 
 @pytest.fixture(params=KINDS.values(), ids=KINDS)
@@ -82,6 +38,17 @@ async def test_run(make):
 
 def test_run_sync(make):
     assert "done" in make(agent()).run_sync("Go.").text
+
+
+async def test_stream_to_the_end(make):
+    async with make(agent()).stream("Go.") as run:
+        chunks = [chunk async for chunk in run]
+    assert "done" in run.result.text
+    assert run.result.status is TurnStatus.COMPLETED
+    if make is workflow:  # it streams its states
+        assert chunks == [{"text": "Go."}, {"text": "done"}]
+    else:
+        assert [chunk for chunk in chunks if isinstance(chunk, Done)] == chunks[-1:]
 
 
 async def test_stream_and_leave_early(make):
@@ -128,6 +95,17 @@ async def test_with_a_budget_that_ends(make):
     assert is_summed_up or "model calls" in str(result.error)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "orchestrator"])
+async def test_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_path):
+    budget = Budget(model_calls=2 if kind == "composite" else 1)
+    assert (await Payment(tmp_path, kind).run(budget)).status is TurnStatus.FAILED
+    payment = Payment(tmp_path, kind)
+    result = await payment.run()
+    assert result.status is TurnStatus.COMPLETED, result.error
+    assert "done" in str(result.output)
+    assert (payment.effects, payment.asked) == (["pay"], [])
+
+
 async def test_in_a_runtime_with_a_store(make):
     store = InMemoryStore()
     async with AgentRuntime(store) as runtime:
@@ -149,6 +127,22 @@ async def test_it_goes_on_in_another_runtime_and_is_then_over(make):
     else:
         with pytest.raises(ConfigurationError, match="nothing to go on with"):
             await make(agent()).run(None, session="s", store=store)
+
+
+@pytest.mark.parametrize("point", ["before pay", "behind pay", "told pay"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    code, _, errors = run_warm([str(PROGRAM), kind, point], tmp_path, environment)
+    assert code == -signal.SIGKILL, errors
+    payment = Payment(tmp_path, kind)
+    result = trio.run(payment.run)
+    assert result.status is TurnStatus.COMPLETED, result.error
+    assert "done" in str(result.output)
+    assert payment.effects == ["pay"]
+    is_asked = point != "told pay" and kind not in TOLD
+    assert payment.asked == (["pay"] if is_asked else [])
 
 
 def test_all_of_them_are_runnables():

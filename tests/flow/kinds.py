@@ -1,0 +1,135 @@
+"""Whatever runs: a table of all kinds, each made around one worker.
+
+    python -m tests.flow.kinds KIND POINT
+
+runs one of them, whose process kills itself at a point: "before pay" or "behind pay", in the middle
+of the worker's call, or "told pay", when its model is told the result.
+"""
+
+import sys
+from pathlib import Path
+from typing import TypedDict
+
+import trio
+
+from greenroom import Agent, Answer, RuleDecision
+from greenroom.flow import (
+    END,
+    START,
+    Pattern,
+    Plan,
+    Subtask,
+    Workflow,
+    committee,
+    composite,
+    handoff_team,
+    loop,
+    orchestrator,
+    parallel,
+    pipeline,
+    plan_and_execute,
+    react,
+)
+from greenroom.testing import ScriptedProvider, call
+from tests.flow.effects import open_effects
+
+
+class State(TypedDict, total=False):
+    text: str
+
+
+def agent(*script, **options):
+    return Agent(ScriptedProvider(*script or ["done"] * 9), name="worker", **options)
+
+
+def workflow(member):
+    flow = Workflow(State, input="text", output="text", description="Works.")
+    return flow.node("a", member, input="text", output="text").edge(START, "a").edge("a", END)
+
+
+def own(member):
+    async def work(team):
+        return await team.ask(member, team.message.content, name="worker")
+
+    return Pattern("own", work, description="Works.")
+
+
+def caller(member):
+    """Make an agent with a composite tool, a step of which is the member."""
+    step = Subtask("ask", "", tool="worker", arguments={"prompt": "{input.what}"})
+    tools = [member.as_tool("worker", description="Works.")]
+    what = {"what": {"type": "string"}}
+    both = composite("both", [step], "{ask}", tools=tools, description="Asks.", parameters=what)
+    return Agent(ScriptedProvider(*[call("both", what="Go."), "done"] * 9), tools=[both], **WORDS)
+
+
+WORDS = {"description": "Works."}
+PLAN = Plan("", [Subtask("a", "Do it")])
+KINDS = {
+    "agent": lambda member: Agent(member.llm, tools=member.tools, **WORDS),
+    "react": lambda member: react(member.llm, member.tools, **WORDS),
+    "planner": lambda member: plan_and_execute(
+        ScriptedProvider(*["done"] * 9), planner=PLAN, worker=member, **WORDS
+    ),
+    "workflow": workflow,
+    "pipeline": lambda member: pipeline(member, **WORDS),
+    "parallel": lambda member: parallel(member, join=lambda found: found["worker"], **WORDS),
+    "loop": lambda member: loop(member, lambda output: True, **WORDS),
+    "committee": lambda member: committee(member, **WORDS),
+    "orchestrator": lambda member: orchestrator("offline:", member, planner=PLAN, **WORDS),
+    "handoffs": lambda member: handoff_team(member, **WORDS),
+    "own": own,
+    "composite": caller,
+}
+
+
+def find_results(request):
+    """Yield the texts of the results in a request, those for a model without tool calls too."""
+    for message in request.messages:
+        yield from (each.text for each in message.tool_results)
+        if message.text.startswith("Observation: "):
+            yield message.text.removeprefix("Observation: ")
+
+
+class Payment:
+    """A run of one kind whose worker pays, and a person who sees what was paid."""
+
+    def __init__(self, folder, kind, death=""):
+        self.kind = kind
+        self.store, self.effects, self._at = open_effects(folder, death)
+        self.asked = []
+
+    async def answer(self, request):
+        """Say truthfully whether a call has run."""
+        self.asked.append(request.tool_name)
+        if "pay" in self.effects:
+            return Answer(RuleDecision.DENY, input={"result": "paid"})
+        return True
+
+    def _model(self, request):
+        """Pay unless that is done, as a model that looks where it is told that nobody knows."""
+        told = [*find_results(request)]
+        is_new_to_it = not told and self.kind != "composite"  # whose caller calls a new worker
+        if is_new_to_it or ("paid" not in told[-1:] and "pay" not in self.effects):
+            return call("pay")
+        self._at("told pay")
+        return "Final Answer: done" if self.kind == "react" else "done"
+
+    async def run(self, budget=None):
+        async def pay() -> str:
+            """Pay."""
+            self._at("before pay")
+            self._at("behind pay")
+            self.effects.append("pay")
+            await trio.lowlevel.checkpoint()
+            return "paid"
+
+        goal = None if await self.store.exists("s") else "Go."
+        runnable = KINDS[self.kind](agent(*[self._model] * 9, tools=[pay]))
+        return await runnable.run(
+            goal, session="s", store=self.store, approve=self.answer, budget=budget
+        )
+
+
+if __name__ == "__main__":
+    trio.run(Payment(Path.cwd(), *sys.argv[1:]).run)
