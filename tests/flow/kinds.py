@@ -1,9 +1,10 @@
 """Whatever runs: a table of all kinds, each made around one worker.
 
-    python -m tests.flow.kinds KIND POINT
+    python -m tests.flow.kinds KIND POINT [tool]
 
-runs one of them, whose process kills itself at a point: "before pay" or "behind pay", in the middle
-of the worker's call, or "told pay", when its model is told the result.
+runs one of them, or an agent with it as a tool, whose process kills itself at a point: "before pay"
+or "behind pay", in the middle of the worker's call, or "told pay", when its model is told the
+result.
 """
 
 import sys
@@ -54,13 +55,22 @@ def own(member):
     return Pattern("own", work, description="Works.")
 
 
+def call_once(tool, **given):
+    """Make an agent that calls a tool until it has its result."""
+
+    def model(request):
+        return "done" if any(find_results(request)) else call(tool.name, **given)
+
+    return Agent(ScriptedProvider(*[model] * 9), tools=[tool], **WORDS)
+
+
 def caller(member):
     """Make an agent with a composite tool, a step of which is the member."""
     step = Subtask("ask", "", tool="worker", arguments={"prompt": "{input.what}"})
     tools = [member.as_tool("worker", description="Works.")]
     what = {"what": {"type": "string"}}
     both = composite("both", [step], "{ask}", tools=tools, description="Asks.", parameters=what)
-    return Agent(ScriptedProvider(*[call("both", what="Go."), "done"] * 9), tools=[both], **WORDS)
+    return call_once(both, what="Go.")
 
 
 WORDS = {"description": "Works."}
@@ -94,8 +104,11 @@ def find_results(request):
 class Payment:
     """A run of one kind whose worker pays, and a person who sees what was paid."""
 
-    def __init__(self, folder, kind, death=""):
+    def __init__(self, folder, kind, death="", *, hangs=False, is_tool=False):
         self.kind = kind
+        self.is_tool = is_tool
+        self.hangs = hangs
+        self.paid = trio.Event()
         self.store, self.effects, self._at = open_effects(folder, death)
         self.asked = []
 
@@ -103,33 +116,37 @@ class Payment:
         """Say truthfully whether a call has run."""
         self.asked.append(request.tool_name)
         if "pay" in self.effects:
-            return Answer(RuleDecision.DENY, input={"result": "paid"})
+            result = {"pay": "paid", "both": "done"}[request.tool_name]
+            return Answer(RuleDecision.DENY, input={"result": result})
         return True
 
     def _model(self, request):
-        """Pay unless that is done, as a model that looks where it is told that nobody knows."""
-        told = [*find_results(request)]
-        is_new_to_it = not told and self.kind != "composite"  # whose caller calls a new worker
-        if is_new_to_it or ("paid" not in told[-1:] and "pay" not in self.effects):
+        """Pay, and be told so."""
+        if "paid" not in find_results(request):
             return call("pay")
         self._at("told pay")
         return "Final Answer: done" if self.kind == "react" else "done"
 
-    async def run(self, budget=None):
+    def make(self):
         async def pay() -> str:
             """Pay."""
             self._at("before pay")
             self._at("behind pay")
             self.effects.append("pay")
-            await trio.lowlevel.checkpoint()
+            self.paid.set()
+            await (trio.sleep_forever if self.hangs else trio.lowlevel.checkpoint)()
             return "paid"
 
+        made = KINDS[self.kind](agent(*[self._model] * 9, tools=[pay]))
+        return call_once(made.as_tool("helper"), prompt="Go.") if self.is_tool else made
+
+    async def run(self, budget=None):
+        """Run it, or go on where it ended."""
         goal = None if await self.store.exists("s") else "Go."
-        runnable = KINDS[self.kind](agent(*[self._model] * 9, tools=[pay]))
-        return await runnable.run(
+        return await self.make().run(
             goal, session="s", store=self.store, approve=self.answer, budget=budget
         )
 
 
 if __name__ == "__main__":
-    trio.run(Payment(Path.cwd(), *sys.argv[1:]).run)
+    trio.run(Payment(Path.cwd(), *sys.argv[1:3], is_tool="tool" in sys.argv[3:]).run)

@@ -60,6 +60,19 @@ async def test_stream_and_leave_early(make):
         _ = run.result.output
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_left_early_in_a_call_it_goes_on_and_pays_once(kind, tmp_path):
+    left = Payment(tmp_path, kind, hangs=True)
+    async with left.make().stream("Go.", session="s", store=left.store):
+        await left.paid.wait()
+    payment = Payment(tmp_path, kind)
+    result = await payment.run()
+    assert result.status is TurnStatus.COMPLETED, result.error
+    assert "done" in str(result.output)
+    assert payment.effects == ["pay"]
+    assert payment.asked == ["both" if kind == "composite" else "pay"]
+
+
 async def test_as_a_tool_of_another(make):
     tool = make(agent()).as_tool("helper")
     boss = Agent(ScriptedProvider(call("helper", prompt="Go."), "Thanks."), tools=[tool])
@@ -126,22 +139,39 @@ async def test_it_goes_on_in_another_runtime_and_is_then_over(make):
             await make(agent()).run(None, session="s", store=store)
 
 
-@pytest.mark.parametrize("point", ["before pay", "behind pay", "told pay"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
+def kill(folder, *arguments):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-    code, _, errors = run_warm([str(PROGRAM), kind, point], tmp_path, environment)
+    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
+    code, _, errors = run_warm([str(PROGRAM), *arguments], folder, environment)
     assert code == -signal.SIGKILL, errors
-    payment = Payment(tmp_path, kind)
+
+
+def go_on(payment):
+    """Go on with a payment; it is made once."""
     result = trio.run(payment.run)
     assert result.status is TurnStatus.COMPLETED, result.error
     assert "done" in str(result.output)
     assert payment.effects == ["pay"]
+
+
+@pytest.mark.parametrize("point", ["before pay", "behind pay", "told pay"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
+    kill(tmp_path, kind, point)
+    payment = Payment(tmp_path, kind)
+    go_on(payment)
     if kind == "composite":  # one call, whatever it has done
         assert payment.asked == ["both"]
     else:
         assert payment.asked == (["pay"] if point != "told pay" else [])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "workflow"])
+def test_as_a_tool_it_goes_on_in_another_process_and_pays_once(kind, tmp_path):
+    kill(tmp_path, kind, "behind pay", "tool")
+    payment = Payment(tmp_path, kind, is_tool=True)
+    go_on(payment)
+    assert payment.asked == ["both" if kind == "composite" else "pay"]
 
 
 def test_all_of_them_are_runnables():
