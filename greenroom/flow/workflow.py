@@ -396,6 +396,8 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         """Continue the last run if the input asks for that, or begin one; take its steps."""
         session, state = turn.agent.session, task.take_state()
         last, progress = last_entry(session), None
+        if turn.goes_on and last is not None:
+            state = None  # that of the call of a tool, which is made again
         if state is None and last is not None and (turn.goes_on or last.next):
             progress = WorkflowProgress.load(self._schema, session)
         if state is None and (progress is None or not turn.goes_on):

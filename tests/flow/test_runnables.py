@@ -166,7 +166,7 @@ def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
         assert payment.asked == (["pay"] if point != "told pay" else [])
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "workflow"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_as_a_tool_it_goes_on_in_another_process_and_pays_once(kind, tmp_path):
     kill(tmp_path, kind, "behind pay", "tool")
     payment = Payment(tmp_path, kind, is_tool=True)
