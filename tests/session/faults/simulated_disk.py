@@ -116,6 +116,7 @@ class SimulatedDisk:
         self.root, self.changes, self.open_files = Folder(), [], {}
         self.path = SimpleNamespace(
             **{name: getattr(os.path, name) for name in ("join", "dirname", "split", "abspath")},
+            realpath=os.path.abspath,  # this disk has no links
             exists=self._exists,
             samestat=lambda one, other: one.st_ino == other.st_ino,
         )
