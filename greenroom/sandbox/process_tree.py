@@ -251,9 +251,9 @@ def main(command: list[str]) -> None:
     answer = os.read(reports, 64)
     child = answer.partition(b"\n")[0]
     ended = watch(parent, wake)
-    running = ended and left_something(int(child or -1), linux)
-    gone = kill_descendants(int(child or -1), wake, linux)
     code = (answer + read_now(reports)).split(b"\n")[1:2] if ended else []
+    running = any(code) and left_something(int(child or -1), linux)
+    gone = kill_descendants(int(child or -1), wake, linux)
     state = (b"killed" if running else b"gone") if gone else b"left"
     report(b"".join(code) + b"\n" + state + b"\n" + read_now(note))
 
