@@ -1,7 +1,7 @@
 """The queue of runs that wait for the same session, each for the end of the one before.
 
-It holds for the runs of one event loop. A session that a spawned agent, another loop or another
-process has is not waited for: nobody knows when it will be free.
+It holds for the runs of one event loop. No run waits for a session that a spawned agent, another
+loop or another process has, since it could not be told when that is free.
 """
 
 from collections import deque
@@ -78,8 +78,8 @@ async def hold_session(
     try:
         yield
     finally:
-        _held.reset(before)
         _pass_on(key, queue)
+        _held.reset(before)
 
 
 async def _wait(key: _Key, queue: _Queue) -> None:

@@ -119,7 +119,8 @@ class Judge:
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
-        self._gates: dict[int, Deny | Ask | None] = {}  # their answers, by the calls' identities
+        # Their answers by the identities of calls, which are kept so that no other call gets one.
+        self._gates: dict[int, tuple[ToolUseBlock, Deny | Ask | None]] = {}
         self._waiting: list[Verdict] = []  # calls that may run before the next is asked about
 
     async def restore_answers(self) -> None:
@@ -201,7 +202,7 @@ class Judge:
         tool = self._tools.get(call.name)
         if tool is None:
             return Verdict(call, call.input)  # the registry answers with the names that exist
-        key, (arguments, fault) = id(call), await tool.check(call.input)
+        given, (arguments, fault) = call, await tool.check(call.input)
         call, sandbox = structs.replace(call, input=arguments), None
         try:
             sandbox = await tool.examine_sandbox(self._agent.context.workspace)
@@ -210,9 +211,9 @@ class Judge:
         if fault is not None:  # no one is asked about a call that can't run
             return Verdict(call, call.input, tool, refusal=_misfit(fault))
         context = self._agent.context.with_tool_use_id(call.id)
-        if key not in self._gates:  # once, also where a person is asked later
-            self._gates[key] = await self._agent.judge(call)
-        gate = self._gates[key]
+        if id(given) not in self._gates:  # once, also where a person is asked later
+            self._gates[id(given)] = given, await self._agent.judge(call)
+        gate = self._gates[id(given)][1]
         if isinstance(gate, Deny):
             return self._deny_by_gate(call, tool, gate)
         judgement = await _apply_rules(self._permissions, tool, call.input, context, sandbox)

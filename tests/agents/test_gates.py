@@ -338,4 +338,5 @@ def test_what_can_t_be_a_gate_is_refused(gate, reason):
 
 
 def test_half_a_gate_is_one():
-    AgentRuntime(gates=[Typo()])
+    gate = Typo()
+    assert [*AgentRuntime(gates=[gate])._kernel.gates] == [gate]
