@@ -42,6 +42,7 @@ from greenroom.agents.chunk_streams import (
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
 from greenroom.agents.configuration import Toolbox as Toolbox, Tools as Tools
 from greenroom.agents.cut_off import (
+    CHOICES as CHOICES,
     copy_session as copy_session,
     find_lives as find_lives,
     last_reply as last_reply,

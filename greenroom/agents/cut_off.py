@@ -38,11 +38,12 @@ _DOUBTS = "agent.doubts"
 _COPIES = "agent.copies"
 _UNKNOWN = "It has run, but its result is not known."
 _LEFT_OUT = "It was cut off and may have had its effect; a person left it out."
-_CHOICES = (
-    "It was cut off in the middle, so it may have had its effect already.\n"
+_CUT = "It was cut off in the middle, so it may have had its effect already."
+CHOICES = (
     "Allow it if it did not run. If it ran, deny it and give its result, or null if you don't know"
     " it. Deny it without a result to leave it out."
 )
+"""What a person may answer about work that was cut off."""
 
 
 def last_reply(session: AgentSession) -> tuple[Message | None, tuple[ToolResultBlock, ...]]:
@@ -78,7 +79,7 @@ def mend_calls(session: AgentSession, results: Mapping[str, object] = {}) -> tup
 
 
 def result_block(id_: str, value: object) -> ToolResultBlock:
-    """Return what a person says that a call has returned; None if nobody knows."""
+    """Return the result that a person gives for a call; None if it is not known."""
     text = _UNKNOWN if value is None else serde.to_text(value)
     return ToolResultBlock(id_, (TextBlock(text),))
 
@@ -93,7 +94,7 @@ def reopen_calls(session: AgentSession) -> None:
         return
     after = session.history[session.history.index(reply) + 1 :]
     if any(len(each.tool_results) != len(tuple(each.content)) for each in after):
-        return  # somebody has said something since
+        return  # the conversation has gone on since
     doubts = mend_calls(session)
     session.add_record(_DOUBTS, [*_find_doubts(session), *doubts])
 
@@ -106,7 +107,7 @@ def _find_doubts(session: AgentSession) -> tuple[str, ...]:
 
 
 def continues(tools: ToolRegistry, call: ToolUseBlock) -> bool:
-    """Whether a call that was cut off goes on when it is made again, so nobody is asked."""
+    """Whether a call that was cut off goes on when it is made again, so no question is needed."""
     tool = tools.get(call.name)
     return tool is not None and bool(getattr(tool.tool, "continues", False))
 
@@ -138,7 +139,7 @@ async def _ask(agent: AgentInternals, call: ToolUseBlock) -> Answer:
     return await agent.request_permission(
         call.name,
         f"Run {call.name} again",
-        details=_CHOICES,
+        details=f"{_CUT}\n{CHOICES}",
         input=dict(call.input),
         reason="it was cut off in the middle",
         digest=f"doubt:{digest}",
@@ -153,7 +154,7 @@ def _result_by(answer: Answer, call: ToolUseBlock) -> ToolResultBlock | None:
         return None
     if answer.input is not None and "result" in answer.input:
         return result_block(call.id, answer.input["result"])
-    if answer.by in AUTOMATIC_DECIDERS:  # as if nobody had been asked
+    if answer.by in AUTOMATIC_DECIDERS:  # no person has answered
         return answer_calls((call.id,), (call.id,), "interrupted", {}).tool_results[0]
     return ToolResultBlock(call.id, (TextBlock(answer.message or _LEFT_OUT),), is_error=True)
 

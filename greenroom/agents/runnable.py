@@ -213,7 +213,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     """Whether `run(None)` asks a person about calls of its conversation that were cut off."""
 
     def continues(self, call: ToolUseBlock) -> bool:
-        """Whether a call that was cut off goes on when it is made again: nobody is asked."""
+        """Whether a call that was cut off goes on when it is made again, without a question."""
         return False
 
     def read_answer(self, session: AgentSession) -> object:

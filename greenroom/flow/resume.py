@@ -25,6 +25,7 @@ import trio
 from msgspec import UNSET
 
 from greenroom.agents import (
+    CHOICES,
     GO_ON,
     Runnable,
     copy_session,
@@ -62,11 +63,6 @@ FLOW_RECORDS = ("plan.step", WORKFLOW_STEP)
 
 Content: TypeAlias = str | Iterable[ContentBlock]
 """The input of an agent: a text, or content blocks."""
-
-_CHOICES = (
-    "Allow it if it did not run. If it ran, deny it and give its result, or null if you don't know"
-    " it. Deny it without a result to leave it out."
-)
 
 
 @dataclass(frozen=True)
@@ -330,7 +326,7 @@ class Doubt:
         return Settlement(results=results)
 
     def _question(self, tool_name: str, input: dict[str, object]) -> Question:  # noqa: A002
-        details = "\n".join(filter(None, (self.about, self.doubt, str(self.start), _CHOICES)))
+        details = "\n".join(filter(None, (self.about, self.doubt, str(self.start), CHOICES)))
         return Question(tool_name, input, self.action, details, self.reason)
 
 
