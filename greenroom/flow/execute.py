@@ -88,7 +88,7 @@ async def execute_plan(
     if its agent had only used its model. A call that may have had its effect is repeated if its
     tool allows that (read-only or idempotent); otherwise a person is asked. If they decline, the
     subtask has failed; if no person can be asked, it stays pending, with the session in which it
-    was cut off.
+    was cut off. So does a subtask that a spent budget stops.
 
     Args:
         agent: the agent whose plan it is; call this inside of one of its turns.
@@ -275,8 +275,16 @@ class _Execution:
         if decided.result is not UNSET:
             self.runner.record_result(failure.subtask, decided.result, session_id)
             return None
+        if end.error is ErrorClass.SPENT and self._is_put_off(decided):
+            self.recorder.write(msgspec.structs.replace(end.move, status=SubtaskStatus.PENDING))
+            return None
         self.recorder.write(end.move)
         return None if is_refused else self._apply_decision(failure, decided)
+
+    def _is_put_off(self, decided: "_Decided") -> bool:
+        """Whether a subtask without a budget stays pending, since no other plan can help now."""
+        self.is_stopped |= not self.agent.has_budget
+        return self.is_stopped or not self._may_revise or decided.decision == "give_up"
 
     def _apply_decision(self, failure: Failure, decided: "_Decided") -> float | None:
         """Apply a decision; return the seconds until another try, if any."""

@@ -77,8 +77,8 @@ def orchestrator(
     Give a `committee` a capability to send it what needs several opinions.
 
     If a goal was not answered, run the team without an input, or send the goal again in the same
-    words, to continue with its plan. Subtasks that failed,
-    such as when a budget was spent, are tried again only if the planner adds them to a new plan.
+    words, to continue with its plan. Subtasks that a spent budget has stopped go on. Those that
+    failed are tried again only if the planner adds them to a new plan.
 
     Args:
         llm: the model that plans and answers, or its name.

@@ -233,6 +233,8 @@ class SubtaskRunner:
         move, error = await self._wait_for_end(handle, session, text, subtask)
         is_from_tool = error is ErrorClass.FAILED  # the turn reports nothing more specific
         error = agent_fn.error_class if is_from_tool else error
+        if trace_call(session).kind != "unsure":
+            move = replace(move, session_id="")  # the call has ended, or was refused
         if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
         return SubtaskEnd(move, error)
@@ -251,23 +253,28 @@ class SubtaskRunner:
             ask = partial(
                 ask_to_continue, handle, session, text, error=error, sender="plan", metadata=facts
             )
-            end = self._make_end(await interrupt_if_silent(handle, self.patience, ask), subtask)
+            result = await interrupt_if_silent(handle, self.patience, ask)
+            end = self._make_end(result, subtask, session)
             await handle.shutdown()
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
         return end
 
-    def _make_end(self, result: TurnResult | None, subtask: Subtask) -> SubtaskEnd:
+    def _make_end(
+        self, result: TurnResult | None, subtask: Subtask, session: AgentSession
+    ) -> SubtaskEnd:
         if result is None:
             error = f"it was silent for {self.patience:g} seconds"
             return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
         if result.status is not TurnStatus.COMPLETED:
             is_stopped = result.status is TurnStatus.INTERRUPTED
             kind = ErrorClass.DENIED if is_stopped else classify(result.kind)
-            return _make_failure(
-                subtask, result.error or f"its turn was {result.status}", kind=kind
-            )
+            error = result.error or f"its turn was {result.status}"
+            end = _make_failure(subtask, error, kind=kind)
+            if kind is ErrorClass.SPENT:  # with a budget, it can go on there
+                end = end._replace(move=replace(end.move, session_id=session.session_id))
+            return end
         value = result.text if result.value is UNSET else result.value
         return _complete(subtask, value)
 

@@ -209,6 +209,11 @@ class Budgets:
         self._check(*_MODEL_CALL)
 
     @property
+    def is_left(self) -> bool:
+        """Whether another model call and tool call could begin now."""
+        return not any(budget.describe_spent() for budget in self.counters)
+
+    @property
     def limits_usage(self) -> bool:
         """Whether one limits the tokens or the cost of model calls."""
         return any(budget.limits(what) for budget in self.counters for what in _USAGE)

@@ -232,6 +232,11 @@ class AgentInternals:
         actor.budgets.begin_model_call()
         actor.turns.begin_step()
 
+    @property
+    def has_budget(self) -> bool:
+        """Whether another model call and tool call could begin, by this agent's budgets."""
+        return self._actor.budgets.is_left
+
     def model_call(
         self,
         model: Model,

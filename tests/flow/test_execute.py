@@ -20,6 +20,7 @@ from greenroom import (
 )
 from greenroom.core import PlanError
 from greenroom.flow import (
+    ErrorClass,
     Failure,
     FailureReason,
     Plan,
@@ -31,6 +32,7 @@ from greenroom.flow import (
     SubtaskStatus,
     execute_plan,
 )
+from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool
 from tests.flow.planned import Planned, worker
@@ -475,6 +477,44 @@ async def test_a_denied_call_is_a_failure_and_other_tools_than_functions_are_ask
     await planned.carry_out()
     assert planned.run.state("a").reason is FailureReason.TOOL
     assert [request.tool_name for request in planned.asked] == ["deploy"]
+
+
+async def test_what_a_spent_budget_keeps_from_running_waits_for_another_one():
+    class Spent(Planned):
+        async def __call__(self, agent):
+            with agent.budget(tool_calls=0):
+                await super().__call__(agent)
+
+    def look() -> str:
+        """Look."""
+        looked.append(1)
+        return "seen"
+
+    looked = []
+    plan = Plan("", [Subtask("a", "", tool="look"), Subtask("b", "B", after=["a"])])
+    planned = Spent(plan, worker, tools=[look])
+    await planned.carry_out()
+    assert words(planned.run) == {"a": "pending", "b": "pending"}
+    assert "tool calls" in planned.run.state("a").error
+    again = Planned(plan, worker, tools=[look], session=planned.session, store=planned.store)
+    await again.carry_out()
+    assert (again.run.is_completed, looked) == (True, [1])
+
+
+async def test_what_spends_a_budget_of_its_own_is_planned_anew():
+    class Split:
+        async def revise(self, run, failure):
+            assert failure.error_class is ErrorClass.SPENT
+            return Plan("", [Subtask("b", "B", tool="look")])
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    lazy = Agent(ScriptedProvider(), budget=Budget(model_calls=0))
+    planned = Planned(Plan("", [Subtask("a", "A")]), lazy, tools=[look], planner=Split())
+    await planned.carry_out()
+    assert words(planned.run) == {"b": "completed"}
 
 
 async def test_the_rules_of_a_plan_hold_for_the_agents_that_do_its_work():

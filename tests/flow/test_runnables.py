@@ -105,7 +105,7 @@ async def test_with_a_budget_that_ends(make):
     assert is_summed_up or "model calls" in str(result.error)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "orchestrator"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_path):
     budget = Budget(model_calls=2 if kind == "composite" else 1)
     assert (await Payment(tmp_path, kind).run(budget)).status is TurnStatus.FAILED
