@@ -11,8 +11,9 @@ output) and `formatting` (sessions, calls and conversations as short text).
 
 The renderer: `renderer` connects an agent with a person at a terminal. `screen` turns the agent's
 chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the open
-`permission_prompt`. A `terminal` shows frames: the plain one is there, the live one is
-`prompt_terminal`, laid out by `prompt_layout`. `painter` makes text of what rich draws.
+`permission_prompt`; `person` acts on what the person does. A `terminal` shows frames: the plain one
+is there, the live one is `prompt_terminal`, laid out by `prompt_layout`. `painter` makes text of
+what rich draws.
 
 Only these modules import rich and prompt_toolkit, and only once they draw.
 """

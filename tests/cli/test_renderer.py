@@ -9,7 +9,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.cli import ConsoleRenderer, renderer as person
+from greenroom.cli import ConsoleRenderer, person
 from greenroom.cli.renderer import terminal_opener
 from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, PromptQuestion
 from greenroom.core import (

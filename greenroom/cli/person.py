@@ -1,0 +1,277 @@
+"""`Person` acts on what the person at the terminal does: inputs, answers, interrupts, leaving."""
+
+import re
+from pathlib import Path
+
+import trio
+
+from greenroom import core
+from greenroom.cli.permission_prompt import TOO_LATE, PersonDecision
+from greenroom.cli.render_chunk import render_user
+from greenroom.cli.run_rules import is_foreign, project_rules_path
+from greenroom.cli.screen import Screen, innermost
+from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent
+from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
+from greenroom.memory import COMPACT
+from greenroom.runtime import AgentHandle
+
+HELP = """\
+Type what the agent should do, then Enter. While it works, a line is its next input.
+  Esc, Ctrl-C   interrupt the agent
+  Up, Alt-Up    on an empty line, or on any: take queued input back into the line
+  Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session stays
+  Alt-Enter     a new line
+  /compact      shorten the conversation now; it happens automatically when the model's window fills
+  /help         this
+An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
+the word of a choice, then Enter; Tab switches between the exact words and a prefix, where both can
+be remembered; Space, PgDn and PgUp turn the pages of a long question. A line that you had begun
+before comes back afterwards."""
+
+_COMMAND = re.compile(r"/[a-z-]+")
+_FOREIGN = (
+    "this project: counts in this run only, since {path} has more than your answers; "
+    "move that away, and it counts in later runs too"
+)
+_DOUBLE_PRESS = 2.0  # seconds within which the second Ctrl-C leaves
+
+
+class Person:
+    """Handles what the person does: inputs, answers, interrupts, leaving."""
+
+    def __init__(self, handle: AgentHandle, screen: Screen, nursery: trio.Nursery) -> None:
+        """Act on this agent; leaving cancels the nursery."""
+        self._handle = handle
+        self._screen = screen
+        self._nursery = nursery
+        self._unanswered_ids: set[str] = set()
+        self._queued_inputs: dict[str, str] = {}
+        self._steered_inputs: dict[str, str] = {}  # meant for the current turn, at its next step
+        self._is_leaving = False
+        self._pressed_at = float("-inf")
+
+    async def note(self, chunk: OutputChunk) -> None:
+        """Follow a chunk of the agent: ask or withdraw a question, end a turn."""
+        if isinstance(
+            innermost(chunk), PermissionRequest | core.PermissionResponse | core.Lagged | core.Done
+        ):
+            await self._follow_requests()
+        match chunk:
+            case core.TurnStart() if chunk.input_id in self._queued_inputs:
+                self._echo(self._queued_inputs.pop(chunk.input_id))
+                self._screen.queued_inputs = tuple(self._queued_inputs.values())
+            case core.Done():
+                self._unanswered_ids.discard(chunk.input_id)
+                self._steered_inputs.clear()
+                self._screen.hint = ""
+                self._leave_when_done()
+            case _:
+                pass
+
+    async def _follow_requests(self) -> None:
+        pending = await self._handle.pending()
+        if self._is_leaving:
+            for request in pending:
+                await self._handle.respond_permission(
+                    request.request_id,
+                    RuleDecision.DENY,
+                    message="standard input has ended",
+                    by="terminal",
+                )
+            return
+        await self._ask(self._screen.questions.follow(pending))
+
+    async def _ask(self, request: PermissionRequest | None) -> None:
+        if request is None:
+            return
+        path = project_rules_path(Path(request.cwd))
+        is_here = bool(request.remembers) and not request.host
+        warns = is_here and await trio.to_thread.run_sync(is_foreign, path)
+        if self._screen.questions.current is not request:
+            return  # decided meanwhile; what decided it shows the next one
+        self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
+
+    async def handle_events(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
+        """Carry out what the person does; leave when the terminal is closed."""
+        async for event in events:
+            match event:
+                case Line():
+                    await self._enter(event)
+                case Key():
+                    await self.press(event)
+                case Closed():
+                    self._is_leaving = True
+                    await self._follow_requests()
+                    self._leave_when_done()
+            if self._nursery.cancel_scope.cancel_called:
+                return  # the last frame is drawn once everything has ended
+            await self._screen.draw()
+        self._leave()
+
+    async def _enter(self, line: Line) -> None:
+        self._screen.hint = ""
+        words, questions = line.text.strip(), self._screen.questions
+        if _COMMAND.fullmatch(words) and not (line.question and questions.asks_for_words):
+            self._run_command(words)
+        elif line.question:
+            answer = questions.read(line)
+            if isinstance(answer, PersonDecision):
+                await self._decide(answer)
+            elif answer:
+                self._screen.refuse(answer)
+        elif words:
+            self._send(line.text)
+
+    async def _decide(self, decision: PersonDecision) -> None:
+        if decision.value:
+            await self._give_credential(decision)
+        try:
+            accepted = await self._handle.respond_permission(
+                decision.request_id,
+                decision.decision,
+                remember=decision.remember,
+                message=decision.message,
+                input=decision.input,
+                prefix=decision.prefix,
+            )
+        except core.InvalidAnswerError as error:
+            self._screen.refuse(error.message)  # the question is still open
+            return
+        if not accepted:
+            self._screen.refuse(TOO_LATE)
+        await self._ask(self._screen.questions.drop(decision.request_id))
+
+    async def _give_credential(self, decision: PersonDecision) -> None:
+        """Give a credential, if it is still asked for."""
+        for request in await self._handle.pending():
+            if request.request_id == decision.request_id:
+                await self._handle.give_credential(request.credential, decision.value)
+
+    def _send(self, text: str) -> None:
+        try:
+            receipt = self._handle.send_input_nowait(text)
+        except (core.MailboxFullError, core.AgentNotRunningError) as error:
+            self._screen.error(f"not sent: {text}\n{error}")
+            return
+        if receipt.status == "queued":
+            # It is printed when its turn begins; until then it is shown below.
+            self._queued_inputs[receipt.input_id] = text
+            self._screen.queued_inputs = tuple(self._queued_inputs.values())
+        else:
+            self._echo(text)
+        if receipt.status == "steered":
+            self._steered_inputs[receipt.input_id] = text
+        else:
+            self._unanswered_ids.add(receipt.input_id)
+
+    def _echo(self, text: str) -> None:
+        self._screen.print(render_user(text, self._screen.scheme))
+
+    def _run_command(self, command: str) -> None:
+        self._echo(command)
+        match command:
+            case "/help":
+                self._screen.note(HELP)
+            case "/compact" if self._is_idle:
+                self._compact()
+            case "/compact":
+                self._screen.error("/compact has to wait for the end of the turn")
+            case "/quit" | "/exit":
+                self._leave()
+            case _:
+                self._screen.error(f"there is no command {command}; /help lists them")
+
+    def _compact(self) -> None:
+        try:
+            receipt = self._handle.send_input_nowait("/compact", metadata=COMPACT)
+        except (core.MailboxFullError, core.AgentNotRunningError) as error:
+            self._screen.error(f"not done: {error}")
+        else:
+            self._unanswered_ids.add(receipt.input_id)
+
+    async def press(self, key: Key) -> None:
+        """Carry out a key that is not text."""
+        match key.name:
+            case KeyName.ESCAPE:
+                self._interrupt()
+            case KeyName.CTRL_C:
+                self._press_ctrl_c(key)
+            case KeyName.CTRL_D:
+                await self._press_ctrl_d()
+            case KeyName.TAKE_BACK:
+                await self._take_back()
+            case KeyName.TAB:
+                self._screen.questions.switch()
+
+    def _press_ctrl_c(self, key: Key) -> None:
+        # One alone never leaves: it may have been meant for the turn that ended this moment.
+        if self._is_second_press():
+            self._leave(key.line)
+            return
+        if not self._is_idle:
+            self._interrupt()
+        elif key.line:
+            self._screen.clear_line()
+        self._show_hint("Ctrl-C again leaves")
+
+    async def _press_ctrl_d(self) -> None:
+        request = self._screen.questions.current
+        if request is not None:
+            await self._decide(PersonDecision(request.request_id, RuleDecision.DENY))
+        elif self._is_idle or self._is_second_press():
+            self._leave()
+        else:
+            self._show_hint("Ctrl-D again leaves")
+
+    def _show_hint(self, text: str) -> None:
+        self._screen.hint = text
+        self._nursery.start_soon(self._clear_hint, self._pressed_at)
+
+    async def _clear_hint(self, pressed_at: float) -> None:
+        await trio.sleep(_DOUBLE_PRESS)
+        if self._pressed_at == pressed_at:
+            self._screen.hint = ""
+            await self._screen.draw()
+
+    def _is_second_press(self) -> bool:
+        now = trio.current_time()
+        is_second = now - self._pressed_at < _DOUBLE_PRESS
+        self._pressed_at = now
+        return is_second
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered_ids
+
+    def _interrupt(self) -> None:
+        self._nursery.start_soon(self._interrupt_and_report)
+
+    async def _take_back(self) -> None:
+        """Return inputs that the agent has not read to the person's line."""
+        sent = self._steered_inputs | self._queued_inputs
+        withdrawn = await self._handle.withdraw_inputs(*sent)
+        for id_ in withdrawn:
+            self._unanswered_ids.discard(id_)
+            self._steered_inputs.pop(id_, None)
+            self._queued_inputs.pop(id_, None)
+        if withdrawn:
+            self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
+        self._screen.queued_inputs = tuple(self._queued_inputs.values())
+
+    async def _interrupt_and_report(self) -> None:
+        await self._take_back()
+        await self._screen.draw()
+        report = await self._handle.interrupt()
+        if report.abandoned:
+            self._screen.error("still running: " + ", ".join(report.abandoned))
+            await self._screen.draw()
+
+    def _leave_when_done(self) -> None:
+        if self._is_leaving and self._is_idle:
+            self._leave()
+
+    def _leave(self, line: str = "") -> None:
+        """End the run, and show the text that was not sent."""
+        for text in filter(None, (*self._queued_inputs.values(), line)):
+            self._screen.note(f"not sent: {text}")
+        self._nursery.cancel_scope.cancel()
