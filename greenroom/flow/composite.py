@@ -21,7 +21,7 @@ from greenroom.core import (
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
-from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.plan_run import PlanRun, find_open_run
 from greenroom.flow.references import fill, references_in
 from greenroom.runtime import AgentInternals
 from greenroom.schemas import InputValidator
@@ -45,6 +45,7 @@ class Composite:
 
     category = "agent"
     requires_permission = False  # each of its steps is judged
+    continues = True  # made again after a kill, the call goes on with its steps
     concurrent = False
     timeout = 24 * 3600.0
 
@@ -81,10 +82,13 @@ class Composite:
         return ToolResult.ok(serde.to_text(result.output), session_id=result.session.session_id)
 
     async def _work(self, input: dict[str, object], team: TeamTurn) -> object:  # noqa: A002
-        run = PlanRun(self.plan).start(_INPUT, "").complete(_INPUT, input)
+        run = find_open_run(team.agent.session, self.name, was_answered=False)
+        if run is None or _INPUT not in run.results:
+            run = PlanRun(self.plan).start(_INPUT, "").complete(_INPUT, input)
         run = await execute_plan(team.agent, run, _never, tools=self.box.registry)
         if not run.is_completed:
-            failed = "; ".join(f"{id_}: {error}" for id_, error in run.errors.items())
+            errors = ((id_, state.error) for id_, state in run.states.items() if state.error)
+            failed = "; ".join(f"{id_}: {error}" for id_, error in errors)
             done = ", ".join(id_ for id_ in run.results if id_ != _INPUT) or "nothing"
             raise TeamError(f"{failed} (done: {done})")
         output = Subtask("output", "", self.plan.ids, self.name, {"": self.output})

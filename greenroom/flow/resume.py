@@ -126,9 +126,9 @@ def trace_call(session: AgentSession) -> Trace:
         return NOTHING
     result, name = results[-1], calls[-1].name
     if may_have_run(result):
-        return Trace("unsure", doubt=f"the call of {name} had started")
+        return Trace("unsure", session, doubt=f"the call of {name} had started")
     if is_stand_in(result):
-        return NOTHING
+        return Trace("nothing", session)
     if result.is_error:
         return Trace("result", error=result.text)
     return Trace("result", result=read_value(result.text))

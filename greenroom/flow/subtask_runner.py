@@ -22,6 +22,7 @@ from greenroom.core import (
     JSON,
     Message,
     PlanError,
+    Resume,
     ToolError,
     ToolResult,
     ToolStatus,
@@ -155,9 +156,12 @@ class SubtaskRunner:
         tool = self.tools.get(subtask.tool)
         inspect = trace_call if subtask.tool else self.inspect
         trace = await find_trace(session_id, self.agent.session, inspect)
-        if trace.kind == "unsure" and tool is not None and self.may_repeat(tool):
-            return NOTHING
-        return trace
+        if trace.kind != "unsure" or tool is None:
+            return trace
+        is_continued = getattr(tool.tool, "continues", False)
+        if is_continued:
+            return Trace("nothing", trace.session)
+        return NOTHING if self.may_repeat(tool) else trace
 
     async def _settle(self, subtask: Subtask, trace: Trace, *, is_known: bool) -> Settlement:
         """Ask a person if the subtask may have had an effect."""
@@ -314,9 +318,11 @@ class SubtaskCall:
 
         async for message in agent.inputs():
             async with agent.turn(message) as turn:
-                agent.session.add_message(Message.assistant([self._call]))
+                calls = message.calls if isinstance(message, Resume) else (self._call,)
+                if not isinstance(message, Resume):
+                    agent.session.add_message(Message.assistant(calls))
                 (block,) = await run_tools(
-                    agent, [self._call], self._tools, self._permissions, on_result=note
+                    agent, calls, self._tools, self._permissions, on_result=note
                 )
                 if block.is_error:
                     raise ToolError(block.text)

@@ -73,14 +73,21 @@ def caller(member):
     return call_once(both, what="Go.")
 
 
+def planner(member, plan):
+    """Make a plan, the work of which the member does, by itself or as a tool."""
+    tools = [member.as_tool("worker", **WORDS)]
+    llm = ScriptedProvider(*["done"] * 9)
+    return plan_and_execute(llm, tools, planner=plan, worker=member, **WORDS)
+
+
 WORDS = {"description": "Works."}
+CALL = Plan("", [Subtask("a", "", tool="worker", arguments={"prompt": "Go."})])
 PLAN = Plan("", [Subtask("a", "Do it")])
 KINDS = {
     "agent": lambda member: Agent(member.llm, tools=member.tools, **WORDS),
     "react": lambda member: react(member.llm, member.tools, **WORDS),
-    "planner": lambda member: plan_and_execute(
-        ScriptedProvider(*["done"] * 9), planner=PLAN, worker=member, **WORDS
-    ),
+    "planner": lambda member: planner(member, PLAN),
+    "plan of calls": lambda member: planner(member, CALL),
     "workflow": workflow,
     "pipeline": lambda member: pipeline(member, **WORDS),
     "parallel": lambda member: parallel(member, join=lambda found: found["worker"], **WORDS),
@@ -116,8 +123,7 @@ class Payment:
         """Say truthfully whether a call has run."""
         self.asked.append(request.tool_name)
         if "pay" in self.effects:
-            result = {"pay": "paid", "both": "done"}[request.tool_name]
-            return Answer(RuleDecision.DENY, input={"result": result})
+            return Answer(RuleDecision.DENY, input={"result": "paid"})
         return True
 
     def _model(self, request):

@@ -70,7 +70,7 @@ async def test_left_early_in_a_call_it_goes_on_and_pays_once(kind, tmp_path):
     assert result.status is TurnStatus.COMPLETED, result.error
     assert "done" in str(result.output)
     assert payment.effects == ["pay"]
-    assert payment.asked == ["both" if kind == "composite" else "pay"]
+    assert payment.asked == ["pay"]
 
 
 async def test_as_a_tool_of_another(make):
@@ -160,10 +160,7 @@ def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
     kill(tmp_path, kind, point)
     payment = Payment(tmp_path, kind)
     go_on(payment)
-    if kind == "composite":  # one call, whatever it has done
-        assert payment.asked == ["both"]
-    else:
-        assert payment.asked == (["pay"] if point != "told pay" else [])
+    assert payment.asked == (["pay"] if point != "told pay" else [])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -171,7 +168,7 @@ def test_as_a_tool_it_goes_on_in_another_process_and_pays_once(kind, tmp_path):
     kill(tmp_path, kind, "behind pay", "tool")
     payment = Payment(tmp_path, kind, is_tool=True)
     go_on(payment)
-    assert payment.asked == ["both" if kind == "composite" else "pay"]
+    assert payment.asked == ["pay"]
 
 
 def test_all_of_them_are_runnables():
