@@ -39,7 +39,6 @@ from greenroom.flow.agent_message import (
 from greenroom.flow.blackboard import (
     Blackboard as Blackboard,
     BlackboardEntry as BlackboardEntry,
-    BlackboardStatistics as BlackboardStatistics,
 )
 from greenroom.flow.combinators import (
     LOOP_ROUND as LOOP_ROUND,

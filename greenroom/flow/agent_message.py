@@ -48,13 +48,7 @@ class TaskRequest(Wire, frozen=True):
 
 
 class TaskResponse(Wire, frozen=True):
-    """The payload of a `task_response`.
-
-    Attributes:
-        task_id: the id in the request.
-        result: any JSON value.
-        status: whether the task was done, in part, or failed.
-    """
+    """The payload of a `task_response`: the result, any JSON value, and what became of the task."""
 
     task_id: str
     result: object = None
@@ -159,12 +153,7 @@ class AgentMessage(Wire, frozen=True):
         return f"{self.kind}: {text}" if self.kind else text
 
     def reply(self, content: object, kind: str = "", *, sender: str = "") -> "AgentMessage":
-        """Return a reply to the sender, with the same `correlation_id`.
-
-        Args:
-            content: the content of the reply.
-            kind: its kind.
-            sender: its sender, by default the recipient of this message.
+        """Return a reply to the sender, by default from the recipient of this message.
 
         Raises:
             InvalidJSONError: the content can't be converted to JSON.

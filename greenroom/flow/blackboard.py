@@ -1,7 +1,6 @@
 """`Blackboard`: values that several agents read and write, with protection from stale writes."""
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
 
@@ -37,21 +36,6 @@ class BlackboardEntry(Wire, frozen=True):
         freeze_fields(self, "value")
 
 
-@dataclass(frozen=True)
-class BlackboardStatistics:
-    """Figures about a blackboard.
-
-    Attributes:
-        keys: how many there are.
-        watchers: how many tasks wait for a new value.
-        stale_writes: how many writes were refused because the value had changed.
-    """
-
-    keys: int
-    watchers: int
-    stale_writes: int
-
-
 class Blackboard:
     """Keeps JSON values by name for several agents, with compare-and-set.
 
@@ -83,9 +67,7 @@ class Blackboard:
         self._name = name
         self._max_keys = max_keys
         self._entries: dict[str, BlackboardEntry] = {}
-        # The tasks that wait for a key; a lot exists only while a task waits in it.
-        self._lots: dict[str, trio.lowlevel.ParkingLot] = {}
-        self._stale_writes = 0
+        self._changed = trio.Event()  # replaced with each write
         for record in session.records(_KIND) if session else ():
             stored = serde.convert(record, _StoredEntry)
             if stored.board == name:
@@ -130,8 +112,8 @@ class Blackboard:
             record = _StoredEntry(self._name, entry)
             self._session.add_record(_KIND, serde.loads(serde.encode(record)))
         self._entries[key] = entry
-        if lot := self._lots.pop(key, None):
-            lot.unpark_all()
+        self._changed.set()
+        self._changed = trio.Event()
         if self._session is not None:
             await self._session.save()
         return entry
@@ -140,7 +122,6 @@ class Blackboard:
         present = self._entries.get(key)
         now = present.version if present else 0
         if version != now:
-            self._stale_writes += 1
             raise StaleWriteError(
                 f"{key!r} was written over version {version}, but has version {now}",
                 key=key,
@@ -161,19 +142,6 @@ class Blackboard:
         missed. The iterator needs no closing.
         """
         return _Watch(self, key)
-
-    async def _wait_for_change(self, key: str) -> None:
-        lot = self._lots.setdefault(key, trio.lowlevel.ParkingLot())
-        try:
-            await lot.park()
-        finally:  # after a cancel the lot may be left empty
-            if not lot and self._lots.get(key) is lot:
-                del self._lots[key]
-
-    def statistics(self) -> BlackboardStatistics:
-        """Return figures about the board."""
-        watchers = sum(map(len, self._lots.values()))
-        return BlackboardStatistics(len(self._entries), watchers, self._stale_writes)
 
 
 class _StoredEntry(Wire, frozen=True):
@@ -197,6 +165,6 @@ class _Watch:
     async def __anext__(self) -> BlackboardEntry:
         await trio.lowlevel.checkpoint()
         while (entry := self._board.get(self._key)) is None or entry.version <= self._last_version:
-            await self._board._wait_for_change(self._key)
+            await self._board._changed.wait()
         self._last_version = entry.version
         return entry

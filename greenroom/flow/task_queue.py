@@ -1,6 +1,5 @@
 """`TaskQueue`: requests to one agent, in the order of their priority and within their deadlines."""
 
-import heapq
 import itertools
 import math
 from dataclasses import dataclass, field
@@ -59,11 +58,10 @@ class TaskQueue:
     ) -> AgentMessage:
         """Send a request, and return the reply, a `TaskResponse`.
 
-        The agent gets an `AgentMessage`, as from a topic. Its reply is the result of its turn, or
-        the text. The reply's status is "failed", with the reason as its result, if the turn does
-        not complete, or not before the deadline; then it is interrupted. A request whose deadline
-        passes while it waits is not sent. Cancelling this takes a request that waits out of the
-        queue; a turn that is running goes on.
+        The agent gets an `AgentMessage`, as from a topic; the result or the text of its turn is the
+        reply. If the turn does not complete, or not before the deadline, the reply has the status
+        "failed" and the reason as its result; a late turn is interrupted, and a late request not
+        sent. Cancelling this takes a request that waits out of the queue, but ends no turn.
 
         Args:
             task: the request.
@@ -82,7 +80,7 @@ class TaskQueue:
             sender, self._handle.name, content=task, correlation_id=correlation_id
         )
         place = _Place(-task.priority, _find_end(task), next(self._numbers))
-        heapq.heappush(self._waiting, place)
+        self._waiting.append(place)
         self._admit_next()
         try:
             with trio.move_on_at(place.end):
@@ -95,14 +93,15 @@ class TaskQueue:
                 self._is_busy = False
             else:
                 self._waiting.remove(place)
-                heapq.heapify(self._waiting)
             self._admit_next()
 
     def _admit_next(self) -> None:
         """Let the first request go, unless another one is running."""
         if self._waiting and not self._is_busy:
             self._is_busy = True
-            heapq.heappop(self._waiting).ready.set()
+            place = min(self._waiting)
+            self._waiting.remove(place)
+            place.ready.set()
 
     async def _ask(self, message: AgentMessage, task: TaskRequest, end: float) -> TaskResponse:
         timeout = None if end == math.inf else max(0.0, end - trio.current_time())

@@ -1,22 +1,16 @@
 """`Topic`: publish messages to the mailboxes of all members.
 
 There is no other queue. A publication first goes to every member with room in its mailbox, in one
-step of the event loop, so all members get publications in the same order. The topic's `when_full`
-decides what happens without room:
-
-- "refuse": the member misses it.
-- "drop_oldest": the publication replaces the oldest one of this topic in that mailbox.
-- "wait": the publisher waits, and later publishers line up behind it, for this member only.
-
-If a publisher is cancelled while it waits, the members that it waits for miss the publication. An
-agent that has ended is removed with the next publication; a restart under a supervisor does not end
-an agent.
+step of the event loop, so all members get publications in the same order; `when_full` decides about
+the others. An agent that has ended is removed with the next publication; a restart under a
+supervisor does not end an agent.
 """
 
 from collections import Counter, deque
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 from typing import Generic, Literal, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -61,12 +55,12 @@ class DeliveryStatus(StrEnum):
 
 
 class Delivery(Wire, frozen=True):
-    """The members that got a publication, and those that missed it.
+    """The members that got a publication, and those that missed it, by session id.
 
     Attributes:
         number: its number in the topic, from 1.
-        delivered: the session ids of the members that have it in their mailboxes.
-        missed: why the other members missed it, by session id.
+        delivered: the members that have it in their mailboxes.
+        missed: why the others missed it.
     """
 
     number: int
@@ -107,9 +101,9 @@ class Topic(Generic[T]):
             names.
         keep: how many publications `log` holds.
         when_full: what to do if a member's mailbox is full: "wait" for room, which delays the
-            publisher after all others have it; "drop_oldest", so that the member misses an older
-            publication of this topic; or "refuse", so that it misses this one. The latter two never
-            wait.
+            publisher after all others have it, and later publishers for this member only;
+            "drop_oldest", so that the member misses an older publication of this topic; or
+            "refuse", so that it misses this one. The latter two never wait.
 
     Raises:
         ConfigurationError: the name is empty, `keep` negative, or `when_full` another word.
@@ -133,7 +127,7 @@ class Topic(Generic[T]):
         self.name = name
         self._when_full = when_full
         self._log: deque[AgentMessage] = deque(maxlen=keep)
-        self._members: dict[str, _TopicMember] = {}
+        self._members: dict[str, _Member] = {}
         self._former = Counter[DeliveryStatus]()
         self._last_number = 0
 
@@ -142,8 +136,7 @@ class Topic(Generic[T]):
         member = self._members.get(handle.session_id)
         if member is not None and member.handle.state.is_final:
             self._remove(member)  # this handle is of another agent with the same session
-        if handle.session_id not in self._members:
-            self._members[handle.session_id] = _TopicMember(handle)
+        self._members.setdefault(handle.session_id, _Member(handle))
 
     def leave(self, handle: AgentHandle) -> bool:
         """Remove a member; return whether it was one. It misses publications that wait for room."""
@@ -157,9 +150,8 @@ class Topic(Generic[T]):
     @property
     def members(self) -> tuple[AgentHandle, ...]:
         """The members that have not ended, in the order in which they joined."""
-        return tuple(
-            each.handle for each in self._members.values() if not each.handle.state.is_final
-        )
+        handles = (each.handle for each in self._members.values())
+        return tuple(handle for handle in handles if not handle.state.is_final)
 
     @property
     def log(self) -> tuple[AgentMessage, ...]:
@@ -168,16 +160,17 @@ class Topic(Generic[T]):
 
     def statistics(self) -> TopicStatistics:
         """Return figures about the topic."""
-        members = self._members.items()
         return TopicStatistics(
             published=self._last_number,
-            waiting=sum(len(member.line) for _, member in members),
-            members={session_id: dict(member.counts) for session_id, member in members},
+            waiting=sum(len(member.line) for member in self._members.values()),
+            members={id_: dict(member.counts) for id_, member in self._members.items()},
             former=dict(self._former),
         )
 
     async def publish(self, content: T | AgentMessage, *, sender: str = "") -> Delivery:
         """Publish to all members, or with an `AgentMessage` to its recipient.
+
+        If this is cancelled while it waits, the members that it waits for miss the publication.
 
         Args:
             content: a JSON value or a msgspec struct, or a whole message.
@@ -198,44 +191,42 @@ class Topic(Generic[T]):
         name = message.sender or sender or (author.name if author else "")
         message = msgspec.structs.replace(message, sender=name)  # and a copy of its content
         await trio.lowlevel.checkpoint()
-        self._last_number += 1
+        self._last_number = number = self._last_number + 1
         self._log.append(message)
-        publication = _Publication(self.name, self._last_number, message)
-        found = [
+        members = [
             member
             for session_id, member in self._members.items()
             if not (author and author.session_id == session_id)
             and message.to in ("", session_id, member.handle.name)
         ]
-        return await self._deliver(publication, found)
+        facts = {"number": number, "message": serde.loads(serde.encode(message))}
+        found = await self._deliver(_Publication(message, {"topic": self.name, **facts}), members)
+        delivered = tuple(each for each, why in found.items() if why is DeliveryStatus.DELIVERED)
+        missed = {each: why for each, why in found.items() if each not in delivered}
+        return Delivery(number, delivered, missed)
 
     async def _deliver(
-        self, publication: "_Publication", members: "list[_TopicMember]"
-    ) -> Delivery:
+        self, publication: "_Publication", members: "list[_Member]"
+    ) -> dict[str, DeliveryStatus]:
         """Deliver to all members with room, then wait for the others."""
         found: dict[str, DeliveryStatus] = {}
-        lines: list[tuple[_TopicMember, _QueuedPublisher]] = []
+        waits = []
         for member in members:
             status = member.offer(publication, self._when_full)
             if status is None:
-                lines.append((member, member.join_line()))
+                waits.append(partial(self._wait, member, member.join_line(), publication, found))
             else:
                 found[member.handle.session_id] = self._count(member, status)
-        if lines:
+        if waits:
             async with trio.open_nursery() as nursery:
-                for member, place in lines:
-                    nursery.start_soon(self._wait, member, place, publication, found)
-        delivered = tuple(
-            each for each, status in found.items() if status is DeliveryStatus.DELIVERED
-        )
-        for each in delivered:
-            del found[each]
-        return Delivery(publication.number, delivered, missed=found)
+                for wait in waits:
+                    nursery.start_soon(wait)
+        return found
 
     async def _wait(
         self,
-        member: "_TopicMember",
-        place: "_QueuedPublisher",
+        member: "_Member",
+        place: "_Place",
         publication: "_Publication",
         found: dict[str, DeliveryStatus],
     ) -> None:
@@ -251,13 +242,13 @@ class Topic(Generic[T]):
             member.leave_line(place)
             found[member.handle.session_id] = self._count(member, status)
 
-    def _count(self, member: "_TopicMember", status: DeliveryStatus) -> DeliveryStatus:
+    def _count(self, member: "_Member", status: DeliveryStatus) -> DeliveryStatus:
         member.counts[status] += 1
         if status is DeliveryStatus.ENDED:
             self._remove(member)
         return status
 
-    def _remove(self, member: "_TopicMember") -> None:
+    def _remove(self, member: "_Member") -> None:
         """Remove a member, and count its further deliveries among those of former members."""
         if self._members.get(member.handle.session_id) is member:
             del self._members[member.handle.session_id]
@@ -265,30 +256,23 @@ class Topic(Generic[T]):
             member.counts = self._former
 
 
+@dataclass(frozen=True)
 class _Publication:
-    """A publication as it is sent to each member."""
+    """A message as an input: with its metadata."""
 
-    def __init__(self, topic: str, number: int, message: AgentMessage) -> None:
-        self.topic = topic
-        self.number = number
-        self.text = message.text
-        self.sender = message.sender
-        self.metadata = {
-            "topic": topic,
-            "number": number,
-            "message": serde.loads(serde.encode(message)),
-        }
+    message: AgentMessage
+    metadata: dict[str, object]
 
 
-class _QueuedPublisher:
+@dataclass(frozen=True, eq=False)
+class _Place:
     """A publisher's place in the line before one member."""
 
-    def __init__(self) -> None:
-        self.is_first = trio.Event()
-        self.scope = trio.CancelScope()
+    is_first: trio.Event = field(default_factory=trio.Event)
+    scope: trio.CancelScope = field(default_factory=trio.CancelScope)
 
 
-class _TopicMember:
+class _Member:
     """An agent that joined."""
 
     def __init__(self, handle: AgentHandle) -> None:
@@ -296,20 +280,20 @@ class _TopicMember:
         self.counts = Counter[DeliveryStatus]()
         # The publishers that wait for room; the first one waits at the mailbox. Without this line,
         # a publication could overtake one that found the mailbox full and does not wait there yet.
-        self.line: deque[_QueuedPublisher] = deque()
+        self.line: deque[_Place] = deque()
 
     def offer(self, publication: _Publication, when_full: WhenFull) -> DeliveryStatus | None:
         """Deliver without waiting; return None if that is impossible."""
         if self.line:
             return None
+        topic = publication.metadata["topic"]
         try:
             receipt = self.handle.send_input_nowait(
-                publication.text,
-                sender=publication.sender,
+                publication.message.text,
+                sender=publication.message.sender,
                 metadata=publication.metadata,
                 instead_of=lambda waiting: (
-                    when_full == "drop_oldest"
-                    and waiting.metadata.get("topic") == publication.topic
+                    when_full == "drop_oldest" and waiting.metadata.get("topic") == topic
                 ),
             )
         except AgentNotRunningError:
@@ -322,22 +306,22 @@ class _TopicMember:
 
     async def send(self, publication: _Publication) -> DeliveryStatus:
         """Send it once there is room."""
+        message = publication.message
         try:
             await self.handle.send_input(
-                publication.text, sender=publication.sender, metadata=publication.metadata
+                message.text, sender=message.sender, metadata=publication.metadata
             )
         except AgentNotRunningError:
             return DeliveryStatus.ENDED
         return DeliveryStatus.DELIVERED
 
-    def join_line(self) -> _QueuedPublisher:
+    def join_line(self) -> _Place:
         """Take a place at the end of the line."""
-        place = _QueuedPublisher()
-        self.line.append(place)
+        self.line.append(_Place())
         self.line[0].is_first.set()
-        return place
+        return self.line[-1]
 
-    def leave_line(self, place: _QueuedPublisher) -> None:
+    def leave_line(self, place: _Place) -> None:
         """Give a place up, wherever in the line it is."""
         self.line.remove(place)
         if self.line:

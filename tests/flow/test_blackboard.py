@@ -45,7 +45,7 @@ async def test_a_write_counts_if_nobody_else_has_written_since():
 @pytest.mark.parametrize("has_session", [False, True])
 async def test_of_fifty_writers_none_loses_an_update(has_session):
     kept = session() if has_session else None
-    board = Blackboard(kept)
+    board, refused = Blackboard(kept), []
 
     async def write(agent):
         for _ in range(4):
@@ -55,7 +55,8 @@ async def test_of_fifty_writers_none_loses_an_update(has_session):
                 count, version = (present.value, present.version) if present else (0, 0)
                 try:
                     await board.put("count", count + 1, version)
-                except StaleWriteError:
+                except StaleWriteError as error:
+                    refused.append(error)
                     continue
                 break
 
@@ -67,7 +68,7 @@ async def test_of_fifty_writers_none_loses_an_update(has_session):
     entry = board.get("count")
     assert (entry.value, entry.version) == (200, 200)
     assert entry.author in names
-    assert board.statistics().stale_writes > 0
+    assert refused
     if kept is not None:
         assert kept.is_saved
         assert Blackboard(kept).entries() == board.entries()
@@ -101,7 +102,7 @@ async def test_a_watch_shows_the_present_value_and_then_the_newest():
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch, 3)
         await wait_all_tasks_blocked()
-        assert board.statistics().watchers == 1
+        assert seen == []
         for version in range(3):
             await board.put("key", "x", version)
             await wait_all_tasks_blocked()
@@ -121,10 +122,10 @@ async def test_a_watch_that_is_cancelled_or_left_keeps_nothing():
             nursery.start_soon(anext, board.watch(key))
         await wait_all_tasks_blocked()
         await board.put("c", 1, 0)
-        assert board.statistics().watchers == 3
+        await wait_all_tasks_blocked()
+        assert len(nursery.child_tasks) == 3
         nursery.cancel_scope.cancel()
-    assert board.statistics().watchers == 0
-    assert board._lots == {}
+    assert board._changed.statistics().tasks_waiting == 0
     await board.put("a", 1, 0)
     assert (await anext(board.watch("a"))).value == 1
 

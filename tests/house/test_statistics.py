@@ -26,7 +26,6 @@ STATEFUL = [
     ("greenroom.session", "FileStore"),
     ("greenroom.session", "InMemoryStore"),
     ("greenroom.session", "SQLiteStore"),
-    ("greenroom.flow", "Blackboard"),
     ("greenroom.flow", "Topic"),
     ("greenroom.tools", "WorkerPool"),
 ]
