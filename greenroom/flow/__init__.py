@@ -137,7 +137,6 @@ from greenroom.flow.strategies import (
     TrackRecord as TrackRecord,
     ask_person as ask_person,
     by_authority as by_authority,
-    confident as confident,
     find_contradictions as find_contradictions,
     majority as majority,
     most_confident as most_confident,

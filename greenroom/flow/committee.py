@@ -17,33 +17,31 @@ from greenroom.core import (
 from greenroom.flow.members import Member, name_members, name_of
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.strategies import (
+    LONGEST_ANSWER,
     AgentAnswer,
     Resolution,
     Strategy,
     TrackRecord,
-    confident,
     describe,
+    majority,
     resolve,
 )
 
 _EXPLAIN = """\
-You have answered this: {answer}
+You have answered this: {}
 The answers of all agents contradict each other:
-{answers}
+{}
 Explain how you came to your answer: on which data, with which steps and assumptions."""
 
 _JUDGE = """\
 Agents have answered this question, and contradict each other. Compare how they came to their \
 answers, and find out which agents are wrong, and what they have to correct.
-{answers}"""
+{}"""
 
 _CORRECT = """\
-You have answered this: {answer}
-It was found to be wrong: {correction}
+You have answered this: {}
+It was found to be wrong: {}
 Answer again, with this corrected."""
-
-
-_LONGEST = 2000  # characters of an answer in a question about it
 
 
 class Ruling(msgspec.Struct, frozen=True):
@@ -71,16 +69,13 @@ def committee(
 ) -> Pattern[Resolution]:
     """Combine several agents: put each input to all of them, and answer with what they agree on.
 
-    All members are asked at once; without room for all (`RuntimeLimits.subagents`), some wait. The
-    answer of more than half of those who answered wins, else `tie` decides. The output is a
-    `Resolution`, which names the strategy that decided.
+    All members are asked at once, as far as there is room (`RuntimeLimits.subagents`). The answer
+    of more than half of those who answered wins, else `tie` decides. If nothing decides, an
+    `arbiter` settles it: each member explains its answer, the arbiter says who is wrong, and those
+    answer once more. A member whose turn fails or whose answer is empty does not count.
 
-    If nothing decides, an `arbiter` settles it: each member explains its answer, the arbiter reads
-    all of them and says who is wrong, and those answer once more.
-
-    A member whose turn fails or whose answer is empty does not count. The turn ends with a
-    `ConflictError` if fewer members than the quorum answer, or if they disagree and no strategy
-    decides.
+    The output is a `Resolution`. The turn fails with a `ConflictError` if fewer members than the
+    quorum answer, or if they disagree and nothing decides.
 
     Args:
         *agents: the members, in the order of their authority. With `output_type=Opinion` an `Agent`
@@ -117,8 +112,11 @@ def committee(
             f"{len(members)} agents can't reach a quorum of {least}",
             hint=f"give a number from 1 to {len(members)}",
         )
-    sure = confident(confidence)
-    strategies = (sure,) if tie is None else (sure, tie)
+    if not 0 <= confidence <= 1:
+        raise ConfigurationError(
+            f"a confidence of {confidence!r}", hint="give a number from 0 to 1"
+        )
+    strategies = (majority,) if tie is None else (majority, tie)
 
     async def work(team: TeamTurn) -> Resolution:
         answers = await _collect_answers(team, members, least)
@@ -128,9 +126,9 @@ def committee(
             if arbiter is None:
                 raise
             ruling = await _arbitrate(team, members, arbiter, answers)
+            wrong = tuple(each.agent for each in answers if each.agent in ruling.wrong)
             answers = await _correct(team, members, ruling, answers)
             found = await resolve(answers, *strategies, confidence=confidence)
-            wrong = tuple(each.agent for each in answers if each.agent in ruling.wrong)
             found = replace(found, corrected=wrong, reason=found.reason or ruling.correction)
         if record is not None:
             record.learn(found)
@@ -145,34 +143,30 @@ async def _collect_answers(
     """Put the input to all members, and return the answers in the members' order."""
     failures: list[TeamError] = []
     outputs = await team.ask_all(members, failures.append)
-    reasons = [error.message for error in failures]
-    answers: list[AgentAnswer] = []
-    for name, output in outputs.items():
-        if output is None or not serde.to_text(output).strip():
-            reasons.append(f"{name} gave an empty answer")
-        else:
-            answers.append(AgentAnswer.of(name, output))
-    if len(answers) < quorum:
+    given = {name: output for name, output in outputs.items() if output is not None}
+    said = {name: output for name, output in given.items() if serde.to_text(output).strip()}
+    if len(said) < quorum:
+        reasons = [error.message for error in failures]
+        reasons += [f"{name} gave an empty answer" for name in outputs if name not in said]
         raise ConflictError(
-            f"{len(answers)} of {len(members)} agents answered, but the quorum is {quorum}"
+            f"{len(said)} of {len(members)} agents answered, but the quorum is {quorum}"
             f" ({'; '.join(reasons)})"
         )
-    return answers
+    return [AgentAnswer.of(name, output) for name, output in said.items()]
 
 
 async def _arbitrate(
     team: TeamTurn, members: Mapping[str, Member], arbiter: Member, answers: Sequence[AgentAnswer]
 ) -> Ruling:
     """Have the members explain their answers, and the arbiter say who is wrong."""
-    listed = describe(answers)
     explained = []
     for each in answers:
-        request = _EXPLAIN.format(answer=_shorten(each.value), answers=listed)
+        request = _EXPLAIN.format(_shorten(each.value), describe(answers))
         said = await _ask(team, members[each.agent], each.agent, request)
         why = AgentAnswer.of(each.agent, said)
         explained.append(replace(each, reason=why.reason or serde.to_text(why.value)))
     name = name_of(arbiter)
-    output = await _ask(team, arbiter, name, _JUDGE.format(answers=describe(explained)))
+    output = await _ask(team, arbiter, name, _JUDGE.format(describe(explained)))
     try:
         return serde.convert(output, Ruling)
     except msgspec.ValidationError as error:
@@ -191,13 +185,12 @@ async def _correct(
     """
     corrected = []
     for each in answers:
+        again = each
         if each.agent in ruling.wrong:
-            request = _CORRECT.format(
-                answer=_shorten(each.value), correction=clip(ruling.correction, _LONGEST)
-            )
+            request = _CORRECT.format(_shorten(each.value), _shorten(ruling.correction))
             output = await _ask(team, members[each.agent], each.agent, request)
-            each = AgentAnswer.of(each.agent, output)  # noqa: PLW2901
-        corrected.append(each)
+            again = AgentAnswer.of(each.agent, output)
+        corrected.append(again)
     return corrected
 
 
@@ -208,4 +201,4 @@ async def _ask(team: TeamTurn, member: Member, name: str, request: str) -> objec
 
 
 def _shorten(value: object) -> str:
-    return clip(serde.to_text(value), _LONGEST)
+    return clip(serde.to_text(value), LONGEST_ANSWER)

@@ -1,8 +1,7 @@
 """Strategies: how several answers to one question become one.
 
-A strategy gets the answers, in the order of the agents, and returns a `Resolution`, or None to
-leave the decision to the next strategy. You can write your own: any function of the answers will
-do, async or not.
+A strategy is a function of the answers, async or not, in the order of the agents. It returns a
+`Resolution`, or None to leave the decision to the next one.
 """
 
 import math
@@ -32,15 +31,17 @@ from greenroom.session import AgentSession
 _VERIFY = """\
 Agents were asked the same question, and contradict each other. Check their answers. Reply with \
 the correct one, word for word and nothing else. If none is correct, reply with the right answer."""
+_VOTES = ("agreement", "majority")
 _RECORD = "track_record"
-_LONGEST = 2000  # characters of an answer in a question about it
+LONGEST_ANSWER = 2000
+"""How many characters of an answer a question about it has."""
 
 
 class Opinion(msgspec.Struct, frozen=True):
     """An answer with confidence and reason: an `output_type` for agents that should agree.
 
     Attributes:
-        answer: the answer itself, as short as possible, so that it can be compared.
+        answer: as short as possible, so that it can be compared.
         confidence: how sure the agent is, from 0 to 1.
         reason: why, in a sentence or two.
     """
@@ -51,14 +52,7 @@ class Opinion(msgspec.Struct, frozen=True):
 
 
 class AgentAnswer(Wire, frozen=True):
-    """The answer of one agent.
-
-    Attributes:
-        agent: its name.
-        value: the answer, a JSON value.
-        confidence: how sure the agent is, from 0 to 1, if it said so.
-        reason: why, if it said so.
-    """
+    """The answer of one agent, a JSON value; the other fields are those of an `Opinion`."""
 
     agent: str
     value: object
@@ -76,8 +70,6 @@ class AgentAnswer(Wire, frozen=True):
             >>> opinion = {"answer": "tabs", "confidence": 0.9, "reason": "width"}
             >>> AgentAnswer.of("ada", opinion).value
             'tabs'
-            >>> AgentAnswer.of("bob", "spaces").confidence is None
-            True
         """
         try:
             opinion = serde.convert(value, Opinion)
@@ -120,11 +112,14 @@ async def resolve(
 ) -> Resolution:
     """Resolve several answers: if they differ, the first strategy that can decide does.
 
-    The strategies also decide if all answers are the same, but the agents' confidence is on average
-    below `confidence`.
-
     Texts that differ only in case, white space or a full stop at the end are the same answer, and
     so are objects whose fields are in another order.
+
+    Args:
+        answers: the answers.
+        *strategies: the strategies.
+        confidence: how sure the agents of a vote (all of them, or a majority) have to be, on
+            average of those that say so, from 0 to 1. Below, the next strategy decides.
 
     Raises:
         ConflictError: there are no answers, or no strategy can decide; it lists the answers.
@@ -135,11 +130,11 @@ async def resolve(
         >>> trio.run(resolve, answers, majority, most_confident).decided_by
         'most_confident'
     """
-    for strategy in (confident(confidence, _agreement), *strategies):
+    for strategy in (_agreement, *strategies):
         found = strategy(answers)
         if isawaitable(found):
             found = await found
-        if found is not None:
+        if found and (found.decided_by not in _VOTES or _is_sure(found, answers, confidence)):
             return found
     raise ConflictError(
         f"{len(answers)} agents disagree or are unsure, and no strategy decides:"
@@ -184,43 +179,10 @@ def most_confident(answers: Sequence[AgentAnswer]) -> Resolution | None:
     return _make_resolution(answers, surest[0].value, "most_confident")
 
 
-def confident(least: float, strategy: Strategy = majority) -> Strategy:
-    """Return a strategy that decides as another one, but only if its agents are sure enough.
-
-    Args:
-        least: the confidence, on average, of the agents that gave the chosen answer. Those that
-            state none don't count; if none of them does, the answer is taken.
-        strategy: the strategy.
-
-    Raises:
-        ConfigurationError: `least` is not between 0 and 1.
-
-    Example:
-        >>> guesses = [AgentAnswer("a", 1, 0.3), AgentAnswer("b", 1, 0.4), AgentAnswer("c", 2)]
-        >>> confident(0.6)(guesses) is None, confident(0.3)(guesses).value
-        (True, 1)
-    """
-    if not 0 <= least <= 1:
-        raise ConfigurationError(f"a confidence of {least!r}", hint="give a number from 0 to 1")
-
-    def check(found: Resolution | None, answers: Sequence[AgentAnswer]) -> Resolution | None:
-        chosen = () if found is None else found.agents
-        stated = [each.confidence for each in answers if each.agent in chosen]
-        known = [each for each in stated if each is not None and 0 <= each <= 1]
-        return found if not known or fmean(known) >= least else None
-
-    def decide(
-        answers: Sequence[AgentAnswer],
-    ) -> Resolution | Awaitable[Resolution | None] | None:
-        found = strategy(answers)
-        return check_later(found, answers) if isawaitable(found) else check(found, answers)
-
-    async def check_later(
-        found: Awaitable[Resolution | None], answers: Sequence[AgentAnswer]
-    ) -> Resolution | None:
-        return check(await found, answers)
-
-    return decide
+def _is_sure(found: Resolution, answers: Sequence[AgentAnswer], least: float) -> bool:
+    stated = (each.confidence for each in answers if each.agent in found.agents)
+    known = [each for each in stated if each is not None and 0 <= each <= 1]
+    return not known or fmean(known) >= least
 
 
 def by_authority(answers: Sequence[AgentAnswer]) -> Resolution | None:
@@ -272,10 +234,9 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
     Raises:
         ConflictError: this is not called in an agent.
     """
-    options = list(dict.fromkeys(serde.to_text(each.value) for each in answers))
     question: dict[str, object] = {
         "question": f"These answers contradict each other. Which is right?\n{describe(answers)}",
-        "options": options,
+        "options": list(dict.fromkeys(serde.to_text(each.value) for each in answers)),
     }
     person = AskPerson()
 
@@ -300,11 +261,8 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
 def verify(agent: Agent[None, object]) -> Strategy:
     """Return a strategy by which an agent checks the answers and decides, also for another answer.
 
-    The agent sees each answer and its reason, and runs as a subagent of the agent in whose turn
-    this is called. The strategy returns None if its turn does not complete.
-
-    Args:
-        agent: the agent; with `output_type=Opinion` it also gives a reason.
+    The agent sees the answers with their reasons, as a subagent of the agent in whose turn this is
+    called; with `output_type=Opinion` it gives a reason, too. None if its turn does not complete.
     """
 
     async def check(answers: Sequence[AgentAnswer]) -> Resolution | None:
@@ -322,11 +280,12 @@ def describe(answers: Sequence[AgentAnswer]) -> str:
 
     Continuation lines are indented, so that no answer can contain one of another agent.
     """
-    lines = []
-    for each in answers:
-        reason = f" ({each.reason})" if each.reason else ""
-        lines.append(clip(f"- {each.agent}: {serde.to_text(each.value)}{reason}", _LONGEST))
-    return "\n".join("\n  ".join(line.splitlines()) for line in lines)
+    reasons = (f" ({each.reason})" if each.reason else "" for each in answers)
+    lines = (
+        f"- {each.agent}: {serde.to_text(each.value)}{reason}"
+        for each, reason in zip(answers, reasons, strict=True)
+    )
+    return "\n".join("\n  ".join(clip(line, LONGEST_ANSWER).splitlines()) for line in lines)
 
 
 def _make_resolution(
@@ -373,12 +332,9 @@ class TrackRecord:
 
     Example:
         >>> record = TrackRecord()
-        >>> answers = [AgentAnswer("ada", "tabs"), AgentAnswer("bob", "spaces")]
-        >>> record(answers) is None
-        True
         >>> record.learn(Resolution("spaces", "ask_person", ("bob",), ("ada",)))
-        >>> record(answers).value, round(record.score("bob"), 2)
-        ('spaces', 0.67)
+        >>> record([AgentAnswer("ada", "tabs"), AgentAnswer("bob", "spaces")]).value
+        'spaces'
     """
 
     def __init__(
@@ -407,12 +363,7 @@ class TrackRecord:
 
 
 class Contradiction(Wire, frozen=True):
-    """A fact about which several results differ.
-
-    Attributes:
-        fact: the name of the fact: a field of the results.
-        values: what the results say, by the name of the agent or subtask.
-    """
+    """A fact, and what several results say about it, by the name of the agent or subtask."""
 
     fact: str
     values: dict[str, object]
@@ -421,10 +372,10 @@ class Contradiction(Wire, frozen=True):
         freeze_fields(self, "values")
 
     def __str__(self) -> str:
-        said = ", ".join(
+        said = (
             f"{clip(serde.to_text(value), 200)} [{name}]" for name, value in self.values.items()
         )
-        return f"{self.fact}: {said}"
+        return f"{self.fact}: {', '.join(said)}"
 
 
 def find_contradictions(
@@ -446,11 +397,10 @@ def find_contradictions(
         trend: 30 [analysis], 15 % [chart]
     """
     found = []
-    for fact, tolerance in facts.items():
-        compare = within(tolerance)
-        looked_up = ((name, _get_fact(result, fact)) for name, result in results.items())
-        answers = [AgentAnswer(name, value) for name, value in looked_up if value is not None]
-        if len({_key(each.value) for each in answers}) > 1 and compare(answers) is None:
+    for fact, compare in [(fact, within(tolerance)) for fact, tolerance in facts.items()]:
+        said = {name: _get_fact(result, fact) for name, result in results.items()}
+        answers = [AgentAnswer(name, value) for name, value in said.items() if value is not None]
+        if answers and _agreement(answers) is None and compare(answers) is None:
             found.append(Contradiction(fact, {each.agent: each.value for each in answers}))
     return tuple(found)
 

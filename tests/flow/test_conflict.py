@@ -11,7 +11,6 @@ from greenroom.flow import (
     TrackRecord,
     ask_person,
     by_authority,
-    confident,
     find_contradictions,
     majority,
     most_confident,
@@ -146,9 +145,10 @@ async def test_no_answer_can_forge_that_of_another_agent():
 UNSURE = [AgentAnswer("a", 1, 0.2), AgentAnswer("b", 1, 0.4), AgentAnswer("c", 2, 1.0)]
 
 
-async def test_agents_that_are_not_sure_leave_it_to_the_next_strategy():
-    assert confident(0.5)(UNSURE) is None
-    assert confident(0.3)(UNSURE).value == 1
+async def test_a_vote_of_agents_that_are_not_sure_leaves_it_to_the_next_strategy():
+    for confidence, decided_by in [(0.3, "majority"), (0.5, "by_authority")]:
+        found = await resolve(UNSURE, majority, by_authority, confidence=confidence)
+        assert found.decided_by == decided_by
     same = UNSURE[:2]
     assert (await resolve(same, by_authority)).decided_by == "agreement"
     assert (await resolve(same, by_authority, confidence=0.5)).decided_by == "by_authority"
@@ -156,16 +156,6 @@ async def test_agents_that_are_not_sure_leave_it_to_the_next_strategy():
     assert (await resolve(silent, confidence=1.0)).decided_by == "agreement"
     with pytest.raises(ConflictError, match="disagree or are unsure"):
         await resolve(same, confidence=0.5)
-    with pytest.raises(ConfigurationError, match="a confidence of 1"):
-        confident(1.5)
-
-
-async def test_a_strategy_that_asks_may_be_too_unsure_as_well():
-    async def guess(answers):
-        return Resolution(1, "guess", ("a", "b"), ("c",))
-
-    assert await resolve(UNSURE, confident(0.3, guess)) == await guess(())
-    assert (await resolve(UNSURE, confident(0.5, guess), by_authority)).decided_by == "by_authority"
 
 
 def test_scores_learn_from_what_others_decided():
