@@ -22,7 +22,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
-from greenroom.agents.cut_off import NestedRuns
+from greenroom.agents.cut_off import NestedRuns, continues
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Judge, Verdict
 from greenroom.core import (
@@ -71,7 +71,9 @@ async def run_tools(
     it runs, it is judged again, and refused if it is no longer what was approved.
 
     Denied and impossible calls are answered with the reason, and so is a call for which a budget
-    has nothing left; when the others have ended, that budget's scope ends. Every call gives one
+    has nothing left; when the others have ended, that budget's scope ends. So it does if an agent
+    that a call runs fails for want of a budget; that call has no result, as if it had been
+    interrupted, and goes on when it is made again. Every call gives one
     `ToolStart` and one `ToolEnd`. The results are appended as one message, in the calls' order,
     even if the turn is interrupted: calls that had ended keep their results, and those that had not
     started say so. Where a question would suspend the turn, it is asked when no call runs.
@@ -89,7 +91,7 @@ async def run_tools(
 
     Raises:
         SessionError: calls could not be made durable; they did not start.
-        BudgetExceededError: a budget had no tool call left; every call was still answered.
+        BudgetExceededError: a budget had nothing left; every call that ended was answered.
     """
     judge = Judge(agent, tools, permissions)
     await judge.restore_answers()
@@ -251,6 +253,9 @@ class _Gate:
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
         refusal = refusal or await self._judge.recheck(verdict, context)
         result = refusal or await self._execute(index, context)
+        if refusal is None and self._is_cut_off(verdict, result):
+            self.budget_error = self.budget_error or BudgetExceededError(result.error_message)
+            return
         for note in verdict.notes:
             result = replace(result, content=(*result.content, TextBlock(f"[{note}]")))
         if verdict.is_edited:
@@ -263,6 +268,11 @@ class _Gate:
         self._results[index] = result
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
+
+    def _is_cut_off(self, verdict: Verdict, result: ToolResult) -> bool:
+        """Whether a call failed for want of a budget, and goes on when it is made with another."""
+        is_spent = result.is_error and not self._agent.has_budget
+        return is_spent and continues(self._tools, verdict.call)
 
     async def _execute(self, index: int, context: AgentContext) -> ToolResult:
         verdict, on_run = self._verdicts[index], context.on_run

@@ -103,7 +103,7 @@ KINDS = {
 def find_results(request):
     """Yield the texts of the results in a request, those for a model without tool calls too."""
     for message in request.messages:
-        yield from (each.text for each in message.tool_results)
+        yield from (each.text for each in message.tool_results if not each.is_error)
         if message.text.startswith("Observation: "):
             yield message.text.removeprefix("Observation: ")
 

@@ -116,6 +116,19 @@ async def test_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_pat
     assert (payment.effects, payment.asked) == (["pay"], [])
 
 
+@pytest.mark.parametrize("kind", KINDS)
+async def test_as_a_tool_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_path):
+    budget = Budget(model_calls=3 if kind == "composite" else 2)
+    first = Payment(tmp_path, kind, is_tool=True)
+    assert (await first.run(budget)).status is TurnStatus.FAILED
+    assert first.effects == ["pay"]
+    payment = Payment(tmp_path, kind, is_tool=True)
+    result = await payment.run()
+    assert result.status is TurnStatus.COMPLETED, result.error
+    assert "done" in str(result.output)
+    assert (payment.effects, payment.asked) == (["pay"], [])
+
+
 async def test_in_a_runtime_with_a_store(make):
     store = InMemoryStore()
     async with AgentRuntime(store) as runtime:
