@@ -8,8 +8,8 @@
   result. In a run, `steps` has the parts of the loop, and `bound_agent` what each agent brings;
   `handoff` passes the conversation on, `guards` check what is said, and `run_context` is for tools
   and instructions.
-- `coder` is a coding agent, and `task` gives work to a second one. `project` tells it where it
-  works, `skills` how to do kinds of work.
+- `coder` is a coding agent, `plan_mode` lets it plan first, and `task` gives work to a second one.
+  `project` tells it where it works, `skills` how to do kinds of work.
 - `cut_off` goes on after a kill: calls in doubt, and agents that tools were running.
 - `resilient_tool` adds retry, breaker and limits to a tool; `chunk_streams` are for readers.
 """
@@ -57,6 +57,12 @@ from greenroom.agents.file_restore import (
 )
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
 from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
+from greenroom.agents.plan_mode import (
+    PLAN_OPTIONS as PLAN_OPTIONS,
+    PLAN_PROMPT as PLAN_PROMPT,
+    PlanMode as PlanMode,
+    SubmitPlan as SubmitPlan,
+)
 from greenroom.agents.project import (
     ProjectNotes as ProjectNotes,
     ProjectText as ProjectText,

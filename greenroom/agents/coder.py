@@ -3,6 +3,7 @@
 from functools import partial
 
 from greenroom.agents.file_checkpoints import FileCheckpoints
+from greenroom.agents.plan_mode import PlanMode
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.task import Task
@@ -51,7 +52,8 @@ async def coder(
         tools = tools.with_tools(Task(agent, helper))
     files = FileCheckpoints(agent) if checkpoints else None
     compactor = compactor or Compactor(llm)
-    run = partial(run_tools, tools=tools, permissions=permissions, checkpoints=files)
+    plan = PlanMode(agent, permissions)
+    run = partial(run_tools, tools=plan.add_to(tools), permissions=permissions, checkpoints=files)
     async for message in agent.inputs():
         only_compacts = isinstance(message, UserInput) and message.metadata == COMPACT
         async with agent.turn(message, append=not only_compacts):
@@ -61,10 +63,10 @@ async def coder(
             with agent.budget(model_calls=max_steps):
                 if isinstance(message, Resume):
                     await run(agent, message.calls)
-                while not (isinstance(message, Resume) and find_answer(agent.session.history)):
-                    reply = await stream_reply(
-                        agent, llm, tools, system=prompt, compactor=compactor
-                    )
+                is_answered = isinstance(message, Resume) and find_answer(agent.session.history)
+                while not (is_answered or await plan.hand_over()):
+                    told, known = plan.begin_step(prompt, tools)
+                    reply = await stream_reply(agent, llm, known, system=told, compactor=compactor)
                     if reply.tool_uses:
                         await run(agent, reply.tool_uses)
                     elif reply.stop_reason is not StopReason.PAUSE and not ask_again(agent, reply):

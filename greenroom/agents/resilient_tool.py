@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 import trio
 
+from greenroom.agents.plan_mode import SubmitPlan
 from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
@@ -57,7 +58,8 @@ def resilient_tool(
     The tool's time-out holds for each attempt, without the waits. The whole call may take as long
     as an attempt and the time of the retry together, and twice as long with a limit.
 
-    `AskPerson` is returned as it is: a person is asked once, and may take their time.
+    `AskPerson` and `SubmitPlan` are returned as they are: a person is asked once, and may take
+    their time.
 
     Args:
         tool: the tool, or anything that `as_tool` accepts.
@@ -83,7 +85,7 @@ def resilient_tool(
         look_up was not run: dictionary has failed 1 time lately...
     """
     given = as_tool(tool)
-    if isinstance(RegisteredTool.of(given).tool, AskPerson):
+    if isinstance(RegisteredTool.of(given).tool, AskPerson | SubmitPlan):
         return given
     limits = () if limit is None else (limit,) if isinstance(limit, ToolLimit) else tuple(limit)
     return _ResilientTool(given, retry, breaker, limits)

@@ -17,6 +17,7 @@ from typing import TypeVar
 import trio
 from msgspec import structs
 
+from greenroom.agents.plan_mode import SubmitPlan
 from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
@@ -56,6 +57,7 @@ from greenroom.tools import Reach, RegisteredTool, ToolRegistry
 _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
 _REASON = 1_000  # characters
+_QUESTIONS = (AskPerson, SubmitPlan)  # tools whose calls are questions themselves
 _LONG = 8_000  # characters and values, which take a few tens of milliseconds to judge
 
 _T = TypeVar("_T")
@@ -134,7 +136,7 @@ class Judge:
         found = await self._find(call)
         if isinstance(found, Verdict):
             return found
-        must_ask = isinstance(found.tool.tool, AskPerson) or found.judgement.decision is (
+        must_ask = isinstance(found.tool.tool, _QUESTIONS) or found.judgement.decision is (
             RuleDecision.ASK
         )
         lacks = any(each.find(found.context) is None for each in found.tool.credentials)
@@ -241,7 +243,7 @@ class Judge:
     async def _ask(self, found: "_Found") -> Verdict:
         """Ask a person about a call, unless the rules decide, and return the verdict."""
         call, tool, decision = found.call, found.tool, found.judgement.decision
-        if isinstance(tool.tool, AskPerson) and decision is not RuleDecision.DENY:
+        if isinstance(tool.tool, _QUESTIONS) and decision is not RuleDecision.DENY:
             record = self._describe(call, found.judgement)
             with self._withdraw_on_error(record):
                 digest = found.judgement.digest

@@ -23,6 +23,7 @@ TOOLS = {
     "BashOutput": "read",
     "BashKill": "plan",
     "AskPerson": "person",
+    "SubmitPlan": "plan",
     "Task": "agent",
     "Skill": "read",
     "Remember": "memory",

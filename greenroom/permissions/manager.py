@@ -89,7 +89,7 @@ class PermissionManager:
             ConfigurationError: an unknown mode, or a `sandboxed` other than "ask" and "allow".
         """
         check_mode(mode, sandboxed)
-        self.mode: PermissionMode = mode
+        self._mode: PermissionMode | None = mode  # None follows the manager above
         self.sandboxed: Sandboxed = sandboxed
         self.read_only = read_only
         self._rules: tuple[PermissionRule, ...] = ()
@@ -101,6 +101,22 @@ class PermissionManager:
         self._pass_grants = False
         self._bound: dict[str, _Binding] = {}
         self.add_rules(rules)
+
+    @property
+    def mode(self) -> PermissionMode:
+        """How open questions are settled; a change counts from the next call on, also for `child`.
+
+        Raises:
+            ConfigurationError: there is no such mode; nothing has changed.
+        """
+        if self._mode is None:
+            return self._parent.mode if self._parent else "default"
+        return self._mode
+
+    @mode.setter
+    def mode(self, mode: PermissionMode) -> None:
+        check_mode(mode)
+        self._mode = mode
 
     @property
     def rules(self) -> tuple[PermissionRule, ...]:
@@ -332,9 +348,10 @@ class PermissionManager:
         """Make the manager of a subagent, which never allows what this one does not.
 
         The effective decision is the stricter of its own and this manager's; without rules of its
-        own, this manager decides. What is denied to the agent that spawns it is denied to the
-        subagent as well. What is allowed only to that agent's session or type, such as an answer
-        for the session, is not allowed to the subagent unless `pass_grants` passes it on.
+        own, this manager decides. Its mode is this manager's, also once that changes. What is
+        denied to the agent that spawns it is denied to the subagent as well. What is allowed only
+        to that agent's session or type, such as an answer for the session, is not allowed to the
+        subagent unless `pass_grants` passes it on.
 
         Args:
             rules: the subagent's own rules.
@@ -346,10 +363,8 @@ class PermissionManager:
         Raises:
             RuleFileError: as `add_rule`.
         """
-        child = PermissionManager(
-            rules, mode=self.mode, sandboxed=self.sandboxed, read_only=self.read_only
-        )
-        child._parent = self
+        child = PermissionManager(rules, sandboxed=self.sandboxed, read_only=self.read_only)
+        child._mode, child._parent = None, self
         child._spawner = Audience.of(context) if context else self._spawner
         child._pass_grants = pass_grants
         return child

@@ -101,11 +101,12 @@ def _settle(
         return ruling
     if is_open and call.unless_denied:
         return settle(RuleDecision.ALLOW, "this tool needs no permission")
-    if is_clear and read_only and isinstance(fact, Command):
+    may_read = is_clear or (mode == "plan" and decision is RuleDecision.ALLOW)
+    if may_read and read_only and isinstance(fact, Command):
         obstacle = find_obstacle(fact, call)
         if obstacle == "":
             return replace(settle(RuleDecision.ALLOW, _READS), reads=True)
-        if obstacle:
+        if obstacle and is_open:
             ruling = replace(ruling, why=f"no rule allows this, and {obstacle}")
     if mode == "plan" and call.category != "read" and not call.unless_denied:
         return settle(RuleDecision.DENY, "in the mode plan only reading is allowed")

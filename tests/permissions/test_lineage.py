@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.core import AgentContext, ConfigurationError, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, RuleScope
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
@@ -193,3 +193,26 @@ def test_a_consent_lifts_no_question_of_a_rule_further_above():
     unruled = PermissionManager().child([PermissionRule.allow_tool("U")], context=PARENT)
     called = own.beneath(unruled, context=CHILD, consents=["T"])
     assert called.check("T", {}, GRANDCHILD) is ALLOW
+
+
+def test_a_mode_that_changes_counts_from_the_next_call_on_also_for_those_below():
+    manager = PermissionManager()
+    child = manager.child([PermissionRule.allow_tool("U")], context=PARENT)
+    below = child.child(context=CHILD)
+    edit = ("Write", {"file_path": "a.py", "content": ""})
+    assert [each.check(*edit, PARENT) for each in (manager, child, below)] == [ASK] * 3
+    manager.mode = "accept-edits"
+    assert [each.check(*edit, PARENT) for each in (manager, child, below)] == [ALLOW] * 3
+    assert (child.mode, below.mode) == ("accept-edits", "accept-edits")
+    manager.mode = "plan"
+    assert below.check(*edit, GRANDCHILD) is DENY
+    with pytest.raises(ConfigurationError, match="unknown permission mode: 'plann'"):
+        manager.mode = "plann"
+    assert manager.mode == "plan"
+
+
+def test_in_plan_mode_a_command_that_only_reads_may_be_ruled_too(tmp_path):
+    context = AgentContext(session_id="s-1", agent_type="a", workspace=Workspace(tmp_path))
+    manager = PermissionManager([PermissionRule.allow_tool("Bash")], mode="plan")
+    found = [manager.check("Bash", {"command": each}, context) for each in ("ls", "touch a")]
+    assert found == [ALLOW, DENY]
