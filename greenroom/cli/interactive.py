@@ -43,7 +43,7 @@ async def run_interactive(options: Options) -> int:
                 handle,
                 colors=colors,
                 model=setup.model_name,
-                mode=setup.permissions.mode,
+                modes=setup.modes,
                 currency=setup.currency,
                 window=setup.window,
                 opening=_render_opening(setup, colors),

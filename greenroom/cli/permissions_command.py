@@ -15,6 +15,7 @@ import trio
 from greenroom import core
 from greenroom.cli.arguments import DONE, FAILED, PermissionsOptions
 from greenroom.cli.formatting import one_line, quantity, shorten_home
+from greenroom.cli.modes import DESCRIPTIONS
 from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
@@ -179,7 +180,7 @@ async def list_rules(options: PermissionsOptions) -> int:
         whole = (name.replace(" ", _NO_BREAK) for name in read_only_commands())
         lines = wrap(", ".join(whole), 96, break_on_hyphens=False)
         await page.text("\n".join(lines).replace(_NO_BREAK, " "))
-    await page.text(f"\n{_MODES[rules.manager.mode]}")
+    await page.text(f"\n{DESCRIPTIONS[rules.manager.mode]}")
     return 0
 
 
@@ -188,14 +189,6 @@ _READ_ONLY = """\
 Built in: these commands need no rule where they only read, inside the workspace. Options that write
 or run something are asked about, and git where its repository names a program. --no-read-only turns
 that off."""
-_MODES = {
-    "default": "What no rule is about is asked.",
-    "accept-edits": "Edits in the workspace of what is not protected are allowed;"
-    " what else no rule is about is asked.",
-    "plan": "Only reading is allowed, whatever the rules say.",
-    "deny": "What is not allowed is denied, without asking.",
-    "bypass": "What no rule denies is allowed, without asking, unless a denial may apply.",
-}
 
 
 def _find_live(rules: RunRules) -> list[PermissionRule]:

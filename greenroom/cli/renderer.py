@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import trio
 from rich.console import RenderableType
 
+from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.person import Person
 from greenroom.cli.screen import Screen
@@ -41,6 +42,7 @@ class ConsoleRenderer:
         colors: other colours than the usual.
         model: the model's name for the status line, until the agent reports one.
         mode: the permission mode, which the status line shows unless it is the default.
+        modes: switches the mode of the agent's rules, by Shift-Tab; then `mode` is not needed.
         currency: of the cost in the status line, such as "USD", if the model's price is known.
         window: the tokens that the model takes, if not as the catalogue says.
         opening: content to print first.
@@ -60,6 +62,7 @@ class ConsoleRenderer:
         colors: ColorScheme | None = None,
         model: str = "",
         mode: str = "default",
+        modes: ModeSwitch | None = None,
         currency: str = "",
         window: int | None = None,
         opening: Sequence[RenderableType] = (),
@@ -70,6 +73,7 @@ class ConsoleRenderer:
         self._colors = colors or ColorScheme()
         self._model = model
         self._mode = mode
+        self._modes = modes
         self._currency = currency
         self._window = window
         self._opening = opening
@@ -86,7 +90,7 @@ class ConsoleRenderer:
             self._handle.subscribe("all", answers=True) as chunks,
         ):
             screen = Screen(
-                terminal, self._colors, self._model, self._mode, self._currency, self._window
+                terminal, self._colors, self._model, self._get_mode, self._currency, self._window
             )
             screen.print(*self._opening)
             try:
@@ -95,6 +99,9 @@ class ConsoleRenderer:
                 screen.finish()
                 with trio.CancelScope(shield=True, deadline=trio.current_time() + _LAST_FRAME):
                     await screen.draw()
+
+    def _get_mode(self) -> str:
+        return self._mode if self._modes is None else self._modes.current
 
     async def _show(
         self,

@@ -10,15 +10,13 @@ import trio
 
 from greenroom import permissions
 from greenroom.cli.arguments import Options
+from greenroom.cli.modes import BYPASS, CYCLE, STRICT, ModeSwitch
 from greenroom.cli.tool_names import check_names, warn_of_unknown_names
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
 _WILDCARD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing on their own
-_BYPASS = (
-    "the mode bypass asks about nothing: what no rule denies runs at once, and may change files"
-)
 
 
 @dataclass(frozen=True)
@@ -31,12 +29,19 @@ class RunRules:
         warnings: what the user must know: a file that can't be used, a rule about a tool that does
             not exist, a mode that asks nothing.
         ignored: the rules that allow but don't count, since the project is not trusted.
+        is_sound: whether every rule file can be used.
     """
 
     manager: permissions.PermissionManager
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     ignored: tuple[PermissionRule, ...] = ()
+    is_sound: bool = True
+
+    @property
+    def modes(self) -> ModeSwitch:
+        """Switches the manager's mode; while a file can't be used, to none that allows anything."""
+        return ModeSwitch(self.manager, CYCLE if self.is_sound else STRICT)
 
 
 def load_rules(
@@ -84,7 +89,8 @@ def load_rules(
             mode=cast("permissions.PermissionMode", mode),
             read_only=False,
         )
-        return RunRules(manager, warnings=(*map(_describe_fault, faults), *about_names))
+        about_files = map(_describe_fault, faults)
+        return RunRules(manager, warnings=(*about_files, *about_names), is_sound=False)
     manager = permissions.PermissionManager(
         rules,
         mode=cast("permissions.PermissionMode", mode),
@@ -93,7 +99,7 @@ def load_rules(
     )
     ignored = tuple(rule for rule in project if rule not in usable)
     notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
-    about_mode = (_BYPASS,) if mode == "bypass" else ()
+    about_mode = (BYPASS,) if mode == "bypass" else ()
     return RunRules(manager, notes, (*about_mode, *about_names), ignored)
 
 

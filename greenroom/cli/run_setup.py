@@ -16,6 +16,7 @@ import trio
 
 from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
 from greenroom.cli.arguments import Options
+from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
@@ -45,6 +46,7 @@ class RunSetup:
         model: the model.
         tools: the tools.
         permissions: the rules.
+        modes: switches the mode of the rules.
         max_steps: model calls in one turn at the most.
         currency: of what the model costs; empty where that is not known.
         window: the tokens that the model takes, if the settings say so.
@@ -59,6 +61,7 @@ class RunSetup:
     model: LLMProvider
     tools: ToolRegistry
     permissions: PermissionManager
+    modes: ModeSwitch
     max_steps: int
     currency: str = ""
     window: int | None = None
@@ -114,6 +117,7 @@ async def open_setup(
             model=model,
             tools=ToolRegistry(tools),
             permissions=rules.manager,
+            modes=rules.modes,
             max_steps=options.max_steps,
             currency=settings.currency,
             window=window_of(model),

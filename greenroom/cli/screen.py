@@ -265,7 +265,7 @@ class Screen:
         terminal: Terminal,
         scheme: ColorScheme,
         model: str,
-        mode: str = "default",
+        mode: Callable[[], str] = lambda: "default",
         currency: str = "",
         window: int | None = None,
     ) -> None:
@@ -275,7 +275,7 @@ class Screen:
             terminal: where to draw.
             scheme: the styles.
             model: the model's name, as `provider:model`.
-            mode: the permission mode.
+            mode: returns the permission mode, which may change.
             currency: that of the cost.
             window: the tokens that the model takes, if not as the catalogue says.
         """
@@ -284,7 +284,7 @@ class Screen:
         self._painter = Painter(terminal.colors)
         self._view = AgentView(scheme, model, redraws=terminal.is_live)
         self._window = window or model_profile(model).context_window
-        self._mode = _MODES.get(mode, f"mode {mode}")
+        self._mode = mode
         self._currency = currency
         self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
@@ -409,7 +409,13 @@ class Screen:
     def _status(self) -> str:
         view = self._view
         queued = f"{len(self.queued_inputs)} queued" if self.queued_inputs else ""
-        parts = [self._mode, queued, visible(self._state()), visible(view.model)]
+        mode = self._mode()
+        parts = [
+            _MODES.get(mode, f"mode {mode}"),
+            queued,
+            visible(self._state()),
+            visible(view.model),
+        ]
         if view.tokens:
             parts += [f"{view.tokens:,} tokens", view.cache_note, self._context()]
         if view.cost:
