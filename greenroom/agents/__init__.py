@@ -84,6 +84,7 @@ from greenroom.agents.skills import Skill as Skill, Skills as Skills
 from greenroom.agents.task import Task as Task
 from greenroom.agents.tool_calls import (
     check_depth as check_depth,
+    continue_runs as continue_runs,
     find_caller as find_caller,
     find_cycle as find_cycle,
     pass_permissions as pass_permissions,

@@ -195,26 +195,26 @@ async def copy_session(session: AgentSession, parent: AgentSession) -> AgentSess
     return copy
 
 
+def name_call(session: AgentSession, id_: str) -> tuple[str, ...]:
+    """Return the ids of the last reply and of a call in it; nothing if they are not unique."""
+    reply, _ = last_reply(session)
+    ids = [each.id for each in reply.tool_uses] if reply and reply.id else []
+    return (reply.id, id_) if reply and ids.count(id_) == 1 else ()
+
+
 @dataclass(frozen=True)
 class NestedRuns:
-    """The agents that one tool call runs, by ids of sessions that follow from the call.
+    """The agents that a piece of work runs, such as a tool call, by ids that follow from it.
 
     Attributes:
-        session: the session of the agent whose call it is.
-        call: the ids of the message with the call and of the call; empty if they are not unique.
+        session: the session of the agent whose work it is.
+        source: ids that tell it from other work of the session; if there are none, each agent
+            begins a new session.
     """
 
     session: AgentSession
-    call: tuple[str, ...]
+    source: tuple[str, ...]
     _count: Counter[str] = field(default_factory=Counter)
-
-    @classmethod
-    def of(cls, session: AgentSession, call_id: str) -> "NestedRuns":
-        """Begin to count the runs of a call of the last reply."""
-        reply, _ = last_reply(session)
-        ids = [each.id for each in reply.tool_uses] if reply and reply.id else []
-        call = (reply.id, call_id) if reply and ids.count(call_id) == 1 else ()
-        return cls(session, call)
 
     async def open(self, name: str, content: str | Iterable[ContentBlock]) -> AgentSession:
         """Return the session of the next run with this input: a new one, or the one cut off.
@@ -223,9 +223,9 @@ class NestedRuns:
             SessionError: the store can't be read.
         """
         store = self.session.store
-        if not self.call:
+        if not self.source or "" in self.source:  # messages of old files have no id
             return AgentSession.new(name, store=store)
-        source = serde.encode([*self.call, name, as_blocks(content)])
+        source = serde.encode([*self.source, name, as_blocks(content)])
         key = hashlib.sha256(source).hexdigest()[:24]
         first_id = f"s-{key}-{self._count[key]}"
         self._count[key] += 1

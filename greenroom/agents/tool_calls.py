@@ -22,7 +22,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
-from greenroom.agents.cut_off import NestedRuns, continues
+from greenroom.agents.cut_off import NestedRuns, continues, name_call
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Judge, Verdict
 from greenroom.core import (
@@ -288,7 +288,7 @@ class _Gate:
             return await on_run(call, start, own) if found is None else found
 
         context.on_run = begin
-        with _pass_runs(self._agent.session, verdict.call.id):
+        with continue_runs(*name_call(self._agent.session, verdict.call.id)):
             return await self._tools.execute(verdict.call.name, verdict.input, context)
 
     def _context(self, index: int) -> AgentContext:
@@ -324,16 +324,21 @@ class Caller:
     Attributes:
         permissions: the permissions that hold for its calls.
         context: the context that its rules are applied in.
-        store: where its session lives.
+        session: its session.
         report: the report of the innermost `Agent`, linked to those of the agents above.
         runs: the runs of the tool call that the code is in.
     """
 
     permissions: PermissionManager | None = None
     context: AgentContext | None = None
-    store: SessionStore | None = None
+    session: AgentSession | None = None
     report: RunReport | None = None
     runs: NestedRuns | None = None
+
+    @property
+    def store(self) -> SessionStore | None:
+        """Where its session lives."""
+        return self.session.store if self.session else None
 
     @property
     def agents(self) -> tuple[object, ...]:
@@ -349,17 +354,23 @@ def pass_permissions(
     agent: AgentInternals, permissions: PermissionManager
 ) -> AbstractContextManager[None]:
     """Apply these permissions to the agents that the block runs."""
-    store = agent.session.store
+    context, session = agent.context, agent.session
     caller = dataclasses.replace(
-        current_caller(), permissions=permissions, context=agent.context, store=store, runs=None
+        current_caller(), permissions=permissions, context=context, session=session, runs=None
     )
     return _pass_down(caller)
 
 
-def _pass_runs(session: AgentSession, call_id: str) -> AbstractContextManager[None]:
-    """Let agents that the block runs find the sessions of those that this call ran before."""
-    runs = NestedRuns.of(session, call_id)
-    return _pass_down(dataclasses.replace(current_caller(), runs=runs))
+def continue_runs(*source: str) -> AbstractContextManager[None]:
+    """Let agents that the block runs go on in the sessions of those that it ran before a kill.
+
+    Args:
+        *source: ids that tell this piece of work from others of the session, such as that of a
+            call; if there are none, agents begin new sessions.
+    """
+    caller = current_caller()
+    runs = NestedRuns(caller.session, source) if caller.session else None
+    return _pass_down(dataclasses.replace(caller, runs=runs))
 
 
 def report_to(report: RunReport) -> AbstractContextManager[None]:

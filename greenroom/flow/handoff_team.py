@@ -4,8 +4,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from greenroom.agents import MAX_SWITCHES, Agent, Runnable, RunReport, Team
+from greenroom.agents import (
+    MAX_SWITCHES,
+    Agent,
+    Runnable,
+    RunReport,
+    Team,
+    continue_runs,
+)
 from greenroom.core import (
+    RUNTIME,
     ConfigurationError,
     Message,
     ModelRequest,
@@ -120,6 +128,11 @@ def _as_agent(
     return Agent(TeamModel(each), name=each.name, description=each.description)
 
 
+def _is_input(message: Message) -> bool:
+    """Whether a message is what a person or an agent asks, rather than a result or a remark."""
+    return message.role == "user" and message.text != "" and message.sender != RUNTIME
+
+
 class TeamModel:
     """A model whose replies are the outputs of a pattern.
 
@@ -148,9 +161,9 @@ class TeamModel:
         context = calling_agent()
         if context is None:
             raise ToolError(f"{self.model} can only be asked by an agent")
-        texts = (each.text for each in reversed(request.messages) if each.role == "user")
-        prompt = next(filter(None, texts), "")
-        result = await self._tool.execute({"prompt": prompt}, context)
+        asked = next(filter(_is_input, reversed(request.messages)), Message.user(""))
+        with continue_runs(asked.id, self.model):
+            result = await self._tool.execute({"prompt": asked.text}, context)
         reply = Message(
             "assistant",
             as_blocks(result.text),

@@ -48,6 +48,14 @@ def workflow(member):
     return flow.node("a", member, input="text", output="text").edge(START, "a").edge("a", END)
 
 
+def handed_over(member):
+    def model(request):
+        return call("transfer_to_pipeline")
+
+    desk = Agent(ScriptedProvider(*[model] * 9), name="desk", handoffs=["pipeline"])
+    return handoff_team(desk, pipeline(member, **WORDS), **WORDS)
+
+
 def own(member):
     async def work(team):
         return await team.ask(member, team.message.content, name="worker")
@@ -95,6 +103,7 @@ KINDS = {
     "committee": lambda member: committee(member, **WORDS),
     "orchestrator": lambda member: orchestrator("offline:", member, planner=PLAN, **WORDS),
     "handoffs": lambda member: handoff_team(member, **WORDS),
+    "handoff to a team": handed_over,
     "own": own,
     "composite": caller,
 }
