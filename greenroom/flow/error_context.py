@@ -1,8 +1,6 @@
 """The vocabulary of the recovery table: components, classes of errors, and decisions.
 
-An `ErrorContext` is one error that was handled. It says what failed, what kind of error it was, how
-often it occurred, and what was decided. It is published as a `Custom("recovery")` chunk, and
-logged.
+Each error that was handled is an `ErrorContext`, which is logged, and published as a chunk.
 """
 
 import logging
@@ -144,13 +142,12 @@ class ErrorContext(Wire, frozen=True):
     """One error that was handled.
 
     Attributes:
-        component: what has failed; with `error` it names the row of the table.
+        component: what has failed.
         error: what kind of error it was.
         attempt: how often it has occurred, counted from 1.
         decision: what is done about it.
         cause: why that was decided.
-        correlation_id: the session in which it happened, the same for all errors of an agent and
-            for the failure of its subtask.
+        correlation_id: the session in which it happened.
         subtask: the id of the subtask, if it is about one as a whole.
         detail: what went wrong, in words.
         seconds: the wait before the next try.

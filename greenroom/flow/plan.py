@@ -28,8 +28,7 @@ class Subtask(Wire, frozen=True):
         arguments: the input of the tool.
         critical: whether the plan is revised at once if it fails.
         capability: what its agent has to be good at, if there are several to choose from.
-        expected: what its result has to be like, in words; its agent is told, and so is whoever
-            revises the plan.
+        expected: what its result has to be like; its agent is told, and the planner.
 
     Raises:
         PlanError: the id is invalid, there are arguments but no tool, or `after` is a string.
@@ -66,7 +65,8 @@ class Subtask(Wire, frozen=True):
 class Plan(Wire, frozen=True, dict=True, gc=True):
     """A goal, and the subtasks that lead to it: a graph without a cycle.
 
-    It is also a `Planner` that always returns this plan.
+    It is also a `Planner` that always returns this plan. An id that it does not have is a
+    `PlanError`.
 
     Raises:
         PlanError: two subtasks have the same id, one waits for an unknown id, or they wait for each
@@ -106,11 +106,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
             raise PlanError("; ".join(faults[:_MAX_FAULTS]) + left)
 
     def __getitem__(self, id: str) -> Subtask:  # noqa: A002 (the field's word for it)
-        """Return the subtask of this id.
-
-        Raises:
-            PlanError: there is no such subtask.
-        """
+        """Return the subtask of this id."""
         if id not in self._by_id:
             raise PlanError(f"the plan has no subtask {id!r}", hint=suggest(id, self._by_id))
         return self._by_id[id]
@@ -124,10 +120,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         return self._order
 
     def ready(self, done: Collection[str]) -> tuple[str, ...]:
-        """Return the ids of subtasks that can start once these are completed, in the plan's order.
-
-        With 10,000 subtasks this takes a few milliseconds.
-        """
+        """Return the ids of subtasks that can start once these are done, in the plan's order."""
         done = frozenset(done)
         return tuple(
             subtask.id
@@ -136,11 +129,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         )
 
     def dependents(self, id: str) -> tuple[str, ...]:  # noqa: A002 (as above)
-        """Return the ids of subtasks that directly wait for this one, in the plan's order.
-
-        Raises:
-            PlanError: there is no such subtask.
-        """
+        """Return the ids of subtasks that directly wait for this one, in the plan's order."""
         return tuple(self._dependents.get(self[id].id, ()))
 
     def to_mermaid(self) -> str:
@@ -159,11 +148,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         return draw(labels, edges, "subtask")
 
     def mermaid_id(self, id: str) -> str:  # noqa: A002 (as above)
-        """Return the name of a subtask in the drawing: its id, if Mermaid accepts it.
-
-        Raises:
-            PlanError: there is no such subtask.
-        """
+        """Return the name of a subtask in the drawing: its id, if Mermaid accepts it."""
         return self._mermaid_ids[self[id].id]
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> "Plan":
@@ -171,11 +156,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         return msgspec.structs.replace(self, goal=goal)
 
     async def revise(self, run: object, failure: object) -> "Plan":
-        """Raise an error: a fixed plan can't be revised.
-
-        Raises:
-            PlanError: always.
-        """
+        """Raise a `PlanError`: a fixed plan can't be revised."""
         hint = "pass planner=ModelPlanner(llm) to have it revised"
         raise PlanError("a fixed plan can't be revised", hint=hint)
 

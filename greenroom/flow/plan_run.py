@@ -1,8 +1,7 @@
 """`PlanRun`: a plan and the state of its subtasks, as an immutable value.
 
-Each change makes a new `PlanRun`. The change itself is a `PlanStep`: it is stored in the session as
-a record, and published as a chunk. A run is loaded by replaying the records, so anyone with the
-session can see its state at any moment.
+A change is a `PlanStep`: it makes a new `PlanRun`, and is a record of the session and a chunk. The
+records are replayed to load a run.
 """
 
 from collections.abc import Iterator
@@ -114,10 +113,7 @@ class SubtaskState(Wire, frozen=True):
 
 
 class PlanBegin(Wire, frozen=True, tag="begin"):
-    """A run begins with this plan, or continues from these states, which then lack results.
-
-    `at` is when it began.
-    """
+    """A run begins with this plan, or continues from these states, which then lack results."""
 
     plan: Plan
     revisions: int = 0
@@ -138,7 +134,7 @@ class PlanBegin(Wire, frozen=True, tag="begin"):
 
 
 class PlanRevision(Wire, frozen=True, tag="revise"):
-    """The plan was revised into this one, at this time."""
+    """The plan was revised into this one."""
 
     plan: Plan
     at: datetime | None = None
@@ -150,9 +146,8 @@ class PlanRevision(Wire, frozen=True, tag="revise"):
 class SubtaskMove(Wire, frozen=True, tag="move"):
     """A subtask's status changed; the fields are those of its `SubtaskState`.
 
-    `at` is when it was recorded. `call` is a hash of the call that starts, if its tool may not be
-    called twice. A failure has it as well unless the tool itself reported the failure, since the
-    call may have had its effect.
+    `call` is a hash of the call that starts, if its tool may not be called twice. A failure has it
+    as well unless the tool itself reported the failure, since the call may have had its effect.
     """
 
     id: str
@@ -174,7 +169,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
 
 
 class PlanEnd(Wire, frozen=True, tag="end"):
-    """The plan is no longer revised, for this reason, since this time."""
+    """The plan is no longer revised, for this reason."""
 
     error: str
     at: datetime | None = None
@@ -184,22 +179,21 @@ class PlanEnd(Wire, frozen=True, tag="end"):
 
 
 PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
-"""One change of a run."""
+"""One change of a run, and when it was recorded."""
 
 
 class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
     """A plan and the state of its subtasks; methods that change it return a new run.
 
-    Runs with the same states are equal byte for byte, but for their start times, regardless of the
-    order of events. They compare without those.
+    Runs with the same states are equal, whenever they began and in whatever order things happened.
+    A change that is not legal raises a `PlanError`.
 
     Attributes:
         plan: the plan after its revisions.
         states: the state of each subtask, in the plan's order.
         revisions: how often the plan was revised.
         error: why the plan is no longer revised; empty if it may be.
-        started_at: when it began (UTC, to the second); None before it is executed, and for runs on
-            record from before this was kept.
+        started_at: when it began (UTC, to the second); None before it is executed.
 
     Example:
         >>> from greenroom.flow import Plan, PlanRun, Subtask
@@ -222,10 +216,8 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         """Whether the other has the same plan and states, whenever it began."""
         if not isinstance(other, PlanRun):
             return NotImplemented
-        mine, others = (
-            (each.plan, each.states, each.revisions, each.error) for each in (self, other)
-        )
-        return mine == others
+        facts = ((each.plan, each.states, each.revisions, each.error) for each in (self, other))
+        return next(facts) == next(facts)
 
     def __post_init__(self) -> None:
         """Add missing states, and put them in the plan's order."""
@@ -241,12 +233,6 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
 
         Raises:
             PlanError: the session has no run, or it can't be read.
-
-        Example:
-            ```python
-            run = PlanRun.load(session)
-            print({id: state.status for id, state in run.states.items()})
-            ```
         """
         run: PlanRun | None = None
         try:
@@ -261,10 +247,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
 
     @classmethod
     def follow(cls, run: "PlanRun | None", step: object) -> "PlanRun | None":
-        """Return the run after the step in the data of a `Custom("plan.step")` chunk.
-
-        Returns:
-            The new run, or None before the first one begins.
+        """Return the run after the step in a `Custom("plan.step")` chunk; None before it begins.
 
         Raises:
             PlanError: the step can't be read, or does not fit because other steps were missed.
@@ -283,11 +266,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         return None if run is None else run.apply(read)
 
     def state(self, id: str) -> SubtaskState:  # noqa: A002 (the field's word for it)
-        """Return the state of a subtask.
-
-        Raises:
-            PlanError: there is no such subtask.
-        """
+        """Return the state of a subtask; a `PlanError` if there is none."""
         return self.states[self.plan[id].id]
 
     def ids(self, *statuses: SubtaskStatus) -> tuple[str, ...]:
@@ -321,16 +300,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         return not self.ids(SubtaskStatus.PENDING, SubtaskStatus.EXECUTING)
 
     def to_mermaid(self) -> str:
-        """Draw the plan as a Mermaid flowchart, coloured by status.
-
-        Example:
-            >>> from greenroom.flow import Plan, PlanRun, Subtask
-            >>> print(PlanRun(Plan("", [Subtask("a", "Look")])).start("a", "s-1").to_mermaid())
-            graph TD
-                a["a: Look"]
-                class a executing
-                classDef executing fill:#ffe9a8,stroke:#b98900
-        """
+        """Draw the plan as a Mermaid flowchart, coloured by status."""
         lines = [self.plan.to_mermaid()]
         for status, style in _COLORS.items():
             if names := [self.plan.mermaid_id(id_) for id_ in self.ids(status)]:
@@ -338,11 +308,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         return "\n    ".join(lines)
 
     def start(self, id: str, session_id: str) -> "PlanRun":  # noqa: A002 (as above)
-        """Start a subtask in this session.
-
-        Raises:
-            PlanError: it is not pending, or its dependencies are not completed.
-        """
+        """Start a subtask, whose dependencies are completed, in this session."""
         return self.apply(SubtaskMove(id, SubtaskStatus.EXECUTING, session_id=session_id))
 
     def complete(self, id: str, result: object = None) -> "PlanRun":  # noqa: A002 (as above)
@@ -360,19 +326,11 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         error: str,
         reason: FailureReason = FailureReason.WORKER,
     ) -> "PlanRun":
-        """Mark a subtask as failed, and block those that wait for it.
-
-        Raises:
-            PlanError: the subtask has already ended, or its dependencies are not completed.
-        """
+        """Mark a subtask as failed, and block those that wait for it."""
         return self.apply(SubtaskMove(id, SubtaskStatus.FAILED, error=error, reason=reason))
 
     def reset(self, id: str, session_id: str = "", error: str = "") -> "PlanRun":  # noqa: A002
-        """Make a subtask pending again, after a failure or an interrupt in this session.
-
-        Raises:
-            PlanError: it is completed.
-        """
+        """Make a subtask pending again, after a failure or an interrupt in this session."""
         move = SubtaskMove(id, SubtaskStatus.PENDING, session_id=session_id, error=error)
         return self.apply(move)
 
@@ -397,11 +355,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         return run._block_dependents()
 
     def apply(self, step: PlanStep) -> "PlanRun":
-        """Return the run after a change.
-
-        Raises:
-            PlanError: the change is not a legal one.
-        """
+        """Return the run after a change."""
         match step:
             case PlanBegin():
                 return PlanRun(step.plan, step.states, step.revisions, step.error, step.at)
@@ -447,15 +401,13 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         """Block the subtasks that wait for a failed one, and unblock the others."""
         states = dict(self.states)
         for id_ in self.plan.order():
-            state = states[id_]
-            if state.status not in (_P, _B):
-                continue
-            causes = [each for each in self.plan[id_].after if states[each].status in (_F, _B)]
-            if causes:
+            if states[id_].status in (_P, _B):
+                causes = [each for each in self.plan[id_].after if states[each].status in (_F, _B)]
                 error = f"it waits for {', '.join(causes)}"
-                states[id_] = replace(state, status=_B, error=error)
-            elif state.status is _B:
-                states[id_] = replace(state, status=_P, error="")
+                if causes:
+                    states[id_] = replace(states[id_], status=_B, error=error)
+                elif states[id_].status is _B:
+                    states[id_] = replace(states[id_], status=_P, error="")
         return replace(self, states=states)
 
 
@@ -468,10 +420,8 @@ def _is_fixed(state: SubtaskState) -> bool:
 def last_records(session: AgentSession) -> tuple[JSON, ...]:
     """Return the records of the last plan of a session."""
     found = session.records(PLAN_STEP)
-    begins = (
-        n for n, each in enumerate(found) if isinstance(each, dict) and each.get("type") == "begin"
-    )
-    return found[max(begins, default=0) :]
+    kinds = [each.get("type") if isinstance(each, dict) else None for each in found]
+    return found[max((n for n, kind in enumerate(kinds) if kind == "begin"), default=0) :]
 
 
 def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> PlanRun | None:
@@ -492,11 +442,9 @@ def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> Pl
 
 def find_start(session: AgentSession, id_: str) -> Start:
     """Return the last start of a subtask in the last plan of a session."""
-    starts = [
-        each
-        for each in last_records(session)
-        if isinstance(each, dict) and (each.get("id"), each.get("status")) == (id_, "executing")
-    ]
+    moves = [each for each in last_records(session) if isinstance(each, dict)]
+    facts = (id_, str(SubtaskStatus.EXECUTING))
+    starts = [each for each in moves if (each.get("id"), each.get("status")) == facts]
     if not starts:
         return Start(count=0)
     at = serde.convert(starts[-1].get("at"), datetime | None)
@@ -516,11 +464,7 @@ class PlanRecorder:
     """Keeps the current run of an agent, and records and publishes each change of it."""
 
     def __init__(self, agent: AgentInternals, run: PlanRun) -> None:
-        """Take a run, and record it as a whole unless the session has it already.
-
-        Raises:
-            PlanError: the plan is too long for a record.
-        """
+        """Take a run, and record it as a whole unless the session has it already."""
         self._agent = agent
         self.run = run
         stored = PlanRun.load(agent.session) if agent.session.records(PLAN_STEP) else None
@@ -528,8 +472,7 @@ class PlanRecorder:
             self.run = stored
             # Its results may be too long for a chunk.
             states = {id_: replace(state, result=None) for id_, state in run.states.items()}
-            begin = PlanBegin(run.plan, run.revisions, states, run.error, stored.started_at)
-            self._publish(begin)
+            self._publish(PlanBegin(run.plan, run.revisions, states, run.error, stored.started_at))
         else:
             self.run = PlanRun(run.plan)
             for step in run.steps():

@@ -1,20 +1,17 @@
 """`RecoveryPolicy`: a table of what to do about errors, within an error budget.
 
-A row is for one component and class of error; its decisions are for the first occurrence, the
-second, and so on. It is used by `execute_plan` for a failed subtask, by the retry of a model call,
-and by `WatchedModel`. Each decision is an `ErrorContext`.
+It is used by `execute_plan` for a failed subtask, by the retry of a model call, and by
+`WatchedModel`. Each decision is an `ErrorContext`.
 """
 
-import itertools
 import math
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
-from difflib import get_close_matches
+from itertools import product
 from types import MappingProxyType
 from typing import TypeAlias
 
 import trio
-from msgspec.structs import replace
 
 from greenroom.core import MAX_ERROR_TEXT, ConfigurationError, clip
 from greenroom.flow.error_context import (
@@ -24,6 +21,7 @@ from greenroom.flow.error_context import (
     ErrorContext,
     RecoveryDecision,
 )
+from greenroom.flow.graph import suggest
 from greenroom.flow.plan_run import FailureReason, PlanRun
 from greenroom.flow.revision import Failure
 from greenroom.flow.text_tools import TextTools
@@ -81,12 +79,11 @@ RECOVERY_TABLE: Rows = MappingProxyType(
 
 _FEASIBLE = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
-    _A: {_D.GO_ON, _D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
-    _T: {_D.RETRY, _D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
-    _E: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
-    _P: {_D.REPLAN, _D.ASK_PERSON, _D.GIVE_UP},
+    _A: {_D.GO_ON, *_PERSON},
+    _T: {_D.RETRY, *_PERSON},
+    _E: {*_PERSON},
+    _P: {*_PERSON},
 }
-_ROWS: Sequence[Row] = (*itertools.product(Component, ErrorClass),)
 _BACKOFF = Retry().backoff
 
 
@@ -139,9 +136,7 @@ class RecoveryPolicy:
             raise ConfigurationError("RecoveryPolicy needs errors >= 0, and seconds above 0")
         self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
         for row, answers in self._rows.items():
-            if row not in _ROWS:
-                raise ConfigurationError(f"{row!r} is not a row", hint=_suggest_row(row))
-            component, error = row
+            component, error = _check_row(row)
             wrong = set(answers) - _FEASIBLE[component]
             if wrong or not answers:
                 raise ConfigurationError(
@@ -179,18 +174,19 @@ class RecoveryPolicy:
             correlation_id: the session in which it happened.
             subtask: the id of the subtask that it is about.
         """
-        row = self._rows.get((component, error), (_D.GIVE_UP,))
-        left = row[attempt - 1 :]
-        decision, cause = next((each for each in left if each in possible), _D.GIVE_UP), Cause.ROW
-        if decision is not _D.GIVE_UP and not self._count_error():
-            decision, cause = _D.GIVE_UP, Cause.BUDGET
+        row = self._rows.get((component, error), (_D.GIVE_UP,))[attempt - 1 :]
+        decision, is_spent = next((each for each in row if each in possible), _D.GIVE_UP), False
+        if {*row} - {_D.GIVE_UP} and self.errors_left < 1:
+            decision, is_spent = _D.GIVE_UP, True
+        elif decision is not _D.GIVE_UP:
+            self._count_error()
         waits = decision in (_D.RETRY, _D.GO_ON)
         return ErrorContext(
             component,
             error,
             attempt,
             decision,
-            cause,
+            Cause.BUDGET if is_spent else Cause.ROW,
             correlation_id=correlation_id,
             subtask=subtask,
             detail=clip(detail, MAX_ERROR_TEXT),
@@ -251,34 +247,33 @@ class RecoveryPolicy:
         retry = Retry(attempts=tries + 1, backoff=self._backoff, retryable=self._may_retry)
         made = resilient(llm, retry=retry, fallback=self._fallback, after_output="restart")
         others = [TextTools(each) if use_text_tools else each for each in self._fallback]
-        return WatchedModel(
-            TextTools(made) if use_text_tools else made, self._decide_for_model, others
-        )
+        return WatchedModel(TextTools(made) if use_text_tools else made, self._judge, others)
 
-    def _decide_for_model(
+    def _judge(
         self,
         error: ErrorClass,
         attempt: int,
         detail: str,
         session_id: str,
-        possible: frozenset[RecoveryDecision],
+        possible: AbstractSet[RecoveryDecision],
     ) -> ErrorContext:
-        """Decide what to do about an error of a model, in addition to what `resilient` did."""
-        found = self.decide(
+        return self.decide(
             _M, error, attempt, possible=possible, detail=detail, correlation_id=session_id
         )
-        is_retried = error is _C.TRANSIENT and found.decision is _D.GIVE_UP
-        return replace(found, cause=Cause.BUDGET) if is_retried and self.errors_left < 1 else found
 
     def _may_retry(self, error: Exception) -> bool:
         return is_retryable(error) and self._count_error()
 
 
-def _suggest_row(row: object) -> str:
-    """Suggest the row that was probably meant."""
-    known = {f"{component} {error}": (component, error) for component, error in _ROWS}
+def _check_row(row: object) -> Row:
+    """Return a row of the table, given by its two words or their enums.
+
+    Raises:
+        ConfigurationError: it is not a component and a class.
+    """
+    rows = {f"{each} {error}": (each, error) for each, error in product(Component, ErrorClass)}
     words = " ".join(map(str, row)) if isinstance(row, tuple) else str(row)
-    near = get_close_matches(words, known, 1)
-    component, error = known[near[0]] if near else _ROWS[0]
-    begin = "did you mean" if near else "write a pair such as"
-    return f"{begin} (Component.{component.name}, ErrorClass.{error.name})"
+    if words in rows and isinstance(row, tuple):
+        return rows[words]
+    hint = suggest(words, rows) or "write a pair such as (Component.MODEL, ErrorClass.TRANSIENT)"
+    raise ConfigurationError(f"{row!r} is not a row", hint=hint)

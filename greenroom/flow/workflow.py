@@ -43,15 +43,12 @@ MAX_STEPS = 100
 
 
 class WorkflowOptions(TypedDict, total=False):
-    """The arguments of a run of a workflow; `Agent.run` explains those not listed here.
+    """The arguments of a run of a workflow: those of `Agent.run`, and `max_steps`.
 
     Attributes:
-        deps: the dependencies of agents among the nodes.
-        session: the session that records the steps, or its id; by default a new one in memory.
         answers: answers given in advance, by the name of the node that they are for.
         settings: refused: give them to its agents.
-        max_steps: the most steps, including those before it was cut off; by default the workflow's
-            own.
+        max_steps: the most steps, with those before it was cut off; by default the workflow's own.
     """
 
     deps: object
@@ -72,17 +69,14 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     of the state. Then their changes are merged in the order of the nodes, and the edges decide
     which nodes are ready next. So the result does not depend on which node is faster.
 
-    It runs, nests and is delegated to like an `Agent`. As an agent function,
-    `runtime.spawn(session, workflow)` answers each input with a run. A run that was cut off goes on
-    by `run(None, session=id)`.
+    It runs, nests and is delegated to like an `Agent`. A run that was cut off goes on by
+    `run(None, session=id)`.
 
     Args:
         state: a msgspec struct or a TypedDict. A field of the type `Annotated[T, reducer]` may be
-            updated several times in one step: `reducer(old, update)` returns the new value. Any
-            other field is set.
-        input: when the workflow runs as an agent, the field that gets the text of an input; by
-            default the text is a state as JSON.
-        output: when it runs as an agent, the field that is the result; by default the whole state.
+            updated several times in one step: `reducer(old, update)` returns the new value.
+        input: the field that a text as input is for; by default the text is a state as JSON.
+        output: the field that is the output; by default the whole state.
         name: the name for people, logs, models and sessions.
         description: what it is good for, for a model that may call it.
         capabilities: words for what it is good at, from which an orchestrator chooses an agent.
@@ -148,17 +142,15 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     ) -> Self:
         """Add a node: an async function of the state, or with `input` an agent function.
 
-        A function returns a dict of the fields that it changes, or None. An agent, a workflow or
-        any other agent function gets a field as its input, as text or JSON, and the result of its
-        turn is written to a field.
+        A function returns a dict of the fields that it changes, or None. An agent gets a field as
+        its input, as text or JSON, and the result of its turn is written to a field.
 
         Args:
             name: its name in edges and records.
             fn: the function or agent.
             input: the field that is the agent's input.
             output: the field that gets the agent's result.
-            timeout: seconds that the node, or each of its items, may take; after that the run
-                fails.
+            timeout: seconds that the node, or each of its items, may take; then the run fails.
             repeatable: whether it may be run again after it was cut off. By default a person has to
                 approve that if the function had begun, or if a call of the agent had started.
 
@@ -229,22 +221,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         return self
 
     def to_mermaid(self) -> str:
-        """Draw it as a Mermaid flowchart; what depends on a condition or a route is dotted.
-
-        Example:
-            >>> from typing import TypedDict
-            >>> from greenroom.flow import END, START, Workflow
-            >>> async def look(state):
-            ...     return None
-            >>> flow = Workflow(TypedDict("State", {"seen": bool})).node("look", look)
-            >>> print(flow.edge(START, "look").edge("look", END).to_mermaid())
-            graph TD
-                START["START"]
-                look["look"]
-                END["END"]
-                START --> look
-                look --> END
-        """
+        """Draw it as a Mermaid flowchart; what depends on a condition or a route is dotted."""
         return self._graph.to_mermaid()
 
     def _editable_graph(self) -> Graph[StateT]:
@@ -259,12 +236,10 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     ) -> WorkflowRun[StateT]:
         """Run it to its end, and return the last state; a failed run has a result as well.
 
-        In a tool call or task of an agent, it is a subagent of that agent, as with `Agent.run`.
-
         Args:
             input: the first state, or the text of its `input` field. None goes on with the last run
                 of the session, at its current step.
-            **options: those of `Agent.run`, and `max_steps`: see `WorkflowOptions`.
+            **options: see `WorkflowOptions`.
 
         Raises:
             WorkflowError: the graph or the first state is invalid.
@@ -283,12 +258,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
         **options: Unpack[WorkflowOptions],
     ) -> WorkflowRun[StateT]:
-        """Do what `run` does, for code that is not async: a script, a notebook, a plain tool.
-
-        Raises:
-            EventLoopError: an event loop already runs here.
-            Exception: as `run` says.
-        """
+        """Do what `run` does, for code that is not async; an `EventLoopError` within a loop."""
         return run_in_loop(partial(self.run, input, **options), "run_sync")
 
     @asynccontextmanager
@@ -303,7 +273,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
         `mode` says what the stream yields: with "values", the state at the beginning and after each
         step; with "updates", each `WorkflowStep`; with "debug", all chunks of its agent and
-        subagents. The other arguments are those of `run`.
+        subagents.
         """
         if mode not in ("values", "updates", "debug"):
             raise WorkflowError(
@@ -315,9 +285,8 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         text, state = self._read_first(input)
         given = self._read_answers(options.pop("answers", None))
         limit, deps = options.pop("max_steps", None), options.pop("deps", None)
-        task = RunTask[StateT](
-            self._max_steps if limit is None else limit, state, given, keeps_values=mode == "values"
-        )
+        limit = self._max_steps if limit is None else limit
+        task = RunTask[StateT](limit, state, given, keeps_values=mode == "values")
         run_options = RunOptions(
             function=partial(self, deps=deps, report=task.report, task=task),
             report=task.report,
@@ -330,8 +299,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             yield WorkflowStream(self.make_run, task, run, mode)
 
     def _read_first(
-        self,
-        given: StateT | Mapping[str, object] | str | None,
+        self, given: StateT | Mapping[str, object] | str | None
     ) -> tuple[str | None, Changes | None]:
         """Return the text of an input, and the first state."""
         if given is None:

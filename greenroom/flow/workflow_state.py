@@ -193,19 +193,11 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{self._kind.__name__}: {error}") from error
 
     def read(self, values: Values, name: str) -> object:
-        """Return the value of one field.
-
-        Raises:
-            WorkflowError: the field has no value.
-        """
+        """Return the value of one field; a `WorkflowError` if it has none."""
         return self._fields[name].decode(_raw(values, name))
 
     def plain(self, values: Values, name: str = "") -> JSON:
-        """Return one field, or all of them, as JSON.
-
-        Raises:
-            WorkflowError: the field has no value.
-        """
+        """Return one field, or all of them, as JSON; a `WorkflowError` if it has none."""
         if name:
             return serde.loads(_raw(values, name))
         return {each: serde.loads(raw) for each, raw in values.items()}
