@@ -36,16 +36,8 @@ from greenroom.flow.agent_message import (
     TaskRequest as TaskRequest,
     TaskResponse as TaskResponse,
 )
-from greenroom.flow.blackboard import (
-    Blackboard as Blackboard,
-    BlackboardEntry as BlackboardEntry,
-)
-from greenroom.flow.combinators import (
-    LOOP_ROUND as LOOP_ROUND,
-    loop as loop,
-    parallel as parallel,
-    pipeline as pipeline,
-)
+from greenroom.flow.blackboard import Blackboard as Blackboard, BlackboardEntry as BlackboardEntry
+from greenroom.flow.combinators import loop as loop, parallel as parallel, pipeline as pipeline
 from greenroom.flow.committee import Ruling as Ruling, committee as committee
 from greenroom.flow.composite import Composite as Composite, composite as composite
 from greenroom.flow.error_context import (
@@ -59,40 +51,26 @@ from greenroom.flow.error_context import (
 )
 from greenroom.flow.escalation import escalate as escalate
 from greenroom.flow.execute import execute_plan as execute_plan
-from greenroom.flow.handoff_team import (
-    HandoffTeam as HandoffTeam,
-    TeamModel as TeamModel,
-    handoff_team as handoff_team,
-)
+from greenroom.flow.handoff_team import HandoffTeam as HandoffTeam, handoff_team as handoff_team
 from greenroom.flow.members import (
     Member as Member,
     ask_member as ask_member,
-    name_members as name_members,
-    name_of as name_of,
     start_member as start_member,
 )
-from greenroom.flow.model_planner import (
-    ModelPlanner as ModelPlanner,
-    describe_errors as describe_errors,
-)
+from greenroom.flow.model_planner import ModelPlanner as ModelPlanner
 from greenroom.flow.orchestrator import (
     AgentReport as AgentReport,
     Source as Source,
     TeamResult as TeamResult,
     orchestrator as orchestrator,
 )
-from greenroom.flow.orchestrator_crew import CrewMember as CrewMember
 from greenroom.flow.parse_action import (
     Action as Action,
     Fault as Fault,
     FinalAnswer as FinalAnswer,
     parse_action as parse_action,
 )
-from greenroom.flow.pattern import (
-    Pattern as Pattern,
-    TeamTurn as TeamTurn,
-    Work as Work,
-)
+from greenroom.flow.pattern import Pattern as Pattern, TeamTurn as TeamTurn, Work as Work
 from greenroom.flow.plan import Plan as Plan, Subtask as Subtask
 from greenroom.flow.plan_and_execute import (
     plan_and_execute as plan_and_execute,
@@ -104,21 +82,11 @@ from greenroom.flow.plan_run import (
     PlanRun as PlanRun,
     SubtaskState as SubtaskState,
     SubtaskStatus as SubtaskStatus,
-    find_open_run as find_open_run,
 )
 from greenroom.flow.react import React as React, react as react
 from greenroom.flow.recovery_policy import (
     RECOVERY_TABLE as RECOVERY_TABLE,
     RecoveryPolicy as RecoveryPolicy,
-)
-from greenroom.flow.references import fill as fill, references_in as references_in
-from greenroom.flow.resume import (
-    Trace as Trace,
-    find_goal as find_goal,
-    find_trace as find_trace,
-    is_answered as is_answered,
-    reopen as reopen,
-    trace_worker as trace_worker,
 )
 from greenroom.flow.review import ReviewPoint as ReviewPoint
 from greenroom.flow.revision import (
@@ -153,16 +121,8 @@ from greenroom.flow.topic import (
     TopicStatistics as TopicStatistics,
     WhenFull as WhenFull,
 )
-from greenroom.flow.unit import WORKFLOW_NODE as WORKFLOW_NODE, WORKFLOW_STEP as WORKFLOW_STEP
 from greenroom.flow.workflow import Workflow as Workflow, WorkflowOptions as WorkflowOptions
 from greenroom.flow.workflow_execution import request_approval as request_approval
-from greenroom.flow.workflow_run import (
-    WorkflowRun as WorkflowRun,
-    WorkflowStep as WorkflowStep,
-)
-from greenroom.flow.workflow_state import (
-    END as END,
-    START as START,
-    add_messages as add_messages,
-)
+from greenroom.flow.workflow_run import WorkflowRun as WorkflowRun, WorkflowStep as WorkflowStep
+from greenroom.flow.workflow_state import END as END, START as START, add_messages as add_messages
 from greenroom.flow.workflow_stream import WorkflowStream as WorkflowStream

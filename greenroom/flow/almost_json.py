@@ -19,13 +19,7 @@ DEPTH = 50
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """An object that could be read.
-
-    Attributes:
-        value: its members.
-        end: the place after it.
-        is_closed: whether its last closing bracket is there.
-    """
+    """An object that could be read, the place after it, and whether it has its last bracket."""
 
     value: dict[str, object]
     end: int
@@ -34,12 +28,9 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class BrokenObject:
-    """Something that can't be read as an object.
+    """Something that can't be read as an object, for a reason that is worded for the model.
 
-    Attributes:
-        reason: what is wrong with it, worded for the model.
-        end: the place where reading ended; the text before it has no other object.
-        is_open: whether a string has no end, so that nothing after it can be trusted.
+    The text before `end` has no other object. If a string is open, nothing after it can be trusted.
     """
 
     reason: str

@@ -52,11 +52,10 @@ class PlanDraft(msgspec.Struct, frozen=True):
 class ModelPlanner:
     """A `Planner` that asks a model.
 
-    The model answers with a plan as structured output. An unusable plan (an unknown tool, a cycle,
-    a missing id) goes back to it with the reason, at most twice. If subtasks then still wait for
-    each other, one edge of each cycle is left out. If there are more than 20
-    subtasks, neighbours without a tool are merged. For a revision, the model sees the completed
-    subtasks with their results and the failures, and plans the remaining work.
+    An unusable plan (an unknown tool, a cycle, a missing id) goes back to the model with the
+    reason, at most twice. If subtasks then still wait for each other, one edge of each cycle is
+    left out. If there are too many subtasks, neighbours without a tool are merged. For a revision,
+    the model sees the results and failures so far, and plans the remaining work.
 
     Called inside an agent, the planner is its subagent: the agent's budgets apply, and its chunks
     include the planner's.
@@ -67,12 +66,16 @@ class ModelPlanner:
         instructions: what else the model should know, such as the available agents.
         templates: plans that have worked for such goals; the model may take them over.
 
+    Raises:
+        PlanError: by `plan` and `revise`: the model made no usable plan.
+        ModelError: by them: the model gave no answer.
+        BudgetExceededError: by them: a budget is spent.
+
     Example:
         >>> import trio
         >>> from greenroom.testing import ScriptedProvider
-        >>> from greenroom.tools import ToolRegistry
         >>> llm = ScriptedProvider('{"subtasks": [{"id": "look", "goal": "Find the bug"}]}')
-        >>> trio.run(ModelPlanner(llm).plan, "fix it", ToolRegistry(), "").order()
+        >>> trio.run(ModelPlanner(llm).plan, "fix it").order()
         ('look',)
     """
 
@@ -97,34 +100,18 @@ class ModelPlanner:
     async def plan(
         self, goal: str, tools: ToolRegistry | Iterable[object] = (), context: str = ""
     ) -> Plan:
-        """Make a plan for a goal.
-
-        Args:
-            goal: the goal.
-            tools: the tools that subtasks may name.
-            context: what else the model should know, such as recalled memories.
-
-        Raises:
-            PlanError: the model made no usable plan.
-            ModelError: the model gave no answer.
-            BudgetExceededError: a budget is spent.
-        """
+        """Make a plan for a goal with these tools; `context` is what else may help, as memories."""
         registry = toolbox_of(tools).registry
         parts = [f"The goal:\n{goal}", _describe_tools(registry)]
         if self._templates:
-            parts.append(f"Plans that have worked:\n{_describe_templates(self._templates)}")
+            known = (f"For {plan.goal}:\n{describe_plan(plan)}" for plan in self._templates)
+            parts.append("\n\n".join(["Plans that have worked:", *known]).replace("\n\n", "\n", 1))
         if context:
             parts.append(f"What is known and may help:\n{context}")
         return await self._draft("\n\n".join(parts), Plan(goal, ()), registry)
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
-        """Plan the remaining work in another way.
-
-        Raises:
-            PlanError: the model made no usable plan.
-            ModelError: the model gave no answer.
-            BudgetExceededError: a budget is spent.
-        """
+        """Plan the remaining work in another way."""
         done = tuple(run.plan[id_] for id_ in run.ids(SubtaskStatus.COMPLETED))
         parts = [
             f"The goal:\n{run.plan.goal}",
@@ -228,10 +215,6 @@ def describe_plan(plan: Plan) -> str:
         result = f" [expected: {subtask.expected}]" if subtask.expected else ""
         lines.append(f"- {id_}{after}{who}: {subtask.goal}{call}{result}")
     return "\n".join(lines)
-
-
-def _describe_templates(plans: Iterable[Plan]) -> str:
-    return "\n\n".join(f"For {plan.goal}:\n{describe_plan(plan)}" for plan in plans)
 
 
 def describe_results(run: PlanRun) -> str:

@@ -3,9 +3,6 @@
 A reply is read once, up to the first action, or to a "Final Answer:" before any action. Thoughts in
 `<think>` are skipped, and so is anything that the model makes up after its action. If the meaning
 is unclear, the reply is a `Fault`, never a guess.
-
-An object that is a call has a tool and its arguments, under one of the names that models use for
-them; it may be nested in another object. Most objects in a text mean something else.
 """
 
 import re
@@ -154,14 +151,7 @@ def make_action(tool: str, given: object) -> Action | Fault:
 
 @dataclass(frozen=True, slots=True)
 class ParsedReply:
-    """The meaning of a reply, and its place in the text.
-
-    Attributes:
-        outcome: its meaning.
-        before: the text before that, without thoughts in `<think>`.
-        start: where the action or the answer begins.
-        end: where it ends.
-    """
+    """The meaning of a reply, the text before it without `<think>`, and where it stands."""
 
     outcome: ReplyMeaning
     before: str
@@ -172,12 +162,10 @@ class ParsedReply:
 def parse_action(text: str) -> ReplyMeaning:
     r"""Parse a model's reply into an `Action`, a `FinalAnswer`, or a `Fault`.
 
-    It is a pure function, never raises, and runs in linear time. An action is an object with a tool
-    and its arguments (`tool` or `tool_name` or `action`, with `arguments` or `args` or
-    `action_input`, among others), or a line "Action: NAME" with "Action Input:". It may be in a
-    code fence or in the tags of a model family, and its JSON may have the usual mistakes of models,
-    unless they make it ambiguous. The first action counts; a final answer counts only before any
-    action. A string without its closing quote is a fault, since more of it may be missing.
+    It never raises, and runs in linear time. An action is an object with a tool and its arguments
+    (`tool` or `tool_name` or `action`, with `arguments` or `args` or `action_input`, among others),
+    or a line "Action: NAME" with "Action Input:". It may be in a code fence or in the tags of a
+    model family, and its JSON may have the usual mistakes of models, unless they make it ambiguous.
 
     If a reply was cut off, a missing bracket may hide missing arguments: check its stop reason
     first.

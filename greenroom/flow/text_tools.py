@@ -57,8 +57,8 @@ from greenroom.llm import (
 from greenroom.resilience import current_meter
 
 _REFORMATS = 3
-_MAX_SHOWN = 2_000  # characters of an observation in a chunk, or of an unreadable reply
 _CACHE_SIZE = 4_096  # messages whose conversion is cached
+_MAX_SHOWN = 2_000  # characters of an observation in a chunk, or of an unreadable reply
 
 _REFORMAT = """Your reply could not be read: {reason}. Reply again, in one of these two forms:
 
@@ -81,13 +81,12 @@ class TextTools(ProviderWrapper):
     observations. Loops, sessions and permissions work as with native tool calls, and a conversation
     can switch between both. Wrap it around `resilient(…)`, not the other way round.
 
-    Text before an action is streamed; the action itself is not part of the reply's text. Text
-    before a final answer becomes thinking. An agent publishes each step as a `Custom` chunk:
-    `react.thought`, `react.action`, `react.observation` and `react.reformat`.
+    Text before an action is streamed; text before a final answer becomes thinking. An agent
+    publishes each step as a `Custom` chunk: `react.thought`, `react.action`, `react.observation`
+    and `react.reformat`.
 
     If a reply can't be parsed, the model is told why and asked again, at most three times; each
-    attempt counts as a model call, and none of it is added to the history. After that a
-    `ModelOutputError` is raised.
+    attempt counts as a model call, and none of it is added to the history.
 
     Args:
         llm: the model.
@@ -137,14 +136,13 @@ class TextTools(ProviderWrapper):
         """Return a message without tool blocks; always the same object, for the request encoder."""
         if message.role == "user" and not message.tool_results:
             return message
-        kept = self._cache.get(id(message))
-        if kept is None:
-            kept = message, replace(message, content=tuple(convert_to_text(message)))
-            self._cache[id(message)] = kept
+        if id(message) not in self._cache:
+            content = tuple(convert_to_text(message))
+            self._cache[id(message)] = message, replace(message, content=content)
         self._cache.move_to_end(id(message))
         if len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
-        return kept[1]
+        return self._cache[id(message)][1]
 
 
 def _has_calls(message: Message) -> bool:
@@ -221,13 +219,8 @@ class _TextToolsStream(ModelStream):
         return self._indexes.setdefault(key, len(self._indexes))
 
     def _show(self, piece: str) -> list[StreamEvent]:
-        said, answer = self._live.add(piece)
-        events: list[StreamEvent] = []
-        if said:
-            events.append(BlockDelta(self._index("said"), "text", said))
-        if answer:
-            events.append(BlockDelta(self._index("answer"), "text", answer))
-        return events
+        shown = zip(("said", "answer"), self._live.add(piece), strict=True)
+        return [BlockDelta(self._index(block), "text", text) for block, text in shown if text]
 
     def _read(self, message: Message) -> list[StreamEvent]:
         """Parse a complete reply, and return the events that end it."""
@@ -292,11 +285,9 @@ class _TextToolsStream(ModelStream):
             )
             error.partial = message
             self._failure = error
+            facts = {"provider": message.provider, "model": message.model}
             text = f"the reply could not be read: {fault.reason}"
-            dropped = _announcement(
-                "reply.discarded", text, provider=message.provider, model=message.model
-            )
-            return [StreamRestart(message), dropped]
+            return [StreamRestart(message), _announcement("reply.discarded", text, **facts)]
         self._reformats += 1
         self._is_over = True
         again = _REFORMAT.format(reason=fault.reason)
