@@ -171,6 +171,7 @@ class _Gate:
             call = self._calls[index].call
             if self._agent.would_suspend:  # what is allowed does not wait for another process
                 await order.wait_quiet()
+            await order.wait_for_writes(index)  # the person sees the files as they are then
             self._verdicts[index] = verdict = await self._judge.ask(call)
             self._allow(order, index, await self._judge.find_reach(call, verdict))
             self._show_state(order.running)
@@ -266,6 +267,7 @@ class _Gate:
             result = self._on_result(verdict.call, result)
         # From here on the result is real: it is kept even if the turn is cancelled right now.
         self._results[index] = result
+        self._judge.note_end(verdict)
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
 

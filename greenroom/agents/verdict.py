@@ -6,17 +6,16 @@ becomes a `PermissionRecord` in the session, complete enough to explain it later
 size.
 """
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
-from typing import TypeVar
 
 import trio
 from msgspec import structs
 
+from greenroom.agents.applied_rules import apply_rules, explain_to_person, in_time, is_long
+from greenroom.agents.file_view import find_paths, find_view
 from greenroom.agents.plan_mode import SubmitPlan
 from greenroom.agents.questions import AskPerson
 from greenroom.core import (
@@ -28,27 +27,24 @@ from greenroom.core import (
     Error,
     PermissionPart,
     PermissionRecord,
-    ReadPath,
     Remember,
     RuleDecision,
     RuleFileError,
     SandboxReport,
     ToolError,
+    ToolInfo,
     ToolResult,
     ToolStatus,
     ToolUseBlock,
-    WritePath,
     clip,
     freeze_fields,
     utc_now,
 )
-from greenroom.git import GitAnswer, GitAnswers
 from greenroom.permissions import (
     Explanation,
     Judgement,
     PermissionManager,
     PermissionRule,
-    explain,
     keep_rules,
 )
 from greenroom.runtime import AgentInternals
@@ -58,9 +54,6 @@ _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
 _REASON = 1_000  # characters
 _QUESTIONS = (AskPerson, SubmitPlan)  # tools whose calls are questions themselves
-_LONG = 8_000  # characters and values, which take a few tens of milliseconds to judge
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +160,7 @@ class Judge:
             return Reach()
         given = call.input if verdict is None else verdict.input
         reach = partial(Reach.of, tool, given, self._agent.context)
-        return await _in_time(reach, is_slow=_is_long(given))
+        return await in_time(reach, is_slow=is_long(given))
 
     async def recheck(self, verdict: Verdict, context: AgentContext) -> ToolResult | None:
         """Judge a call again before it runs; return a refusal if it is not what was approved."""
@@ -176,16 +169,20 @@ class Judge:
             return None  # the registry says so
         if tool is None:  # a tool of this name has appeared meanwhile: nothing has judged the call
             return _deny(f"{call.name} was not run: there was no such tool yet. Call it again.")
-        now = await _apply_rules(self._permissions, tool, verdict.input, context, verdict.sandbox)
+        now = await apply_rules(self._permissions, tool, verdict.input, context, verdict.sandbox)
         may_run, digest = now.decision is RuleDecision.ALLOW, now.digest
         if verdict.is_by_person:  # a person also approved the files that its commands run
             may_run = now.decision is not RuleDecision.DENY
-            digest = (await _explain(now, verdict.input)).digest
+            digest = (await explain_to_person(now, verdict.input)).digest
         if may_run and digest == verdict.digest and self._tools.get(call.name) is tool:
             return None
         record = self._describe(call, now)
         self._record(structs.replace(record, decision=RuleDecision.DENY, by="recheck"))
         return _deny(f"{call.name} was not run: what was approved has changed meanwhile.")
+
+    def note_end(self, verdict: Verdict) -> None:
+        """Note that a call has ended, so that it changes nothing any more."""
+        self._waiting = [each for each in self._waiting if each is not verdict]
 
     def screen_reads(self, verdict: Verdict, folder: str) -> Callable[[str], str] | None:
         """Say which files in a folder an approved call may not read; see `AgentContext`."""
@@ -218,7 +215,7 @@ class Judge:
         gate = self._gates[id(given)][1]
         if isinstance(gate, Deny):
             return self._deny_by_gate(call, tool, gate)
-        judgement = await _apply_rules(self._permissions, tool, call.input, context, sandbox)
+        judgement = await apply_rules(self._permissions, tool, call.input, context, sandbox)
         judgement = judgement if gate is None else judgement.ask(gate.reason)
         return _Found(call, tool, context, judgement, sandbox)
 
@@ -234,7 +231,7 @@ class Judge:
         if judgement.decision is RuleDecision.DENY:
             return _refuse(call, call.input, tool, judgement)
         by_path = judgement.rule is not None and bool(judgement.rule.matcher.paths)
-        paths = _find_paths(tool, call.input, found.context) if by_path else ()
+        paths = find_paths(tool, call.input, found.context) if by_path else ()
         runs_as, notes = judgement.runs_as, judgement.notes
         verdict = Verdict(call, call.input, tool, judgement.digest, runs_as, notes)
         approval = _approve("rules", judgement)
@@ -251,39 +248,15 @@ class Judge:
             self._record(_add_answer(record, answer))
             return Verdict(call, call.input, tool, refusal=tool.tool.result(call.input, answer))
         if decision is RuleDecision.ASK:
-            failure = await self._find_failure(call, tool, found.context)
+            waiting = ((each.tool, each.input) for each in self._waiting)
+            view = await find_view(self._permissions, call, tool, found.context, waiting)
+            failure = await view.find_failure()
             if failure is not None:  # nor about one that can't succeed
                 return Verdict(call, call.input, tool, refusal=failure)
-            explanation = await _explain(found.judgement, call.input)
-            return await self._ask_permission(call, tool, explanation, found.sandbox)
+            info = await view.describe()
+            explanation = await explain_to_person(found.judgement, call.input)
+            return await self._ask_permission(call, tool, explanation, found.sandbox, info)
         return self._decide(found)
-
-    async def _find_failure(
-        self, call: ToolUseBlock, tool: RegisteredTool, context: AgentContext
-    ) -> ToolResult | None:
-        """Return the error of a call that can't succeed, unless it would tell too much.
-
-        It may tell of files in the workspace that no rule keeps from `Read`, and of others that a
-        rule allows to read. A call before this one that has not run yet may change what is there.
-        """
-        paths = _find_paths(tool, call.input, context)
-        if any(_may_change(each, paths, context) for each in self._waiting):
-            return None
-        is_allowed = bool(paths)
-        for effect in tool.effects(call.input, context):
-            if not isinstance(effect, (ReadPath, WritePath)):
-                continue
-            given: dict[str, object] = {"file_path": effect.path}
-            reading = await _apply_rules(self._permissions, "Read", given, context, None)
-            is_allowed = is_allowed and reading.decision is RuleDecision.ALLOW
-            if reading.decision is RuleDecision.DENY or (reading.rule and not is_allowed):
-                return None
-        if not is_allowed and not _are_inside(paths, context):
-            return None
-        allowed = paths if is_allowed else ()
-        context = context.with_tool_use_id(call.id)  # its own, so that nothing else is allowed
-        context.allowed_paths = (*context.allowed_paths, *allowed)
-        return await tool.precheck(call.input, context)
 
     async def _ask_permission(
         self,
@@ -291,17 +264,18 @@ class Judge:
         tool: RegisteredTool,
         found: Explanation,
         sandbox: SandboxReport | None,
+        info: ToolInfo,
     ) -> Verdict:
         """Ask a person about a call, record the answer, and return the verdict."""
         context = self._agent.context.with_tool_use_id(call.id)
         approved, edited, gate = call.input, False, None
         with self._withdraw_on_error(self._describe(call, found, sandbox)):
-            answer = await self._request_answer(call, tool, found, sandbox)
+            answer = await self._request_answer(call, info, found, sandbox)
             if answer.input is not None and answer.input != call.input:
                 # The person has approved what they wrote themselves, unless a rule forbids it.
                 (approved, _), edited = await tool.check(answer.input), True
-                edit = await _apply_rules(self._permissions, tool, approved, context, sandbox)
-                found = await _explain(edit, approved)
+                edit = await apply_rules(self._permissions, tool, approved, context, sandbox)
+                found = await explain_to_person(edit, approved)
                 # The gates have judged another call.
                 gate = await self._agent.judge(structs.replace(call, input=approved))
         # The rules that were offered are about the call as the model asked for it.
@@ -318,7 +292,7 @@ class Judge:
             return Verdict(
                 call, call.input, tool, refusal=_deny(_explain_denial(answer, found.advice))
             )
-        paths = _find_paths(tool, approved, context)
+        paths = find_paths(tool, approved, context)
         verdict = Verdict(call, approved, tool, found.digest, paths=paths, sandbox=sandbox)
         verdict = replace(verdict, is_edited=edited, approval=_approve(answer.by, found))
         return replace(verdict, is_by_person=True)
@@ -335,11 +309,10 @@ class Judge:
     async def _request_answer(
         self,
         call: ToolUseBlock,
-        tool: RegisteredTool,
+        info: ToolInfo,
         found: Explanation,
         sandbox: SandboxReport | None,
     ) -> Answer:
-        info = tool.info(call.input)
         return await self._agent.request_permission(
             call.name,
             info.action,
@@ -435,95 +408,11 @@ def _approve(by: str, found: Judgement) -> Approval:
     return Approval(by, clip(found.rule.id, _TEXT) if found.rule else "", found.digest)
 
 
-_git = GitAnswers()  # of all agents, since many share a repository
-
-
-async def _apply_rules(
-    permissions: PermissionManager,
-    tool: RegisteredTool | str,
-    input: dict[str, object],  # noqa: A002
-    context: AgentContext,
-    sandbox: SandboxReport | None,
-) -> Judgement:
-    judge = partial(permissions.judge, tool, input, context, sandbox=sandbox)
-    is_slow = permissions.has_expressions or _is_long(input)
-    found = await _in_time(judge, is_slow=is_slow)
-    if not found.missing_answers:
-        return found
-    answers = await trio.to_thread.run_sync(_ask_git, found.missing_answers, abandon_on_cancel=True)
-    return await _in_time(partial(judge, git=answers), is_slow=is_slow)
-
-
-def _ask_git(folders: Iterable[str]) -> dict[str, GitAnswer]:
-    return {folder: _git.ask(folder) for folder in folders}
-
-
-async def _explain(judgement: Judgement, input: dict[str, object]) -> Explanation:  # noqa: A002
-    """Explain a judgement to a person; its digest includes the files that the commands run.
-
-    Files are read in a thread, which an interrupt does not wait for.
-    """
-    found = await _in_time(partial(explain, judgement, files=False), is_slow=_is_long(input))
-    if found.runs_commands:
-        return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
-    return found
-
-
-async def _in_time(judge: Callable[[], _T], *, is_slow: bool) -> _T:
-    """Judge a call; a slow one takes a thread, which an interrupt does not wait for."""
-    if is_slow:
-        return await trio.to_thread.run_sync(judge, abandon_on_cancel=True)
-    return judge()
-
-
-def _is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
-    """Whether an input, with all that is nested in it, is too long to be judged at once."""
-    waiting, length = [input], 0
-    while waiting and length <= _LONG:
-        value = waiting.pop()
-        length += len(value) if isinstance(value, str) else 1
-        if isinstance(value, Mapping):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list | tuple):
-            waiting += value
-    return length > _LONG
-
-
 def _explain_denial(answer: Answer, advice: str) -> str:
     if answer.by != "user":  # the message holds the runtime's reason
         denied = f"This call was denied: {answer.message or answer.by}."
         return f"{denied} {advice}".rstrip()
     return "The user did not allow this call." + (f" {answer.message}" if answer.message else "")
-
-
-def _find_paths(
-    tool: RegisteredTool,
-    input: dict[str, object],  # noqa: A002
-    context: AgentContext,
-) -> tuple[str, ...]:
-    """Return the real paths that a rule or a person allowed this call to touch."""
-    found = []
-    for effect in tool.effects(input, context):
-        if isinstance(effect, (ReadPath, WritePath)):
-            try:
-                found.append(os.path.realpath(context.workspace.absolute(effect.path)))
-            except (OSError, ValueError, RuntimeError):
-                continue  # not a path, such as one with a NUL: the tool says so
-    return tuple(found)
-
-
-def _may_change(verdict: Verdict, paths: tuple[str, ...], context: AgentContext) -> bool:
-    """Whether a call that waits to run may change what another finds: it touches its files."""
-    tool = verdict.tool
-    if tool is None or not tool.read_only:
-        return True
-    return not {*paths}.isdisjoint(_find_paths(tool, verdict.input, context))
-
-
-def _are_inside(paths: Iterable[str], context: AgentContext) -> bool:
-    """Whether real paths are in the workspace, or in folders that the agent may use."""
-    folders = (os.path.realpath(context.workspace.root), *context.allowed_paths)
-    return all(any(Path(path).is_relative_to(each) for each in folders) for path in paths)
 
 
 def _refuse(

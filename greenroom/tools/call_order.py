@@ -63,6 +63,11 @@ class Reach:
         """Whether it reads files, and touches nothing else."""
         return bool(self.reads) and not (self.writes or self.any_file or self.is_alone)
 
+    @property
+    def only_files(self) -> bool:
+        """Whether it touches the files that it states, and nothing else."""
+        return bool(self.reads or self.writes) and not (self.any_file or self.is_alone)
+
     def delays(self, later: "Reach") -> bool:
         """Whether a later call has to wait until this one has ended.
 
@@ -130,6 +135,7 @@ class CallOrder:
         self._ready: deque[int] = deque()
         self._news = trio.Event()
         self._quiet = trio.Event()
+        self._one_ended = trio.Event()
 
     @property
     def running(self) -> Sequence[int]:
@@ -146,6 +152,31 @@ class CallOrder:
     async def wait_quiet(self) -> None:
         """Wait until no call runs, and none can begin before another one is allowed."""
         await self._quiet.wait()
+
+    async def wait_for_writes(self, index: int) -> None:
+        """Wait for the allowed calls before this one that write its files, and nothing but files.
+
+        They take a moment. One that itself waits for a longer call is not waited for.
+        """
+        while self._find_writes(index):
+            ended = self._one_ended
+            await ended.wait()
+
+    def _find_writes(self, index: int) -> list[int]:
+        """Return the calls before this one that write its files, and run now or at once."""
+        mine = self._reaches[index]
+        has_room = len(self.running) < self._limit
+        before = [each for each in range(index) if each not in self._ended]
+        quick = list[int]()
+        for each in before:
+            reach = self._reaches[each]
+            holding_up = [
+                other for other in before if other < each and self._reaches[other].delays(reach)
+            ]
+            begins = each in self._begun or (has_room and {*holding_up} <= {*quick})
+            if each in self._allowed and reach.only_files and begins:
+                quick.append(each)
+        return [each for each in quick if self._reaches[each].delays(mine)]
 
     async def run(
         self,
@@ -167,6 +198,8 @@ class CallOrder:
             finally:
                 self._ended.add(index)
                 self._news.set()
+                self._one_ended.set()
+                self._one_ended = trio.Event()
 
         prepared: set[int] = set()
         async with trio.open_nursery() as nursery:

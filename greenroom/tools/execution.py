@@ -62,6 +62,7 @@ from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     EffectsFunction,
     PrecheckFunction,
+    PreviewFunction,
     Tool,
     ToolFlags,
     check_tool,
@@ -168,19 +169,33 @@ class RegisteredTool:
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe a call for a person, with hidden characters made visible. Never raises."""
-        warning = " (it may destroy what can't be brought back)" if self.destructive else ""
         try:
-            found = self.tool.info(thaw(input))
-            return ToolInfo(
-                " ".join(exact(found.action).split()) + warning,
-                visible(found.details),
-                visible(found.diff),
-                visible(found.claim),
-            )
+            return self._reveal(self.tool.info(thaw(input)))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (an unchecked input may upset any tool)
             log_error(_log, f"tool {self.name} could not describe a call", error, logging.DEBUG)
-            plain = plain_info(self.name, input)
-            return ToolInfo(plain.action + warning, visible(plain.details))
+            return self._reveal(plain_info(self.name, input))
+
+    async def preview(self, input: dict[str, object], context: AgentContext) -> ToolInfo:  # noqa: A002
+        """Describe a call as `info` does, with what it would change as things are now.
+
+        Whoever is about to ask a person may look first. It takes at most the tool's time.
+        """
+        method = cast("PreviewFunction | None", getattr(self.tool, "preview", None))
+        if method is not None:
+            try:
+                with trio.move_on_after(self.timeout):
+                    return self._reveal(await method(thaw(input), context))
+            except Exception as error:  # noqa: BLE001  (the call itself will tell)
+                hide = partial(_conceal_all, context=context)
+                what = f"tool {self.name} could not look at a call"
+                log_error(_log, what, error, logging.DEBUG, conceal=hide)
+        return self.info(input)
+
+    def _reveal(self, info: ToolInfo) -> ToolInfo:
+        """Make hidden characters visible, and say where a call may destroy something."""
+        warning = " (it may destroy what can't be brought back)" if self.destructive else ""
+        action = " ".join(exact(info.action).split()) + warning
+        return ToolInfo(action, visible(info.details), visible(info.diff), visible(info.claim))
 
     def fault(self, input: dict[str, object]) -> str | None:  # noqa: A002
         """Return the faults of an input, in words for the model; None if it fits."""

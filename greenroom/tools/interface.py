@@ -26,6 +26,9 @@ DEFAULT_TIMEOUT = 30.0
 PrecheckFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Awaitable[None]]
 """Raises `ToolError` if a call can't succeed, before it runs."""
 
+PreviewFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Awaitable[ToolInfo]]
+"""Describes a call for a person with what it would change, before it runs."""
+
 EffectsFunction: TypeAlias = Callable[[dict[str, object], AgentContext], Sequence[Effect]]
 """States what a call would do, before it runs."""
 
@@ -35,6 +38,7 @@ OPTIONAL_MEMBERS = (
     "concurrent",
     "effects",
     "precheck",
+    "preview",
     "sandbox",
     "sandbox_files",
     "runs_context_command",
@@ -65,6 +69,9 @@ class Tool(Protocol):
       permission rules judge. A tool without it is judged by its name and category.
     - `async precheck(input, context)`: raises `ToolError` if the call can't succeed, as far as that
       is known before it runs. Then no person is asked about it. It changes nothing.
+    - `async preview(input, context) -> ToolInfo`: describes the call as `info` does, with what it
+      would change, such as the diff of a file as it is now. It is called where the agent may read
+      the files that the tool states, and changes nothing.
     - `sandbox: Sandbox | None = None`: the sandbox of each call, for the person who is asked.
     - `credentials: Sequence[Credential] = ()`: what the person has to give before a call runs.
     - `sandbox_files: Sequence[str] = ()`: files that a call must be able to read in its sandbox.

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.agents import run_tools, stream_reply, verdict
+from greenroom.agents import applied_rules, run_tools, stream_reply
 from greenroom.core import (
     AgentContext,
     AgentState,
@@ -583,7 +583,7 @@ async def test_all_of_a_nested_input_counts_for_where_it_is_judged(given, here):
 
     tool = RegisteredTool.of(FakeBash())
     context = AgentContext(session_id="s-1", agent_type="coder")
-    await verdict._apply_rules(Noting(), tool, given, context, None)
+    await applied_rules.apply_rules(Noting(), tool, given, context, None)
     assert [thread is threading.main_thread() for thread in threads] == [here]
 
 
@@ -601,7 +601,7 @@ async def test_an_interrupt_waits_for_no_long_judgement():
     tool = RegisteredTool.of(FakeBash())
     context = AgentContext(session_id="s-1", agent_type="coder")
     with scope:
-        await verdict._apply_rules(Slow(), tool, {"command": "x" * 10_000}, context, None)
+        await applied_rules.apply_rules(Slow(), tool, {"command": "x" * 10_000}, context, None)
     assert scope.cancelled_caught
     assert not judged.is_set()
     release.set()

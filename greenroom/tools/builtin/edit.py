@@ -169,6 +169,17 @@ class Edit:
         path, change, stamps = str(input["file_path"]), _read_change(input), FileStamps.of(context)
         await in_thread(lambda: _check_edit(path, change, stamps, context))
 
+    async def preview(self, input: dict[str, object], context: AgentContext) -> ToolInfo:  # noqa: A002
+        """Show the path, the number of replacements if it is not one, and the diff of the file.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        path, change, stamps = str(input["file_path"]), _read_change(input), FileStamps.of(context)
+        diff, count = await in_thread(lambda: _preview_edit(path, change, stamps, context))
+        every = f" ({count} occurrences)" if change.everywhere else ""
+        return ToolInfo("Edit a file", f"{path}{every}", diff)
+
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Edit in a thread; the metadata has the diff. Edits of one file take turns.
 
@@ -246,6 +257,16 @@ def _check_edit(path: str, change: Replacement, stamps: FileStamps, context: Age
         _check_writable(real, label)
 
 
+def _preview_edit(
+    path: str, change: Replacement, stamps: FileStamps, context: AgentContext
+) -> tuple[str, int]:
+    """Return the diff of an edit, and the number of replacements."""
+    real, label = resolve_and_show(path, context, writes=True)
+    with os_errors("edit", label):
+        content, text, count = _plan_edit(real, label, path, change, stamps, context)
+    return unified_diff(content.text, text, label), count
+
+
 def _check_writable(real: Path, label: str) -> None:
     """Check that a file, and the folder that it is or would be in, may be written."""
     if real.is_dir():
@@ -306,6 +327,17 @@ class Write:
         _check_unicode(str(input["content"]))
         await in_thread(lambda: _check_write(path, stamps, context))
 
+    async def preview(self, input: dict[str, object], context: AgentContext) -> ToolInfo:  # noqa: A002
+        """Show the path, and how the file would change; of a new file its content.
+
+        Raises:
+            ToolError: as `execute`.
+        """
+        path, content = str(input["file_path"]), _check_unicode(str(input["content"]))
+        stamps = FileStamps.of(context)
+        action, diff = await in_thread(lambda: _preview_write(path, content, stamps, context))
+        return ToolInfo(action, path, diff)
+
     async def execute(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Write in a thread; the metadata has the diff.
 
@@ -342,17 +374,35 @@ def _write(path: str, content: str, stamps: FileStamps, context: AgentContext) -
             raise ToolError(f"{label} is a folder")
         created = not real.exists()
         if not created:
-            with open_regular(real) as file:
-                former = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES + 1)
-            if len(former) > _MAX_BYTES:
-                notes = ["it was too large to look at its encoding and line ends"]
-            else:
-                content, data, notes = write_over(former, content)
-            before = _decode_start(former)
+            before, content, data, notes = _plan_replacement(real, label, content, stamps)
         status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
         stamps.note(real, Stamp.of(status, data))
     diff = unified_diff(before, content, label)
     return _Written(label, created, len(data), diff, [*notes, *note_name(path, context)])
+
+
+def _preview_write(
+    path: str, content: str, stamps: FileStamps, context: AgentContext
+) -> tuple[str, str]:
+    """Return what a write does, and the diff of the file; nothing is written."""
+    real, label = resolve_and_show(path, context, writes=True)
+    if not real.exists():
+        return "Write a new file", unified_diff("", content, label)
+    with os_errors("write", label):
+        before, content, _, _ = _plan_replacement(real, label, content, stamps)
+    return "Replace a file", unified_diff(before, content, label)
+
+
+def _plan_replacement(
+    real: Path, label: str, content: str, stamps: FileStamps
+) -> tuple[str, str, bytes, list[str]]:
+    """Return what a file holds, what it will hold, as text and in bytes, and notes on that."""
+    with open_regular(real) as file:
+        former = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES + 1)
+    if len(former) > _MAX_BYTES:
+        notes = ["it was too large to look at its encoding and line ends"]
+        return _decode_start(former), content, content.encode(), notes
+    return _decode_start(former), *write_over(former, content)
 
 
 def _bracket(notes: Sequence[str]) -> str:

@@ -1,0 +1,71 @@
+"""Applies permission rules to calls without holding up the event loop."""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TypeVar
+
+import trio
+
+from greenroom.core import AgentContext, SandboxReport
+from greenroom.git import GitAnswer, GitAnswers
+from greenroom.permissions import Explanation, Judgement, PermissionManager, explain
+from greenroom.tools import RegisteredTool
+
+_LONG = 8_000  # characters and values, which take a few tens of milliseconds to judge
+
+_T = TypeVar("_T")
+
+
+_git = GitAnswers()  # of all agents, since many share a repository
+
+
+async def apply_rules(
+    permissions: PermissionManager,
+    tool: RegisteredTool | str,
+    input: dict[str, object],  # noqa: A002
+    context: AgentContext,
+    sandbox: SandboxReport | None,
+) -> Judgement:
+    """Judge a call by the rules, after git was asked about the repositories that it reads."""
+    judge = partial(permissions.judge, tool, input, context, sandbox=sandbox)
+    is_slow = permissions.has_expressions or is_long(input)
+    found = await in_time(judge, is_slow=is_slow)
+    if not found.missing_answers:
+        return found
+    answers = await trio.to_thread.run_sync(_ask_git, found.missing_answers, abandon_on_cancel=True)
+    return await in_time(partial(judge, git=answers), is_slow=is_slow)
+
+
+def _ask_git(folders: Iterable[str]) -> dict[str, GitAnswer]:
+    return {folder: _git.ask(folder) for folder in folders}
+
+
+async def explain_to_person(judgement: Judgement, input: dict[str, object]) -> Explanation:  # noqa: A002
+    """Explain a judgement to a person; its digest includes the files that the commands run.
+
+    Files are read in a thread, which an interrupt does not wait for.
+    """
+    found = await in_time(partial(explain, judgement, files=False), is_slow=is_long(input))
+    if found.runs_commands:
+        return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
+    return found
+
+
+async def in_time(judge: Callable[[], _T], *, is_slow: bool) -> _T:
+    """Judge a call; a slow one takes a thread, which an interrupt does not wait for."""
+    if is_slow:
+        return await trio.to_thread.run_sync(judge, abandon_on_cancel=True)
+    return judge()
+
+
+def is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
+    """Whether an input, with all that is nested in it, is too long to be judged at once."""
+    waiting, length = [input], 0
+    while waiting and length <= _LONG:
+        value = waiting.pop()
+        length += len(value) if isinstance(value, str) else 1
+        if isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            waiting += value
+    return length > _LONG
