@@ -41,7 +41,7 @@ async def coder(
     `checkpoints` keeps files before tools change them, also those of subagents, for `plan_restore`.
     `notes` follow the prompt, such as `project_notes(…)`. The `compactor` keeps the conversation
     within the model's window; the default one takes the window that is known of the model. An input
-    with the metadata `COMPACT` only shortens the conversation.
+    with the metadata `COMPACT` only shortens the conversation, with regard to its `about`, if any.
     """
     parts = system.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))
@@ -55,10 +55,13 @@ async def coder(
     plan = PlanMode(agent, permissions)
     run = partial(run_tools, tools=plan.add_to(tools), permissions=permissions, checkpoints=files)
     async for message in agent.inputs():
-        only_compacts = isinstance(message, UserInput) and message.metadata == COMPACT
+        asked = message.metadata if isinstance(message, UserInput) else {}
+        only_compacts = COMPACT.items() <= asked.items()
         async with agent.turn(message, append=not only_compacts):
             if only_compacts:
-                await compactor.compact(agent, system=prompt, tools=tools.definitions())
+                about = str(asked.get("about", ""))
+                definitions = tools.definitions()
+                await compactor.compact(agent, system=prompt, tools=definitions, about=about)
                 continue
             with agent.budget(model_calls=max_steps):
                 if isinstance(message, Resume):

@@ -1,51 +1,54 @@
 """`Person` acts on what the person at the terminal does: inputs, answers, interrupts, leaving."""
 
-import re
+from importlib import import_module
 from pathlib import Path
 
 import trio
 
 from greenroom import core
+from greenroom.cli.command_context import CommandContext, OpenRun
+from greenroom.cli.commands import COMMANDS, CommandLine, read_command
 from greenroom.cli.permission_prompt import TOO_LATE, PersonDecision
 from greenroom.cli.render_chunk import render_user
 from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen, innermost
-from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent
+from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent, Wanted
 from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
-from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle
 
-HELP = """\
-Type what the agent should do, then Enter. While it works, a line is its next input.
-  Esc, Ctrl-C   interrupt the agent
-  Up, Alt-Up    on an empty line, or on any: take queued input back into the line
-  Ctrl-C twice, Ctrl-D on an empty line, /quit, /exit   leave; the session stays
-  Alt-Enter     a new line
-  /compact      shorten the conversation now; it happens automatically when the model's window fills
-  /help         this
-An interrupt gives queued input back as well. When the agent asks for permission, type the letter or
-the word of a choice, then Enter; Tab switches between the exact words and a prefix, where both can
-be remembered; Space, PgDn and PgUp turn the pages of a long question. A line that you had begun
-before comes back afterwards."""
-
-_COMMAND = re.compile(r"/[a-z-]+")
 _FOREIGN = (
     "this project: counts in this run only, since {path} has more than your answers; "
     "move that away, and it counts in later runs too"
 )
-_DOUBLE_PRESS = 2.0  # seconds within which the second Ctrl-C leaves
+_DOUBLE_PRESS = 1.0  # seconds within which a second press counts
 
 
 class Person:
     """Handles what the person does: inputs, answers, interrupts, leaving."""
 
-    def __init__(self, handle: AgentHandle, screen: Screen, nursery: trio.Nursery) -> None:
+    def __init__(
+        self,
+        handle: AgentHandle,
+        screen: Screen,
+        nursery: trio.Nursery,
+        open_run: OpenRun | None = None,
+    ) -> None:
         """Act on this agent; leaving cancels the nursery."""
         self._handle = handle
         self._screen = screen
         self._nursery = nursery
+        self._context = CommandContext(
+            handle,
+            screen,
+            tuple(each for each in COMMANDS if open_run is not None or not each.needs_run),
+            self._send_command,
+            self._leave,
+            nursery.start_soon,
+            open_run,
+        )
+        screen.terminal.know(self._context.commands)
         self._unanswered_ids: set[str] = set()
-        self._queued_inputs: dict[str, str] = {}
+        self._queued_inputs: dict[str, Line] = {}
         self._steered_inputs: dict[str, str] = {}  # meant for the current turn, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
@@ -58,8 +61,8 @@ class Person:
             await self._follow_requests()
         match chunk:
             case core.TurnStart() if chunk.input_id in self._queued_inputs:
-                self._echo(self._queued_inputs.pop(chunk.input_id))
-                self._screen.queued_inputs = tuple(self._queued_inputs.values())
+                self._echo(self._queued_inputs.pop(chunk.input_id).shown)
+                self._show_queue()
             case core.Done():
                 self._unanswered_ids.discard(chunk.input_id)
                 self._steered_inputs.clear()
@@ -99,6 +102,8 @@ class Person:
                     await self._enter(event)
                 case Key():
                     await self.press(event)
+                case Wanted():
+                    pass
                 case Closed():
                     self._is_leaving = True
                     await self._follow_requests()
@@ -110,17 +115,20 @@ class Person:
 
     async def _enter(self, line: Line) -> None:
         self._screen.hint = ""
-        words, questions = line.text.strip(), self._screen.questions
-        if _COMMAND.fullmatch(words) and not (line.question and questions.asks_for_words):
-            self._run_command(words)
-        elif line.question:
+        questions = self._screen.questions
+        if not (line.question and questions.asks_for_words):
+            command = read_command(line.text, self._context.commands)
+            if command is not None:
+                await self._run_command(line.text.strip(), command)
+                return
+        if line.question:
             answer = questions.read(line)
             if isinstance(answer, PersonDecision):
                 await self._decide(answer)
             elif answer:
                 self._screen.refuse(answer)
-        elif words:
-            self._send(line.text)
+        elif line.text.strip():
+            self._send(line)
 
     async def _decide(self, decision: PersonDecision) -> None:
         if decision.value:
@@ -147,43 +155,52 @@ class Person:
             if request.request_id == decision.request_id:
                 await self._handle.give_credential(request.credential, decision.value)
 
-    def _send(self, text: str) -> None:
+    def _send(self, line: Line) -> None:
+        shown = line.shown or line.text
         try:
-            receipt = self._handle.send_input_nowait(text)
+            receipt = self._handle.send_input_nowait(line.text)
         except (core.MailboxFullError, core.AgentNotRunningError) as error:
-            self._screen.error(f"not sent: {text}\n{error}")
+            self._screen.error(f"not sent: {shown}\n{error}")
             return
         if receipt.status == "queued":
             # It is printed when its turn begins; until then it is shown below.
-            self._queued_inputs[receipt.input_id] = text
-            self._screen.queued_inputs = tuple(self._queued_inputs.values())
+            self._queued_inputs[receipt.input_id] = Line(line.text, shown=shown)
+            self._show_queue()
         else:
-            self._echo(text)
+            self._echo(shown)
         if receipt.status == "steered":
-            self._steered_inputs[receipt.input_id] = text
+            self._steered_inputs[receipt.input_id] = line.text
         else:
             self._unanswered_ids.add(receipt.input_id)
 
     def _echo(self, text: str) -> None:
         self._screen.print(render_user(text, self._screen.scheme))
 
-    def _run_command(self, command: str) -> None:
-        self._echo(command)
-        match command:
-            case "/help":
-                self._screen.note(HELP)
-            case "/compact" if self._is_idle:
-                self._compact()
-            case "/compact":
-                self._screen.error("/compact has to wait for the end of the turn")
-            case "/quit" | "/exit":
-                self._leave()
-            case _:
-                self._screen.error(f"there is no command {command}; /help lists them")
+    def _show_queue(self) -> None:
+        self._screen.queued_inputs = tuple(each.shown for each in self._queued_inputs.values())
 
-    def _compact(self) -> None:
+    async def _run_command(self, line: str, command: CommandLine | str) -> None:
+        """Carry out a command; what is none is answered, and never sent."""
+        self._echo(line)
+        if isinstance(command, str):
+            self._screen.error(command)
+            return
+        what = command.command
+        if what.needs_idle and not self._is_idle:
+            self._screen.error(f"/{what.name} has to wait for the end of the turn")
+            return
+        module, _, function = what.function.partition(".")
         try:
-            receipt = self._handle.send_input_nowait("/compact", metadata=COMPACT)
+            await getattr(import_module(f"greenroom.cli.{module}"), function)(
+                self._context, command.words
+            )
+        except (core.GreenroomError, OSError) as error:
+            self._screen.error(str(error))
+
+    def _send_command(self, text: str, metadata: dict[str, object]) -> None:
+        """Send an input that asks the agent's function for something, and is not shown."""
+        try:
+            receipt = self._handle.send_input_nowait(text, metadata=metadata)
         except (core.MailboxFullError, core.AgentNotRunningError) as error:
             self._screen.error(f"not done: {error}")
         else:
@@ -202,6 +219,8 @@ class Person:
                 await self._take_back()
             case KeyName.TAB:
                 self._screen.questions.switch()
+            case KeyName.STEER | KeyName.NEXT_MODE | KeyName.UNFOLD | KeyName.TODOS:
+                pass
 
     def _press_ctrl_c(self, key: Key) -> None:
         # One alone never leaves: it may have been meant for the turn that ended this moment.
@@ -248,7 +267,8 @@ class Person:
 
     async def _take_back(self) -> None:
         """Return inputs that the agent has not read to the person's line."""
-        sent = self._steered_inputs | self._queued_inputs
+        queued = {id_: line.text for id_, line in self._queued_inputs.items()}
+        sent = self._steered_inputs | queued
         withdrawn = await self._handle.withdraw_inputs(*sent)
         for id_ in withdrawn:
             self._unanswered_ids.discard(id_)
@@ -256,7 +276,7 @@ class Person:
             self._queued_inputs.pop(id_, None)
         if withdrawn:
             self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
-        self._screen.queued_inputs = tuple(self._queued_inputs.values())
+        self._show_queue()
 
     async def _interrupt_and_report(self) -> None:
         await self._take_back()
@@ -272,6 +292,7 @@ class Person:
 
     def _leave(self, line: str = "") -> None:
         """End the run, and show the text that was not sent."""
-        for text in filter(None, (*self._queued_inputs.values(), line)):
+        queued = (each.shown for each in self._queued_inputs.values())
+        for text in filter(None, (*queued, line)):
             self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()

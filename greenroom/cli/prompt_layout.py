@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from textwrap import wrap
 
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Filter
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
@@ -28,6 +27,8 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.utils import get_cwidth
 
+from greenroom.cli.input_line import InputLine
+from greenroom.cli.paste_chips import ShowChips
 from greenroom.cli.terminal import NARROWEST, Frame
 from greenroom.core import visible
 
@@ -216,20 +217,23 @@ class HiddenLine:
 class PromptLayout:
     """The windows of the input line's application, and what they show."""
 
-    def __init__(self, buffer: Buffer, label: Callable[[], str]) -> None:
+    def __init__(self, line: InputLine, label: Callable[[], str]) -> None:
         """Lay out this line, after this label."""
-        self._buffer = buffer
+        self._line = line
         self._label = label
         self._above, self._hint = StyleAndTextTuples(), StyleAndTextTuples()
+        self._menu = StyleAndTextTuples()
         self._status = ""
-        self._heights = (0, 1, 0)  # of the text above the line, the line, the hint
-        line = BufferControl(buffer, input_processors=[BeforeInput(label)])
+        self._heights = (0, 1, 0, 0)  # of the text above the line, the line, its menu, the hint
+        processors = [BeforeInput(label), ShowChips(line.chips)]
+        control = BufferControl(line.buffer, input_processors=processors)
         hint = FormattedTextControl(lambda: self._hint, style="class:hint")
         status = FormattedTextControl(lambda: self._status, style="class:status")
         windows = [
             Window(FormattedTextControl(lambda: self._above), height=self._height(0)),
-            Window(line, wrap_lines=True, height=self._height(1)),
-            Window(hint, height=self._height(2)),
+            Window(control, wrap_lines=True, height=self._height(1)),
+            Window(FormattedTextControl(lambda: self._menu), height=self._height(2)),
+            Window(hint, height=self._height(3)),
             Window(status, height=1, dont_extend_height=True),
         ]
         self.layout = Layout(HSplit(windows))
@@ -241,15 +245,22 @@ class PromptLayout:
         columns, lines = size
         words = "\n".join(wrap(hint, max(columns - 1, 1)))
         hints = fold(words, columns)[: max(min(max(lines // 3, 1), lines - 2), 0)]
-        height = len(fold(visible(f"{self._label()}{self._buffer.text} "), columns))
+        height = len(fold(visible(f"{self._label()}{self._line.shown} "), columns))
         height = min(height, lines // (4 if pane else 2)) or 1
         room = max(lines - 1 - height - len(hints), 0)
+        menu = (
+            []
+            if pane
+            else [StyleAndTextTuples([row]) for row in self._line.update_menu().rows(columns, room)]
+        )
+        room -= len(menu)
         rows = pane.fit(columns, room, frame.question.place) if pane and frame.question else []
         later = f"for afterwards: {visible(' '.join(aside.split()))}" if pane and aside else ""
         live = fold("\n".join(filter(None, (frame.live, later))), columns)
         live = live[-(room - len(rows)) :] if room > len(rows) else []
         self._above, self._hint, self._status = join([*live, *rows]), join(hints), frame.status
-        self._heights = (len(live) + len(rows), height, len(hints))
+        self._menu = join(menu)
+        self._heights = (len(live) + len(rows), height, len(menu), len(hints))
 
     def _height(self, window: int) -> Callable[[], Dimension]:
         return lambda: Dimension.exact(self._heights[window])

@@ -13,7 +13,7 @@ comes back afterwards; keys typed before the question could be seen are refused.
 import select
 import sys
 import termios
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,16 +21,20 @@ from typing import TYPE_CHECKING
 import trio
 from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import set_app
-from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.document import Document
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.enums import EditingMode
+from prompt_toolkit.filters import Condition, vi_insert_mode
 from prompt_toolkit.input import create_input
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.styles import Style
 
+from greenroom.cli.commands import Command
+from greenroom.cli.input_line import InputLine, bind_line_keys
+from greenroom.cli.menu import Candidate
 from greenroom.cli.painter import Colors, detect_colors
 from greenroom.cli.prompt_layout import (
     BatchedOutput,
@@ -39,6 +43,7 @@ from greenroom.cli.prompt_layout import (
     QuestionPane,
     terminal_size,
 )
+from greenroom.cli.stdio import count_unread
 from greenroom.cli.terminal import (
     GUARD,
     Closed,
@@ -46,9 +51,11 @@ from greenroom.cli.terminal import (
     Key,
     KeyName,
     Line,
+    LineOptions,
     PersonEvent,
     PromptQuestion,
     Terminal,
+    Wanted,
 )
 
 if TYPE_CHECKING:
@@ -59,9 +66,18 @@ _MAX_EVENTS = 256
 _KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
 
 
+_STYLES = {
+    "status": "ansibrightblack",
+    "hint": "ansiyellow",
+    "question": "bold ansiyellow",
+    "chip": "ansicyan",
+    "menu": "ansibrightblack",
+    "menu.marked": "bold",
+    "menu.preview": "ansicyan",
+}
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
-_LABEL = "> "
+_LABEL, _SEARCH, _COMMANDS = "> ", "search: ", ": "
 _EARLY = "too early, not taken: read the question first"
 _RESIZED = "not taken: the window has another size now; look at the question again"
 _PASTED = "not taken: a question takes no pasted text; type the answer"
@@ -76,8 +92,14 @@ ANSI_SEQUENCES.update({"\x1b[I": Keys.Ignore, "\x1b[O": Keys.Ignore})
 class PromptApplication:
     """An application that runs until it is closed, and reports what the person does."""
 
-    def __init__(self, on_event: Callable[[PersonEvent], bool], colors: Colors) -> None:
+    def __init__(
+        self,
+        on_event: Callable[[PersonEvent], bool],
+        colors: Colors,
+        options: LineOptions = LineOptions(),  # noqa: B008 (a frozen value)
+    ) -> None:
         """Pass events to `on_event`, which returns False if it has no room."""
+        self._options = options
         self._on_event = on_event
         self._frame = Frame()
         self._pane: QuestionPane | None = None
@@ -89,17 +111,23 @@ class PromptApplication:
         self._refusal = ""
         self._dismissed_hint = ""  # the hint that turning a page has removed
         self._pressed_at = float("-inf")
+        # Typed before the terminal was set to keys, so that an Enter among them is a Ctrl-J.
+        self._early_count = 0
         self._size = (0, 0)  # for which all is laid out
-        self._buffer = Buffer(multiline=True, read_only=Condition(lambda: self._is_guarded))
-        self._layout = PromptLayout(self._buffer, self._label)
+        self._line = InputLine(
+            Condition(lambda: self._is_guarded),
+            self._want,
+            options.history,
+        )
+        self._buffer = self._line.buffer
+        self._layout = PromptLayout(self._line, self._label)
         self._output = BatchedOutput()
         self._app: Application[None] = Application(
             layout=self._layout.layout,
             key_bindings=self._keys(),
             color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
-            style=Style.from_dict(
-                {"status": "ansibrightblack", "hint": "ansiyellow", "question": "bold ansiyellow"}
-            ),
+            style=Style.from_dict(_STYLES),
+            editing_mode=EditingMode.VI if options.vi else EditingMode.EMACS,
             erase_when_done=True,
             input=create_input(sys.stdin),
             output=self._output,
@@ -112,6 +140,7 @@ class PromptApplication:
 
     def run(self, on_start: Callable[[], None]) -> None:
         """Run until `close`, or until the terminal is closed; it blocks this thread."""
+        self._early_count = count_unread(self._app.input.fileno())
         with suppress(EOFError, OSError, termios.error):
             self._app.run(pre_run=on_start, set_exception_handler=False, handle_sigint=False)
         self._output.close()
@@ -144,9 +173,19 @@ class PromptApplication:
         """Clear the line."""
         self._buffer.reset()
 
+    def know(self, commands: Sequence[Command]) -> None:
+        """Offer these commands."""
+        self._line.menu.commands = commands
+
+    def offer(self, kind: str, candidates: Sequence[Candidate]) -> None:
+        """Offer these where a word of this kind belongs."""
+        self._line.menu.offer(kind, candidates)
+        self._app.invalidate()
+
     def put_back(self, text: str) -> None:
         """Put text before the line's own, or before the text that a question set aside."""
         there = self._buffer.document if self._frame.question is None else self._saved_document
+        text = self._line.chips.make(text)
         whole = f"{text}\n{there.text}" if there.text else text
         self._set_aside(Document(whole, len(whole)))
         self._app.invalidate()
@@ -203,6 +242,7 @@ class PromptApplication:
             self._call_later(partial(self._arm, question.id))
 
     def _note_press(self) -> None:
+        self._early_count -= 1
         if self._app.loop is not None:
             self._pressed_at = self._app.loop.time()
 
@@ -240,26 +280,41 @@ class PromptApplication:
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._buffer.text)
+        has_queued = Condition(lambda: self._frame.has_queued)
+        is_free = Condition(lambda: self._frame.question is None and not self._is_quiet)
+        is_early = Condition(lambda: self._early_count >= 0)
+        keys.add("enter")(self._enter)
+        keys.add(Keys.BracketedPaste)(self._paste)
+        # In vi, an escape leaves the insert mode first, unless there is nothing to edit.
+        keys.add("escape", filter=~(vi_insert_mode & ~is_empty))(self._presser(KeyName.ESCAPE))
+        keys.add("c-c")(self._presser(KeyName.CTRL_C))
+        keys.add("c-d", filter=is_empty)(self._presser(KeyName.CTRL_D))
+        keys.add("s-tab")(self._presser(KeyName.NEXT_MODE))
+        keys.add("c-o")(self._presser(KeyName.UNFOLD))
+        keys.add("c-t", filter=is_free)(self._presser(KeyName.TODOS))
+        take_back = self._presser(KeyName.TAKE_BACK)
+        keys.add("escape", "up", filter=has_queued)(take_back)
+        keys.add("up", filter=has_queued & is_empty)(take_back)
+        keys.add("enter", filter=has_queued & is_empty & is_free)(self._presser(KeyName.STEER))
+        bind_line_keys(keys, self._line, is_free, self._send_text, self._options.editor)
+        keys.add("c-j", filter=is_early)(self._enter)
+        self._bind_question(keys, is_empty)
+        keys.add("c-z")(lambda event: event.app.suspend_to_background())
+        keys.add("c-l")(lambda event: event.app.renderer.clear())
+        self._bind_hidden(keys)
+        return keys
+
+    def _bind_question(self, keys: KeyBindings, is_empty: Condition) -> None:
+        """Bind the keys of an open question."""
         is_guarded = Condition(lambda: self._is_guarded)
         is_asked = Condition(lambda: self._frame.question is not None) & ~is_guarded
         is_paged = Condition(lambda: self._pane is not None and self._pane.is_paged) & is_empty
-        has_queued = Condition(lambda: self._frame.has_queued)
-        keys.add("enter")(self._enter)
-        keys.add(Keys.BracketedPaste)(self._paste)
-        keys.add("escape", "enter")(lambda event: event.current_buffer.newline())
-        keys.add("escape")(lambda event: self._press(KeyName.ESCAPE))
-        keys.add("c-c")(lambda event: self._press(KeyName.CTRL_C))
-        keys.add("c-d", filter=is_empty)(lambda event: self._press(KeyName.CTRL_D))
-        keys.add("escape", "up", filter=has_queued)(lambda event: self._press(KeyName.TAKE_BACK))
-        keys.add("up", filter=has_queued & is_empty)(lambda event: self._press(KeyName.TAKE_BACK))
-        keys.add("tab", filter=is_asked)(lambda event: self._press(KeyName.TAB))
+        keys.add("tab", filter=is_asked)(self._presser(KeyName.TAB))
         keys.add(Keys.Any, filter=is_guarded)(lambda event: self._refuse())
         for key in (" ", "pagedown", "down"):
             keys.add(key, filter=is_paged)(lambda event: self._turn(1))
         for key in ("pageup", "up"):
             keys.add(key, filter=is_paged)(lambda event: self._turn(-1))
-        self._bind_hidden(keys)
-        return keys
 
     def _bind_hidden(self, keys: KeyBindings) -> None:
         """Bind the keys of a hidden line, and of its possible rest, before all others."""
@@ -297,13 +352,23 @@ class PromptApplication:
         self._refusal = _LATE
         self._app.output.bell()
 
-    def _press(self, name: KeyName) -> None:
-        self._on_event(Key(name, self._buffer.text))
+    def _presser(self, name: KeyName) -> Callable[[KeyPressEvent], None]:
+        """Return what reports a key."""
+
+        def press(event: KeyPressEvent) -> None:
+            before = [press.key for press in event.previous_key_sequence]
+            is_first = before != [press.key for press in event.key_sequence]
+            self._on_event(Key(name, self._line.text, is_first))
+
+        return press
 
     def _turn(self, pages: int) -> None:
         if self._pane is not None:
             self._refusal, self._dismissed_hint = "", self._frame.hint
             self._pane.turn(pages)
+
+    def _want(self, kind: str) -> None:
+        self._on_event(Wanted(kind))
 
     def _refuse(self, why: str = _EARLY) -> None:
         """Reject what was typed, and say why."""
@@ -314,7 +379,9 @@ class PromptApplication:
     def _paste(self, event: KeyPressEvent) -> None:
         """Insert pasted text; only a question that asks for words takes any."""
         question = self._frame.question
-        if question is None or question.is_follow_up:
+        if question is None:
+            self._line.paste(event.data)
+        elif question.is_follow_up:
             self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
         else:
             self._refuse(_PASTED)
@@ -322,7 +389,7 @@ class PromptApplication:
     def _enter(self, event: KeyPressEvent) -> None:
         question, pane = self._frame.question, self._pane
         if question is None or pane is None:
-            self._send_line(Line(self._buffer.text))
+            self._send_text()
         elif self._is_guarded:
             self._refuse()
         elif self.size != self._size:
@@ -330,17 +397,32 @@ class PromptApplication:
         else:
             self._send_line(Line(self._buffer.text, question.id, pane.is_read))
 
+    def _send_text(self) -> None:
+        """Send what is typed to the agent."""
+        self._line.close_menu()
+        self._refusal = self._dismissed_hint = ""
+        if self._on_event(Line(self._line.text, shown=self._line.shown)):
+            self._line.take()
+        else:
+            self._app.output.bell()
+
     def _send_line(self, line: Line) -> None:
         self._refusal = self._dismissed_hint = ""
         if self._on_event(line):
-            self._buffer.reset(append_to_history=not line.question)
+            self._buffer.reset()
         else:
             self._app.output.bell()
 
     def _label(self) -> str:
         question = self._frame.question
-        label = question.label if question is not None and self._is_armed else _LABEL
+        usual = _SEARCH if self._line.is_searching else _COMMANDS if self._is_navigating else _LABEL
+        label = question.label if question is not None and self._is_armed else usual
         return f"{label}{self._hidden_line.mask}"
+
+    @property
+    def _is_navigating(self) -> bool:
+        """Whether letters are commands of vi now, and no text."""
+        return self._app.vi_state.input_mode is InputMode.NAVIGATION and self._options.vi
 
     def _draw(self) -> None:
         """Draw at once, without waiting for the loop."""
@@ -359,13 +441,13 @@ class PromptApplication:
 
 
 @asynccontextmanager
-async def open_prompt_terminal() -> AsyncIterator[Terminal]:
+async def open_prompt_terminal(options: LineOptions = LineOptions()) -> AsyncIterator[Terminal]:  # noqa: B008 (a frozen value)
     """Use the terminal of standard input and output until the block ends.
 
     While a question is open it is shown whole above the line, page by page where it is longer than
     the screen, and the line is for its answer alone: what was in it before comes back afterwards.
     """
-    terminal = _PromptTerminal()
+    terminal = _PromptTerminal(options)
     async with trio.open_nursery() as nursery:
         await nursery.start(terminal.run)
         try:
@@ -379,13 +461,13 @@ class _PromptTerminal:
 
     is_live = True
 
-    def __init__(self) -> None:
+    def __init__(self, options: LineOptions) -> None:
         self._send, self.events = trio.open_memory_channel[PersonEvent](_MAX_EVENTS)
         self._token = trio.lowlevel.current_trio_token()
         self._frame_events: set[trio.Event] = set()
         self._is_ended = False
         self.colors: Colors = detect_colors()
-        self._application = PromptApplication(self._pass_event, self.colors)
+        self._application = PromptApplication(self._pass_event, self.colors, options)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -421,6 +503,12 @@ class _PromptTerminal:
 
     def put_back(self, text: str) -> None:
         self._post(lambda: self._application.put_back(text))
+
+    def know(self, commands: Sequence[Command]) -> None:
+        self._post(lambda: self._application.know(commands))
+
+    def offer(self, kind: str, candidates: Sequence[Candidate]) -> None:
+        self._post(lambda: self._application.offer(kind, candidates))
 
     def close(self) -> None:
         self._post(self._application.close)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import trio
 from rich.console import RenderableType
 
+from greenroom.cli.command_context import OpenRun
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.person import Person
@@ -47,6 +48,7 @@ class ConsoleRenderer:
         window: the tokens that the model takes, if not as the catalogue says.
         opening: content to print first.
         terminal: opens another terminal than that of standard input and output.
+        open_run: the run of the `greenroom` command, whose own commands the line then has as well.
 
     Example:
         ```python
@@ -67,6 +69,7 @@ class ConsoleRenderer:
         window: int | None = None,
         opening: Sequence[RenderableType] = (),
         terminal: TerminalOpener | None = None,
+        open_run: OpenRun | None = None,
     ) -> None:
         """Take the agent; nothing is shown before `run`."""
         self._handle = handle
@@ -78,6 +81,7 @@ class ConsoleRenderer:
         self._window = window
         self._opening = opening
         self._open_terminal = terminal or terminal_opener()
+        self._open_run = open_run
 
     async def run(self) -> Outcome | None:
         """Show the agent until it ends or the person leaves; call it once.
@@ -111,7 +115,7 @@ class ConsoleRenderer:
     ) -> Outcome | None:
         outcome: Outcome | None = None
         async with trio.open_nursery() as nursery:
-            person = Person(self._handle, screen, nursery)
+            person = Person(self._handle, screen, nursery, self._open_run)
             nursery.start_soon(person.handle_events, events)
             nursery.start_soon(_watch_interrupts, person, screen)
             await screen.draw()

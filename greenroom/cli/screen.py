@@ -296,6 +296,11 @@ class Screen:
         self.hint = ""
 
     @property
+    def terminal(self) -> Terminal:
+        """Where it draws."""
+        return self._terminal
+
+    @property
     def is_full(self) -> bool:
         """Whether too much waits to be printed to wait for the reader to catch up."""
         return len(self._unwritten) > _FULL

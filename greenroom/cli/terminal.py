@@ -3,7 +3,7 @@
 import os
 import shutil
 import termios
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -11,6 +11,8 @@ from typing import Protocol, TypeAlias
 
 import trio
 
+from greenroom.cli.commands import Command
+from greenroom.cli.menu import Candidate
 from greenroom.cli.painter import Colors
 from greenroom.cli.stdio import OutputWriter, count_unread, read_some
 from greenroom.core import visible
@@ -76,11 +78,13 @@ class Line:
         question: the id of the question that it answers, or empty: it was shown whole or in part,
             for long enough, from before the first letter was typed.
         is_read: whether all of that question has been on the screen.
+        shown: what stood in the line for it, where long pasted texts are chips; or empty.
     """
 
     text: str = field(repr=False)
     question: str = ""
     is_read: bool = True
+    shown: str = ""
 
 
 class KeyName(StrEnum):
@@ -90,15 +94,33 @@ class KeyName(StrEnum):
     CTRL_C = "ctrl-c"
     CTRL_D = "ctrl-d"
     TAKE_BACK = "take back"
+    STEER = "steer"
     TAB = "tab"
+    NEXT_MODE = "next mode"
+    UNFOLD = "unfold"
+    TODOS = "todos"
 
 
 @dataclass(frozen=True)
 class Key:
-    """A key that is not text, and the text in the line when it was pressed, which stays there."""
+    """A key that is not text.
+
+    Attributes:
+        name: which.
+        line: the text in the line when it was pressed, which stays there.
+        is_first: whether any other key or paste came since the last time that it was pressed.
+    """
 
     name: KeyName
     line: str = ""
+    is_first: bool = False
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A menu has opened that needs candidates of a kind; `Terminal.offer` takes them."""
+
+    kind: str
 
 
 @dataclass(frozen=True)
@@ -106,7 +128,7 @@ class Closed:
     """No more lines will come; what has come may still be worked on."""
 
 
-PersonEvent: TypeAlias = Line | Key | Closed
+PersonEvent: TypeAlias = Line | Key | Wanted | Closed
 """Anything that a person does."""
 
 
@@ -145,6 +167,27 @@ class Terminal(Protocol):
 
     def put_back(self, text: str) -> None:
         """Put text before the text in the line; do nothing if the terminal is not live."""
+
+    def know(self, commands: Sequence[Command]) -> None:
+        """Offer these commands in a menu while they are typed, if the terminal is live."""
+
+    def offer(self, kind: str, candidates: Sequence[Candidate]) -> None:
+        """Offer these where a word of this kind belongs, if the terminal is live."""
+
+
+@dataclass(frozen=True)
+class LineOptions:
+    """How an input line is edited.
+
+    Attributes:
+        vi: whether its keys are those of vi, not those of Emacs.
+        editor: the command of the editor for a draft.
+        history: earlier inputs, the oldest first.
+    """
+
+    vi: bool = False
+    editor: str = "vi"
+    history: Sequence[str] = ()
 
 
 TerminalOpener: TypeAlias = Callable[[], AbstractAsyncContextManager[Terminal]]
@@ -290,6 +333,12 @@ class _PlainTerminal:
         pass  # the line is the terminal's own
 
     def put_back(self, text: str) -> None:
+        pass  # likewise
+
+    def know(self, commands: Sequence[Command]) -> None:
+        pass  # it has no menu
+
+    def offer(self, kind: str, candidates: Sequence[Candidate]) -> None:
         pass  # likewise
 
     async def read_lines(self) -> None:

@@ -52,7 +52,10 @@ from greenroom.memory.window_watch import WindowWatch
 from greenroom.runtime import AgentInternals
 
 COMPACT = {"command": "compact"}
-"""The metadata of an input that only asks to compact the conversation."""
+"""The metadata of an input that only asks to compact the conversation.
+
+Beside it `about` may hold words that the summary should keep in view.
+"""
 
 _SHORT = 200  # characters of a result that is not worth shrinking
 _MAX_NOTES, _MAX_USER_WORDS = 8_000, 20_000  # tokens, however large the window is
@@ -194,10 +197,17 @@ class Compactor:
         *,
         system: str | Sequence[TextBlock] = "",
         tools: Sequence[ToolDefinition] = (),
+        about: str = "",
     ) -> bool:
         """Compact the conversation now; return whether it became shorter.
 
         A conversation of at most 64 tokens stays as it is.
+
+        Args:
+            agent: the agent, in a turn.
+            system: the system prompt of its requests.
+            tools: their tools.
+            about: what the notes should keep in view, in the person's words.
 
         Raises:
             BudgetExceededError: as `prepare`.
@@ -209,7 +219,7 @@ class Compactor:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
         if used > MIN_ROOM:  # a summary would be longer
-            await self._compact(agent, used, budget, self._at * min(used, budget.room))
+            await self._compact(agent, used, budget, self._at * min(used, budget.room), about)
         request = self._last_request = _request(agent, system, tools)
         self._last_size = self._counter.count(request)
         is_shorter = agent.session.history != before
@@ -237,7 +247,12 @@ class Compactor:
         return replace_value(budget, overhead=overhead)
 
     async def _compact(
-        self, agent: AgentInternals, used: int, budget: ContextBudget, most: float
+        self,
+        agent: AgentInternals,
+        used: int,
+        budget: ContextBudget,
+        most: float,
+        about: str = "",
     ) -> None:
         """Reduce the conversation to its target share, or at least to `most` tokens."""
         session, target = agent.session, self._down_to * min(used, budget.room)
@@ -253,7 +268,7 @@ class Compactor:
             if messages != before:
                 await session.rewrite(messages)
         else:
-            await self._summarise(agent, _join(old), _join(recent), target, budget)
+            await self._summarise(agent, _join(old), _join(recent), target, budget, about)
             if self._counter.count(session.history) > most:
                 room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
@@ -266,6 +281,7 @@ class Compactor:
         recent: Sequence[Message],
         target: float,
         budget: ContextBudget,
+        about: str,
     ) -> None:
         """Replace the older messages with notes on them and the user's own words."""
         known = Summary.find(old)
@@ -273,7 +289,7 @@ class Compactor:
         if not segment:
             return
         most = min(max(int(budget.summary * target), MIN_ROOM), _MAX_NOTES)
-        notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget)
+        notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget, about)
         begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, user_messages=())
@@ -297,9 +313,10 @@ class Compactor:
         segment: Sequence[Message],
         most: int,
         budget: ContextBudget,
+        about: str,
     ) -> tuple[str, Usage | None]:
         """Ask the model for notes; return the old ones if it fails."""
-        request = ask_for_summary(notes, segment, most, budget.window, self._counter)
+        request = ask_for_summary(notes, segment, most, budget.window, self._counter, about)
         llm = substitute_model(agent.context, self._llm)
         try:
             async with agent.model_call(llm, request, self.count) as call:

@@ -43,6 +43,7 @@ class HandTerminal:
         self.frames = [Frame()]
         self.cleared = 0
         self.put = []
+        self.offered = {}
         self._send, self.events = trio.open_memory_channel(100)
         self._shown = trio.Event()
 
@@ -62,6 +63,12 @@ class HandTerminal:
 
     def put_back(self, text):
         self.put.append(text)
+
+    def know(self, commands):
+        self.commands = commands
+
+    def offer(self, kind, candidates):
+        self.offered[kind] = candidates
 
     @property
     def frame(self):

@@ -1,0 +1,155 @@
+"""The commands and keys of the input line: tables for the menu, the help, near misses and the docs.
+
+`read_command` tells a command from text for the model. The functions that carry commands out are
+named here and loaded when they are needed; each takes a `CommandContext` and the words behind the
+command.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal, TypeAlias
+
+CandidateKind: TypeAlias = Literal[
+    "command", "model", "effort", "mode", "session", "turn", "scope", "agent", "theme", "file"
+]
+"""What a word of the input line can be one of."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of the input line.
+
+    Attributes:
+        name: its name, without the slash.
+        summary: what it does, in one line.
+        function: what carries it out, as `module.function`.
+        argument: what follows it, as the help shows that.
+        takes: what each of its words is one of, where a menu can offer them.
+        is_picker: whether it lets the person choose where no word follows it.
+        needs_run: whether it is about a run of the `greenroom` command, not about any agent.
+        needs_idle: whether it has to wait for the end of the turn.
+    """
+
+    name: str
+    summary: str
+    function: str
+    argument: str = ""
+    takes: tuple[CandidateKind, ...] = ()
+    is_picker: bool = False
+    needs_run: bool = True
+    needs_idle: bool = False
+
+    @property
+    def usage(self) -> str:
+        """The command and its argument, as the help shows them."""
+        return f"/{self.name} {self.argument}".rstrip()
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command("help", "list the commands and the keys", "command_help.show_help", needs_run=False),
+    Command(
+        "compact",
+        "shorten the conversation now, with regard to these words",
+        "agent_commands.compact",
+        "[WORDS]",
+        needs_run=False,
+        needs_idle=True,
+    ),
+    Command("quit", "leave; the session stays", "agent_commands.leave", needs_run=False),
+    Command("exit", "leave; the session stays", "agent_commands.leave", needs_run=False),
+)
+"""Every command, in the order of the help."""
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """A command that was entered, and the words behind it."""
+
+    command: Command
+    words: str
+
+
+def read_command(line: str, commands: Iterable[Command]) -> CommandLine | str | None:
+    """Read an entered line.
+
+    Returns:
+        The command; a message for the person where the first word looks like one and is none; or
+        None for text, such as `/usr/bin/env`, which has a second slash in its first word.
+
+    Example:
+        >>> read_command("/compact the parser", COMMANDS).words
+        'the parser'
+        >>> read_command("/exti", COMMANDS)
+        'there is no command /exti; did you mean /exit?'
+        >>> read_command("/usr/bin/env python", COMMANDS) is None
+        True
+    """
+    first, _, words = line.strip().partition(" ")
+    first, newline, more = first.partition("\n")
+    if not first.startswith("/") or "/" in first[1:]:
+        return None
+    known = {each.name: each for each in commands}
+    name = first[1:].casefold()
+    if name in known:
+        return CommandLine(known[name], f"{more} {words}".strip() if newline else words.strip())
+    return f"there is no command {first}; {_suggest(name, tuple(known))}"
+
+
+def _suggest(name: str, known: Sequence[str]) -> str:
+    near = get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean /{near[0]}?" if near else "/help lists them"
+
+
+@dataclass(frozen=True)
+class KeyHelp:
+    """What a key does.
+
+    Attributes:
+        keys: the keys.
+        at_line: what they do at the input line.
+        in_turn: what they do while a turn runs, if that is something else.
+        at_question: what they do while a question is open, if anything.
+    """
+
+    keys: str
+    at_line: str
+    in_turn: str = ""
+    at_question: str = ""
+
+
+KEYS: tuple[KeyHelp, ...] = (
+    KeyHelp(
+        "Enter",
+        "send; run or take what is marked in a menu",
+        "queue; on an empty line, the first queued input joins the turn",
+        "take what was typed",
+    ),
+    KeyHelp("\\ Enter, Alt-Enter, Ctrl-J", "a new line"),
+    KeyHelp(
+        "Esc",
+        "close a menu; twice on an empty line: /rewind",
+        "interrupt; queued input comes back into the line",
+        "interrupt",
+    ),
+    KeyHelp(
+        "Ctrl-C",
+        "clear the line; twice within a second on an empty one: leave",
+        "interrupt",
+        "interrupt",
+    ),
+    KeyHelp("Ctrl-D", "leave, on an empty line", at_question="no"),
+    KeyHelp("Ctrl-Z", "stop; `fg` goes on, also with a turn", at_question="the same"),
+    KeyHelp("Ctrl-L", "draw the screen anew", at_question="the same"),
+    KeyHelp(
+        "Up, Down",
+        "earlier inputs of this folder, or move in a menu",
+        "Up on an empty line: take the last queued input back",
+        "turn pages",
+    ),
+    KeyHelp("Ctrl-R", "search in earlier inputs"),
+    KeyHelp("Tab", "take what is marked in a menu", at_question="exact words or a prefix"),
+    KeyHelp("Ctrl-G", "edit the draft in $VISUAL or $EDITOR"),
+    KeyHelp("Space, PgDn, PgUp", "", at_question="turn pages"),
+)
+"""Every key that does more than to edit the line."""
