@@ -66,6 +66,7 @@ from greenroom.agents.plan_mode import (
 from greenroom.agents.project import (
     ProjectNotes as ProjectNotes,
     ProjectText as ProjectText,
+    git_branch as git_branch,
     project_notes as project_notes,
     read_notes as read_notes,
 )

@@ -1,10 +1,11 @@
 """What the functions of the input line's commands are given."""
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from greenroom.cli.arguments import Options
-from greenroom.cli.commands import Command
+from greenroom.cli.commands import CandidateKind, Command
+from greenroom.cli.menu import Candidate
 from greenroom.cli.run_setup import RunSetup
 from greenroom.cli.screen import Screen
 from greenroom.runtime import AgentHandle, AgentRuntime
@@ -53,6 +54,7 @@ class CommandContext:
         send: sends the agent an input with metadata, which is not shown.
         leave: ends what is shown.
         start_soon: runs a function beside everything else, until the person leaves.
+        find_candidates: finds the words of a kind that a menu offers.
         open_run: the run, for a command with `needs_run`.
     """
 
@@ -62,13 +64,23 @@ class CommandContext:
     send: Callable[[str, dict[str, object]], None]
     leave: Callable[[], None]
     start_soon: Callable[[Callable[[], Awaitable[None]]], None]
-    open_run: OpenRun | None = field(default=None)
+    find_candidates: Callable[[str], Awaitable[Sequence[Candidate]]]
+    open_run: OpenRun | None = None
 
     @property
     def run(self) -> OpenRun:
         """The run of the `greenroom` command."""
         assert self.open_run is not None  # commands with `needs_run` are offered in one only
         return self.open_run
+
+    async def choose(self, line: str, kind: CandidateKind) -> None:
+        """Let the person choose a word of this kind, with which this line goes on."""
+        if self.screen.terminal.is_live:
+            self.screen.terminal.put_back(line)
+            return
+        rows = [f"{each.word}  {each.note}".rstrip() for each in await self.find_candidates(kind)]
+        listed = "\n".join([f"add one of these to {line.strip()}:", *rows])
+        self.screen.note(listed if rows else f"there is nothing to choose from for {line.strip()}")
 
     def go_on_with(self, next_run: NextRun) -> None:
         """End the session that is shown, and go on with this."""

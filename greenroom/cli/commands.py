@@ -49,6 +49,64 @@ class Command:
 COMMANDS: tuple[Command, ...] = (
     Command("help", "list the commands and the keys", "command_help.show_help", needs_run=False),
     Command(
+        "model",
+        "talk to another model from the next request on; the conversation stays",
+        "run_commands.change_model",
+        "[NAME]",
+        ("model",),
+        is_picker=True,
+    ),
+    Command(
+        "effort",
+        "have the model think more or less, from the next request on",
+        "run_commands.change_effort",
+        "[EFFORT]",
+        ("effort",),
+        is_picker=True,
+    ),
+    Command(
+        "mode",
+        "switch the permission mode, for the calls to come",
+        "run_commands.change_mode",
+        "[NAME]",
+        ("mode",),
+        is_picker=True,
+    ),
+    Command(
+        "permissions",
+        "show the rules and what was decided; allow, deny, ask RULE or remove NAME",
+        "run_commands.show_permissions",
+        "[VERB RULE]",
+    ),
+    Command("sessions", "list the sessions of this folder", "run_commands.show_sessions", "[all]"),
+    Command(
+        "resume",
+        "go on with another session",
+        "session_commands.resume",
+        "[ID or WORDS]",
+        ("session",),
+        is_picker=True,
+        needs_idle=True,
+    ),
+    Command(
+        "fork",
+        "go on in a second session that begins as this one",
+        "session_commands.fork",
+        needs_idle=True,
+    ),
+    Command(
+        "rewind",
+        "go back to before one of your turns: conversation, files or both",
+        "session_commands.rewind",
+        "[N] [SCOPE]",
+        ("turn", "scope"),
+        is_picker=True,
+        needs_idle=True,
+    ),
+    Command(
+        "undo", "take the last turn back, with its files", "session_commands.undo", needs_idle=True
+    ),
+    Command(
         "compact",
         "shorten the conversation now, with regard to these words",
         "agent_commands.compact",
@@ -56,6 +114,32 @@ COMMANDS: tuple[Command, ...] = (
         needs_run=False,
         needs_idle=True,
     ),
+    Command(
+        "clear",
+        "begin a new session; this one stays in the list",
+        "session_commands.clear",
+        needs_idle=True,
+    ),
+    Command(
+        "agents",
+        "list the agents that run; follow NAME, say TEXT to it, stop it",
+        "agent_commands.show_agents",
+        "[NAME VERB]",
+        ("agent",),
+    ),
+    Command("cost", "show the tokens of this session, and their cost", "run_commands.show_cost"),
+    Command("context", "show what fills the model's window", "agent_commands.show_context"),
+    Command(
+        "memory", "show the instructions that are read, and the memory", "run_commands.show_memory"
+    ),
+    Command("skills", "list the skills, and where they come from", "run_commands.show_skills"),
+    Command(
+        "export",
+        "write the session to a file: .md, .html or .json",
+        "run_commands.export",
+        "[FILE]",
+    ),
+    Command("doctor", "say what is set up, and what is missing", "run_commands.check_setup"),
     Command("quit", "leave; the session stays", "agent_commands.leave", needs_run=False),
     Command("exit", "leave; the session stays", "agent_commands.leave", needs_run=False),
 )

@@ -1,31 +1,54 @@
 """`greenroom` without `-p`: the coding agent in the terminal."""
 
 import signal
-from contextlib import suppress
+from contextlib import AsyncExitStack, nullcontext, suppress
+from dataclasses import dataclass, replace
 
 import trio
 from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
+from greenroom.agents import git_branch
 from greenroom.cli.arguments import DONE, FAILED, USAGE, Options
+from greenroom.cli.command_context import NextRun, OpenRun
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import count_earlier_turns, recap
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
-from greenroom.cli.renderer import ConsoleRenderer
+from greenroom.cli.renderer import ConsoleRenderer, terminal_opener
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import EndSignals, OutputWriter
 from greenroom.cli.stored_sessions import describe_session, resume_command
-from greenroom.core import EndStatus, SessionError, TurnStart, visible
+from greenroom.cli.terminal import Terminal
+from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession
 
 _RECAP_MESSAGES = 6  # messages of a resumed session that are shown
 
 
+@dataclass(frozen=True)
+class _Ended:
+    """How a session was left: its agent's outcome, the signal that came, and what follows it."""
+
+    session: AgentSession
+    options: Options
+    outcome: Outcome | None
+    signal_code: int | None
+    next: NextRun | None = None
+
+    @property
+    def way_back(self) -> Options:
+        """The options that go on with it, or with a new session if nothing was said in it."""
+        resume = self.session.session_id if self.session.history else None
+        return replace(self.options, resume=resume, continue_last=False)
+
+
 async def run_interactive(options: Options) -> int:
     """Talk with the coding agent in the terminal until the person leaves; return the exit code.
+
+    A command such as `/clear` or `/resume` goes on with another session in the same terminal.
 
     SIGTERM and SIGHUP end it as leaving does: the current turn is interrupted, the session saved,
     the terminal restored. SIGUSR1 writes what the agents are doing to the log, else to the file
@@ -34,36 +57,67 @@ async def run_interactive(options: Options) -> int:
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
     """
-    colors = ColorScheme()
-    async with open_setup(options) as setup:
-        outcome: Outcome | None = None
-        async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
-            handle = setup.spawn(runtime, unattended="ask")
-            renderer = ConsoleRenderer(
-                handle,
-                colors=colors,
-                model=setup.model_name,
-                modes=setup.modes,
-                currency=setup.currency,
-                window=setup.window,
-                opening=_render_opening(setup, colors),
-            )
-            dumps = open_dump_target(options, owns_terminal=True)
-            with runtime.dump_on_signal(signal.SIGUSR1, dumps):
-                async with trio.open_nursery() as nursery:
-                    signals = EndSignals()
-                    await nursery.start(signals.watch, nursery.cancel_scope)
-                    nursery.start_soon(_describe, setup, handle)
-                    nursery.start_soon(serve_tree, runtime)
-                    outcome = await renderer.run()
-                    nursery.cancel_scope.cancel()
-            await handle.interrupt()
-        if setup.session.history:
+    async with open_setup(options) as setup:  # what is wrong with it is said before all else
+        async with terminal_opener()() as terminal:
+            ended = await _converse(setup, options, terminal)
+            while ended.next is not None:
+                ended = await _go_on(ended, ended.next, terminal)
+        if ended.session.history:
             with suppress(OSError):  # the terminal may be closed
-                await OutputWriter().text(
-                    f"{resume_command(setup.session.session_id, options)}   continues this session"
-                )
-    return _exit_code(outcome) if signals.exit_code is None else signals.exit_code
+                way_back = resume_command(ended.session.session_id, ended.options)
+                await OutputWriter().text(f"{way_back}   continues this session")
+    return _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
+
+
+async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal) -> _Ended:
+    """Go on with the next run; where that can't begin, with the session that has just ended."""
+    options, note, fault = next_run.options, "", ""
+    async with AsyncExitStack() as stack:
+        try:
+            note = await next_run.prepare() if next_run.prepare is not None else ""
+            setup = await stack.enter_async_context(open_setup(options))
+        except (GreenroomError, OSError) as error:
+            options, fault = ended.way_back, str(error)
+            setup = await stack.enter_async_context(open_setup(options))
+        if next_run.draft and not fault:
+            terminal.put_back(next_run.draft)
+        return await _converse(setup, options, terminal, note=note, fault=fault)
+
+
+async def _converse(
+    setup: RunSetup, options: Options, terminal: Terminal, *, note: str = "", fault: str = ""
+) -> _Ended:
+    """Show one session in the terminal until it is left."""
+    colors, signals = ColorScheme(), EndSignals()
+    opening = _render_opening(setup, colors)
+    opening += [Text(visible(note), colors.note)] if note else []
+    opening += [Text(visible(fault), colors.error)] if fault else []
+    outcome: Outcome | None = None
+    async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
+        handle = setup.spawn(runtime, unattended="ask")
+        run = OpenRun(options, setup, runtime)
+        renderer = ConsoleRenderer(
+            handle,
+            colors=colors,
+            model=setup.model_name,
+            modes=setup.modes,
+            currency=setup.currency,
+            window=setup.window,
+            opening=opening,
+            terminal=lambda: nullcontext(terminal),
+            open_run=run,
+        )
+        dumps = open_dump_target(options, owns_terminal=True)
+        with runtime.dump_on_signal(signal.SIGUSR1, dumps):
+            async with trio.open_nursery() as nursery:
+                await nursery.start(signals.watch, nursery.cancel_scope)
+                nursery.start_soon(_describe, setup, handle)
+                nursery.start_soon(serve_tree, runtime)
+                outcome = await renderer.run()
+                nursery.cancel_scope.cancel()
+        await handle.interrupt()
+    code = signals.exit_code
+    return _Ended(setup.session, options, outcome, code, None if code is not None else run.next)
 
 
 async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
@@ -72,6 +126,8 @@ async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
         async for chunk in chunks:
             if isinstance(chunk, TurnStart):
                 describe_session(setup.session, setup.workspace)
+                branch = await trio.to_thread.run_sync(git_branch, setup.workspace)
+                setup.session.set_metadata("branch", branch)
                 return
 
 

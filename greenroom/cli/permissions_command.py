@@ -171,10 +171,10 @@ async def list_rules(options: PermissionsOptions) -> int:
         await page.line(serde.dumps(_rules_as_json(rules)))
         return 0
     live = _find_live(rules)
-    await page.table(_COLUMNS[:-1], [_rule_row(rule) for rule in live])
+    await page.table(RULE_COLUMNS, [rule_row(rule) for rule in live])
     if left_out := _find_ignored(rules):
         await page.text("\nThese don't count:")
-        await page.table(_COLUMNS, [(*_rule_row(rule), why) for rule, why in left_out])
+        await page.table((*RULE_COLUMNS, "why"), [(*rule_row(rule), why) for rule, why in left_out])
     if rules.manager.read_only:
         await page.text(f"\n{_READ_ONLY}")
         whole = (name.replace(" ", _NO_BREAK) for name in read_only_commands())
@@ -184,7 +184,9 @@ async def list_rules(options: PermissionsOptions) -> int:
     return 0
 
 
-_COLUMNS = ("decision", "rule", "name", "scope", "from", "why")
+RULE_COLUMNS = ("decision", "rule", "name", "scope", "from")
+"""What is shown of a rule; see `rule_row`."""
+
 _READ_ONLY = """\
 Built in: these commands need no rule where they only read, inside the workspace. Options that write
 or run something are asked about, and git where its repository names a program. --no-read-only turns
@@ -208,7 +210,8 @@ def _find_reason(rule: PermissionRule) -> str:
     return "" if has_known_names(rule) else "; ".join(find_unknown_names(rule))
 
 
-def _rule_row(rule: PermissionRule) -> tuple[str, ...]:
+def rule_row(rule: PermissionRule) -> tuple[str, ...]:
+    """Describe a rule in the cells of a table with `RULE_COLUMNS`."""
     limits = [part for part in (rule.agent, rule.session) if part]
     scope = " ".join([rule.scope, *limits])
     extras = ["final"] if rule.final else []

@@ -1,5 +1,6 @@
 """`Person` acts on what the person at the terminal does: inputs, answers, interrupts, leaving."""
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import trio
 from greenroom import core
 from greenroom.cli.command_context import CommandContext, OpenRun
 from greenroom.cli.commands import COMMANDS, CommandLine, read_command
+from greenroom.cli.menu import Candidate
 from greenroom.cli.permission_prompt import TOO_LATE, PersonDecision
 from greenroom.cli.render_chunk import render_user
 from greenroom.cli.run_rules import is_foreign, project_rules_path
@@ -44,6 +46,7 @@ class Person:
             self._send_command,
             self._leave,
             nursery.start_soon,
+            self._find_candidates,
             open_run,
         )
         screen.terminal.know(self._context.commands)
@@ -103,7 +106,7 @@ class Person:
                 case Key():
                     await self.press(event)
                 case Wanted():
-                    pass
+                    self._nursery.start_soon(self._offer, event.kind)
                 case Closed():
                     self._is_leaving = True
                     await self._follow_requests()
@@ -206,6 +209,24 @@ class Person:
         else:
             self._unanswered_ids.add(receipt.input_id)
 
+    async def _find_candidates(self, kind: str) -> Sequence[Candidate]:
+        run = self._context.open_run
+        if run is None:
+            return ()
+        from greenroom.cli.candidates import find_candidates  # once a menu needs some
+
+        return await find_candidates(run, kind)
+
+    async def _offer(self, kind: str) -> None:
+        """Find what a menu needs, and hand it over."""
+        try:
+            found = await self._find_candidates(kind)
+        except (core.GreenroomError, OSError) as error:
+            self._screen.hint = str(error)
+            await self._screen.draw()
+        else:
+            self._screen.terminal.offer(kind, found)
+
     async def press(self, key: Key) -> None:
         """Carry out a key that is not text."""
         match key.name:
@@ -219,8 +240,16 @@ class Person:
                 await self._take_back()
             case KeyName.TAB:
                 self._screen.questions.switch()
-            case KeyName.STEER | KeyName.NEXT_MODE | KeyName.UNFOLD | KeyName.TODOS:
+            case KeyName.NEXT_MODE:
+                self._switch_mode()
+            case KeyName.STEER | KeyName.UNFOLD | KeyName.TODOS:
                 pass
+
+    def _switch_mode(self) -> None:
+        run = self._context.open_run
+        if run is not None:
+            run.setup.modes.next()
+            self._screen.hint = run.setup.modes.warning
 
     def _press_ctrl_c(self, key: Key) -> None:
         # One alone never leaves: it may have been meant for the turn that ended this moment.

@@ -14,8 +14,9 @@ from textwrap import shorten
 
 import trio
 
-from greenroom.agents import AskPerson, ProjectText, Skills, coder, read_notes
+from greenroom.agents import AskPerson, ProjectText, Skill, Skills, coder, read_notes
 from greenroom.cli.arguments import Options
+from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice, read_settings
@@ -51,6 +52,8 @@ class RunSetup:
         currency: of what the model costs; empty where that is not known.
         window: the tokens that the model takes, if the settings say so.
         instructions: what the model reads after the agent's prompt.
+        sources: the texts of which that is made, but for skills.
+        skills: the skills that the model may read.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
     """
@@ -58,7 +61,7 @@ class RunSetup:
     workspace: Path
     store: SessionStore
     session: AgentSession
-    model: LLMProvider
+    model: ExchangeableModel
     tools: ToolRegistry
     permissions: PermissionManager
     modes: ModeSwitch
@@ -66,6 +69,8 @@ class RunSetup:
     currency: str = ""
     window: int | None = None
     instructions: str = ""
+    sources: tuple[ProjectText, ...] = ()
+    skills: tuple[Skill, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -114,7 +119,7 @@ async def open_setup(
             workspace=workspace,
             store=store,
             session=session,
-            model=model,
+            model=ExchangeableModel(model),
             tools=ToolRegistry(tools),
             permissions=rules.manager,
             modes=rules.modes,
@@ -122,6 +127,8 @@ async def open_setup(
             currency=settings.currency,
             window=window_of(model),
             instructions=instructions.text,
+            sources=instructions.sources,
+            skills=instructions.skills,
             notes=tuple(notes),
             warnings=rules.warnings,
         )
@@ -247,12 +254,16 @@ class Instructions:
     Attributes:
         text: for the model.
         tools: the tools that the text speaks of.
+        sources: the texts of which it is made, but for skills.
+        skills: the skills.
         from_project: texts of the project, whether the user has agreed to them or not.
         faults: files that can't be used, and why, a line each.
     """
 
     text: str
     tools: tuple[Tool, ...] = ()
+    sources: tuple[ProjectText, ...] = ()
+    skills: tuple[Skill, ...] = ()
     from_project: tuple[ProjectText, ...] = ()
     faults: tuple[str, ...] = ()
 
@@ -272,6 +283,8 @@ def read_instructions(workspace: Path, memory: bool = False) -> Instructions:
     instructions = Instructions(
         "\n\n".join(filter(None, (skills.instructions, str(notes)))),
         skills.tools,
+        notes.texts,
+        tuple(skills),
         tuple(each for each in texts if not each.is_users),
         (*notes.faults, *_shorten(skills.faults), *_shorten(skills.warnings)),
     )

@@ -301,6 +301,16 @@ class Screen:
         return self._terminal
 
     @property
+    def columns(self) -> int:
+        """How wide what it prints may be."""
+        return self._columns
+
+    def show_model(self, name: str, window: int | None) -> None:
+        """Show that the agent talks to another model, and how many tokens that takes, if known."""
+        self._view.model = name
+        self._window = window or model_profile(name).context_window
+
+    @property
     def is_full(self) -> bool:
         """Whether too much waits to be printed to wait for the reader to catch up."""
         return len(self._unwritten) > _FULL

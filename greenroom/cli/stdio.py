@@ -13,7 +13,10 @@ import signal
 import stat
 import sys
 import termios
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import trio
@@ -106,13 +109,46 @@ def add_context(prompt: str, piped: str) -> str:
 _PIPE_COLUMNS = 10_000  # columns of a pipe or a file
 
 
+@dataclass
+class Page:
+    """What commands print while `collect_output` collects it.
+
+    Attributes:
+        columns: how wide they may write.
+        data: what they have written.
+    """
+
+    columns: int
+    data: bytearray = field(default_factory=bytearray)
+
+    @property
+    def text(self) -> str:
+        """What they have written, with its colours as a terminal takes them."""
+        return self.data.decode("utf-8", "replace").removesuffix("\n")
+
+
+_page: ContextVar[Page | None] = ContextVar("_page", default=None)
+
+
+@contextmanager
+def collect_output(columns: int) -> Iterator[Page]:
+    """Collect what commands of the command line print in this task, as for a terminal."""
+    page = Page(columns)
+    token = _page.set(page)
+    try:
+        yield page
+    finally:
+        _page.reset(token)
+
+
 class OutputWriter:
     """Writes what a command prints, each piece at once; nothing is redrawn."""
 
     def __init__(self, descriptor: int = 1) -> None:
-        """Write to this file descriptor."""
+        """Write to this file descriptor, or to the page that is collected."""
         self._descriptor = descriptor
-        self.is_terminal = os.isatty(descriptor)
+        self._page = _page.get()
+        self.is_terminal = self._page is not None or os.isatty(descriptor)
 
     async def text(self, text: str) -> None:
         """Write a text and a newline; for a terminal, control characters are made visible.
@@ -140,6 +176,8 @@ class OutputWriter:
     @property
     def columns(self) -> int | None:
         """How wide the terminal is; None for a pipe or a file."""
+        if self._page is not None:
+            return self._page.columns
         return shutil.get_terminal_size().columns if self.is_terminal else None
 
     async def show(self, *renderables: "RenderableType") -> None:
@@ -166,6 +204,9 @@ class OutputWriter:
         await self.show(table)
 
     def _write(self, data: bytes) -> None:
+        if self._page is not None:
+            self._page.data += data
+            return
         try:
             while data:
                 data = data[os.write(self._descriptor, data) :]
@@ -175,6 +216,9 @@ class OutputWriter:
 
 def tell(*notes: str) -> None:
     """Write notes for the user to standard error, a line each."""
+    if (page := _page.get()) is not None:
+        page.data += "".join(f"{visible(note)}\n" for note in notes).encode("utf-8", "replace")
+        return
     for note in notes:
         print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
 

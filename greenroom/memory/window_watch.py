@@ -49,13 +49,24 @@ class WindowWatch:
 
     def matters(self, size: int) -> bool:
         """Whether a request of so many tokens might not fit, so that the window must be known."""
+        self._follow_model()
         return self._window is not None or size >= _FITS_ALWAYS
 
     async def find(self, *, has_replied: bool = False) -> ContextWindow:
         """Return what is known of the window; it is looked up until that is final."""
+        self._follow_model()
         if self._window is None or not self._window.is_final:
             self._window = await find_window(self._llm, has_replied=has_replied)
         return self._window
+
+    def _follow_model(self) -> None:
+        """Forget the window of a model that another one has replaced."""
+        name = f"{self._llm.name}:{self._llm.model}"
+        if name != self._name:
+            tokens = window_of(self._llm)
+            self._name = name
+            self._window = ContextWindow(tokens, "given") if tokens else None
+            self._said.clear()
 
     async def settle(self) -> bool:
         """Have the server say for certain how large the window is; return whether that is news."""

@@ -175,6 +175,17 @@ class PermissionManager:
         """
         self.add_rule(rule.within(session_id))
 
+    def remove_session_rule(self, session_id: str, rule_id: str) -> bool:
+        """Forget one rule of a session; return whether there was one.
+
+        An answer that the session remembers is back when the session is next opened.
+        """
+        kept = [each for each in self._rules if each.session != session_id or each.id != rule_id]
+        is_known = len(kept) < len(self._rules)
+        if is_known:
+            self._set_rules(kept)
+        return is_known
+
     def clear_session_rules(self, session_id: str) -> None:
         """Forget every rule of a session, remembered answers included.
 

@@ -10,6 +10,7 @@ from greenroom.tools.builtin.bash import (
 from greenroom.tools.builtin.calculator import calculator as calculator
 from greenroom.tools.builtin.edit import Edit as Edit, Write as Write
 from greenroom.tools.builtin.file_access import FileStamps as FileStamps
+from greenroom.tools.builtin.file_tree import walk_files as walk_files
 from greenroom.tools.builtin.glob import Glob as Glob
 from greenroom.tools.builtin.grep import Grep as Grep
 from greenroom.tools.builtin.read import Read as Read

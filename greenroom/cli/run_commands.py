@@ -1,0 +1,222 @@
+"""Commands of the input line about the run: its model, its mode, its rules, what it costs.
+
+Where the command line has the same, its function is run and what it prints is shown.
+"""
+
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from typing import cast, get_args
+
+import trio
+from rich.text import Text
+
+from greenroom.cli.arguments import (
+    MemoryOptions,
+    PermissionsOptions,
+    SessionsOptions,
+)
+from greenroom.cli.command_context import CommandContext
+from greenroom.cli.doctor import run_doctor
+from greenroom.cli.formatting import one_line
+from greenroom.cli.memory_command import list_entries
+from greenroom.cli.permissions_command import RULE_COLUMNS, rule_row, show_decisions
+from greenroom.cli.run_setup import open_model_of_run
+from greenroom.cli.sessions_read import export_to, list_sessions
+from greenroom.cli.settings import read_settings
+from greenroom.cli.stdio import OutputWriter, collect_output
+from greenroom.core import ConfigurationError, Effort, RuleDecision, Usage
+from greenroom.llm import full_name, model_profile, similar_models, window_of
+from greenroom.permissions import PermissionRule
+
+
+async def change_model(context: CommandContext, words: str) -> None:
+    """Send the next request to another model; an unknown name changes nothing."""
+    if not words:
+        await context.choose("/model ", "model")
+        return
+    run = context.run
+    name = full_name(words, os.environ)
+    if model_profile(name).looked_up is None and (near := similar_models(name)):
+        raise ConfigurationError(
+            f"{name} is not in the catalogue, and nothing was changed",
+            hint=f"did you mean {near[0]}? `greenroom --model {name}` takes it all the same",
+        )
+    settings = await trio.to_thread.run_sync(read_settings)
+    model, notes = open_model_of_run(name, run.setup.session, os.environ, settings)
+    run.setup.model.exchange(model)
+    context.screen.show_model(run.setup.model_name, window_of(model))
+    context.screen.note("\n".join([f"from the next request on: {run.setup.model_name}", *notes]))
+
+
+async def change_effort(context: CommandContext, words: str) -> None:
+    """Have the model think more or less, from the next request on."""
+    model = context.run.setup.model
+    if not words:
+        await context.choose("/effort ", "effort")
+        return
+    if words not in get_args(Effort):
+        efforts = ", ".join(get_args(Effort))
+        raise ConfigurationError(f"{one_line(words)!r} is not an effort", hint=f"one of {efforts}")
+    model.effort = cast("Effort", words)
+    context.screen.note(f"effort {words}, from the next request on")
+
+
+async def change_mode(context: CommandContext, words: str) -> None:
+    """Switch the permission mode, for the calls to come."""
+    modes = context.run.setup.modes
+    if not words:
+        await context.choose("/mode ", "mode")
+        return
+    modes.choose(words)
+    if modes.warning:
+        context.screen.error(modes.warning)
+
+
+async def show_permissions(context: CommandContext, words: str) -> None:
+    """Show the rules in force and what was decided in this session; add or remove a rule."""
+    verb, _, rule = words.partition(" ")
+    match verb:
+        case "":
+            await _show(context, lambda: _print_rules(context))
+        case "allow" | "deny" | "ask":
+            _add_rule(context, rule.strip(), RuleDecision(verb))
+        case "remove":
+            _remove_rule(context, rule.strip())
+        case _:
+            raise ConfigurationError(
+                f"/permissions does not know {one_line(verb)!r}",
+                hint="allow RULE, deny RULE, ask RULE or remove NAME",
+            )
+
+
+async def _print_rules(context: CommandContext) -> None:
+    setup = context.run.setup
+    page = OutputWriter()
+    rules = [rule for rule in setup.permissions.rules if not rule.is_expired]
+    await page.table(RULE_COLUMNS, [rule_row(each) for each in rules])
+    await page.text(f"\nmode: {setup.permissions.mode}\n")
+    if setup.session.is_saved and setup.session.history:
+        await show_decisions(
+            PermissionsOptions(
+                sessions=context.run.options.sessions, session_id=setup.session.session_id, last=20
+            )
+        )
+
+
+def _add_rule(context: CommandContext, text: str, decision: RuleDecision) -> None:
+    rule = PermissionRule.parse(text, decision)
+    setup = context.run.setup
+    setup.permissions.add_session_rule(
+        setup.session.session_id, replace(rule, source="/permissions")
+    )
+    context.screen.note(f"{decision}, in this session: {rule}")
+
+
+def _remove_rule(context: CommandContext, name: str) -> None:
+    permissions = context.run.setup.permissions
+    rule = next((each for each in permissions.rules if name in (each.id, str(each))), None)
+    if rule is None or rule.session is None:
+        raise ConfigurationError(
+            f"there is no rule {one_line(name)!r} of this session",
+            hint="rules of files are changed in their files",
+        )
+    permissions.remove_session_rule(rule.session, rule.id)
+    context.screen.note(f"removed: {rule}")
+
+
+async def show_sessions(context: CommandContext, words: str) -> None:
+    """List the sessions of this folder; `all` lists those of other folders too."""
+    options = SessionsOptions(sessions=context.run.options.sessions, here=words != "all", limit=20)
+    await _show(context, lambda: list_sessions(options))
+
+
+async def export(context: CommandContext, words: str) -> None:
+    """Write the session to a file, in the format that its ending names."""
+    setup = context.run.setup
+    path = words or f"{setup.session.session_id}.md"
+    options = SessionsOptions(
+        sessions=context.run.options.sessions, ids=(setup.session.session_id,), output=path
+    )
+    await _show(context, lambda: export_to(options))
+    context.screen.note(f"written: {path}")
+
+
+async def check_setup(context: CommandContext, words: str) -> None:
+    """Say what is set up and what is missing."""
+    await _show(context, lambda: run_doctor(context.run.options))
+
+
+async def show_memory(context: CommandContext, words: str) -> None:
+    """Show the texts that the model reads after the prompt, and what is remembered."""
+    setup = context.run.setup
+    lines = [_describe_text(each.path, each.is_trusted) for each in setup.sources]
+    context.screen.note(
+        "\n".join(
+            ["instructions that the model reads:", *lines]
+            if lines
+            else ["no AGENTS.md or other instructions are read"]
+        )
+    )
+    if context.run.options.memory:
+        await _show(context, lambda: list_entries(MemoryOptions()))
+    else:
+        context.screen.note("nothing is remembered over sessions; greenroom --memory does that")
+
+
+async def show_skills(context: CommandContext, words: str) -> None:
+    """List the skills, where each comes from, and whether it is trusted."""
+    skills = context.run.setup.skills
+    lines = [
+        f"  {each.name}: {one_line(each.description)}\n"
+        f"    {_describe_text(each.text.path, each.text.is_trusted).strip()}"
+        for each in skills
+    ]
+    context.screen.note("\n".join(lines) if lines else "there are no skills here")
+
+
+def _describe_text(path: object, is_trusted: bool) -> str:
+    trust = "" if is_trusted else " (not trusted: greenroom permissions trust)"
+    return f"  {one_line(path)}{trust}"
+
+
+async def show_cost(context: CommandContext, words: str) -> None:
+    """Show tokens by kind and what they cost, of this session and its subagents."""
+    setup, handle = context.run.setup, context.handle
+    used, tree = setup.session.used, await handle.tree_usage()
+    own = await handle.usage()
+    rows = [
+        ("this session", used.usage),
+        ("since it was opened", own),
+        ("with its subagents", tree),
+    ]
+    await _show(context, lambda: _print_usage(rows, setup.currency))
+
+
+async def _print_usage(rows: list[tuple[str, Usage]], currency: str) -> None:
+    names = ("input", "output", "cache read", "cache write")
+    cells = [
+        (
+            about,
+            *(
+                f"{count or 0:,}"
+                for count in (
+                    usage.input_tokens,
+                    usage.output_tokens,
+                    usage.cache_read_tokens,
+                    usage.cache_write_tokens,
+                )
+            ),
+            f"{usage.cost:,.4f} {currency}".strip() if usage.cost is not None else "not known",
+        )
+        for about, usage in rows
+    ]
+    await OutputWriter().table(("tokens", *names, "cost"), cells)
+
+
+async def _show(context: CommandContext, command: Callable[[], Awaitable[object]]) -> None:
+    """Run a function of the command line, and show what it prints."""
+    with collect_output(context.screen.columns) as page:
+        await command()
+    if page.text:
+        context.screen.print(Text.from_ansi(page.text))
