@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from greenroom import core
-from greenroom.core import Message, exact, utc_now, visible
+from greenroom.core import Message, exact, legible, utc_now, visible
 from greenroom.session import SessionMetadata
 
 _MAX_TITLE = 200  # letters of a title or a folder
@@ -188,7 +188,7 @@ def _line(
     match block:
         case core.TextBlock() if block.text.strip():
             kind: RecapKind = "user" if message.role == "user" else "reply"
-            return RecapLine(kind, visible(block.text.strip()), sender=message.sender)
+            return RecapLine(kind, legible(block.text.strip()), sender=message.sender)
         case core.ToolUseBlock():
             return _call(block, results)
         case _:

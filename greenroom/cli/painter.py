@@ -44,7 +44,7 @@ class Painter:
         )
         with console.capture() as captured:
             for renderable in renderables:
-                console.print(renderable)
+                console.print(renderable, crop=False)
         text = captured.get()
         if self._colors is not None:
             return text
@@ -89,7 +89,8 @@ class Prefixed:
             [each for each in console.render(text, options) if each.text != "\n"]
             for text in (self._prefix, self._later)
         )
-        for line in console.render_lines(self._content, options.update(width=width), pad=False):
+        content = console.render(self._content, options.update(width=width))
+        for line in Segment.split_lines(content):  # which crops none
             yield from (*prefix, *strip_end(line), Segment.line())
             prefix = later
 
@@ -112,14 +113,21 @@ class Quoted:
 
 
 def _row_ends(line: str, width: int) -> Iterator[int]:
-    """Find where to break a line into rows of this width; letters keep their accents."""
-    used = 0
+    """Find where to break a line into rows of this width; letters keep their accents and joins."""
+    used, before = 0, ""
     for at, character in enumerate(line):
         cells = get_character_cell_size(character)
-        if used + cells > width:
+        if _JOINER in (before, character):
+            cells = 0
+        elif character == _AS_PICTURE:
+            cells = max(2 - get_character_cell_size(before), 0) if before else 0
+        elif used + cells > width:
             yield at
             used = 0
-        used += cells
+        used, before = used + cells, character
+
+
+_JOINER, _AS_PICTURE = "\u200d", "\ufe0f"
 
 
 def indent(content: RenderableType, columns: int = 2) -> Prefixed:
@@ -164,6 +172,9 @@ class ColorScheme:
         effect: what a call would do beyond the workspace.
         subagent: the names of subagents.
         todo: the step in progress.
+        heading: the headings of a reply, and the names of a table's columns.
+        code_span: code within a line.
+        link: the words of a link.
         code: the theme of code blocks, one of pygments'.
 
     Example:
@@ -184,6 +195,9 @@ class ColorScheme:
     effect: str = "yellow"
     subagent: str = "magenta"
     todo: str = "bold"
+    heading: str = "bold"
+    code_span: str = "cyan"
+    link: str = "underline"
     code: str = "ansi_dark"
 
 

@@ -5,10 +5,10 @@ from rich.text import Text
 
 from greenroom import core
 from greenroom.cli.formatting import RecapLine, describe_call
-from greenroom.cli.markdown_stream import render_markdown
+from greenroom.cli.markdown_view import render_markdown
 from greenroom.cli.painter import ColorScheme, diff_text, indent
 from greenroom.cli.permission_prompt import render_request
-from greenroom.core import OutputChunk, exact, visible
+from greenroom.core import OutputChunk, exact, legible, visible
 
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12
@@ -38,7 +38,7 @@ def render_result(
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
         return indent(_todo_list(todos, scheme))
-    lines = visible(end.result.text).splitlines()
+    lines = legible(end.result.text).splitlines()
     diff = end.result.metadata.get("diff")
     if isinstance(diff, str) and diff and not end.is_error:
         return indent(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
@@ -52,7 +52,7 @@ def render_result(
 
 def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
     """Show the last lines that a running tool has printed."""
-    lines = visible(output).splitlines()[-_PROGRESS_LINES:]
+    lines = legible(output).splitlines()[-_PROGRESS_LINES:]
     return indent(Text("\n".join(lines), scheme.output))
 
 
@@ -90,7 +90,7 @@ def render_chunk(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | No
     """
     match chunk:
         case core.TextDelta() | core.ThinkingDelta():
-            return Text(visible(chunk.text), scheme.thinking if _is_thinking(chunk) else "")
+            return Text(legible(chunk.text), scheme.thinking if _is_thinking(chunk) else "")
         case core.TextComplete():
             return render_markdown(chunk.text, scheme)
         case core.ThinkingComplete():
@@ -145,12 +145,12 @@ def _render_event(chunk: OutputChunk, scheme: ColorScheme) -> RenderableType | N
 
 def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:
     """Show a model's reasoning."""
-    return Text(visible(text).strip("\n"), scheme.thinking)
+    return Text(legible(text).strip("\n"), scheme.thinking)
 
 
 def render_user(text: str, scheme: ColorScheme, sender: str = "") -> RenderableType:
     """Show what the user said, or a program or agent of this name."""
-    return Text(f"{visible(sender)}> {visible(text)}", scheme.user)
+    return Text(f"{visible(sender)}> {legible(text)}", scheme.user)
 
 
 def _is_thinking(chunk: core.TextDelta | core.ThinkingDelta) -> bool:

@@ -264,6 +264,7 @@ from greenroom.core.usage import (
 )
 from greenroom.core.visibility import (
     exact as exact,
+    legible as legible,
     mark_lines as mark_lines,
     visible as visible,
 )

@@ -1,9 +1,9 @@
 """Texts that may hide something, shown so that they can't.
 
 A text of a model, a file or a program may hold characters that a terminal obeys, that nobody sees
-or that look as a font pleases. `visible` is for prose, and `exact` for what a person judges, such
-as a command. The category of a character in Unicode's data says whether it can be seen; the few
-that can't although their category says so are listed.
+or that look as a font pleases. `legible` is for prose to read, `visible` for what is quoted, and
+`exact` for what a person judges, such as a command. The category of a character in Unicode's data
+says whether it can be seen; the few that can't although their category says so are listed.
 """
 
 import re
@@ -57,6 +57,56 @@ def visible(text: str) -> str:
         ls \u{202e}.txt
     """
     return _escape(text, list_hidden(text))
+
+
+# Joiners and selectors, and what they may stand behind: pictographs and keys, and the letters of
+# the scripts that are joined, Arabic to Mongolian; behind an ideograph a selector of its variants.
+# The tags of a flag, as of Scotland, stand behind the black flag and end with a tag of their own.
+_JOINED = (
+    "#*0-9\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u2bff\u3030\u303d\u3297\u3299\u20e3\ufe0f"
+    "\U0001f000-\U0001faff"
+)
+_CURSIVE = (
+    "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18aa\ua840-\uabff\ufb50-\ufdff\ufe70-\ufefc"
+)
+_IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+_NEEDED = re.compile(
+    f"(?<=[{_JOINED}])[\u200d\ufe0e\ufe0f]|(?<=[{_CURSIVE}])[\u200c\u200d\u180b-\u180f\ufe00-\ufe0d]"
+    f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+    "|(?<=\U0001f3f4)[\U000e0020-\U000e007e]{1,8}\U000e007f"
+)
+_REPLACEMENT = "\ufffd"
+
+
+def legible(text: str) -> str:
+    r"""Show prose as it is read, with a sign for each character that could hide or disguise text.
+
+    The joiners and variation selectors that emoji and scripts such as Arabic and Devanagari need
+    stay where they have an effect. A control character is its picture, such as `␛` for an escape,
+    and any other hidden character is `�`. Tabs, newlines and the blanks of typography stay.
+
+    Example:
+        >>> print(legible("\x1b[2J \u202eexe"), legible("\u26a0\ufe0f") == "\u26a0\ufe0f")
+        ␛[2J �exe True
+    """
+    text = text.replace("\r\n", "\n")
+    odd = list_hidden(text)
+    if not odd:
+        return text
+    table = {ord(ch): _sign(ch) for ch in odd}
+    kept = _NEEDED.finditer(text)
+    parts, start = list[str](), 0
+    for found in kept:
+        parts += [text[start : found.start()].translate(table), found[0]]
+        start = found.end()
+    return "".join([*parts, text[start:].translate(table)])
+
+
+def _sign(character: str) -> str:
+    code = ord(character)
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return "\u2421" if code == 0x7F else _REPLACEMENT
 
 
 def without_hidden(text: str) -> str:

@@ -1,7 +1,7 @@
 """What is printed for good and what is live, chunk by chunk."""
 
+from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme, Painter
-from greenroom.cli.screen import AgentView
 from greenroom.core import (
     Custom,
     Done,

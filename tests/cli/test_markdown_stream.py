@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.cli.markdown_stream import MarkdownStream
+from greenroom.cli.markdown_stream import Block, MarkdownStream
 
 TEXT = """\
 # Title
@@ -62,7 +62,7 @@ def pieces_of(text, cuts):
 def stream(pieces):
     markdown = MarkdownStream()
     blocks = [block for piece in pieces for block in markdown.feed(piece)]
-    return blocks + markdown.finish()
+    return [block.text for block in (*blocks, *markdown.finish())]
 
 
 def test_a_text_falls_into_its_blocks():
@@ -83,7 +83,7 @@ def test_nothing_of_any_text_is_lost_or_said_twice(text, cuts):
 def test_the_tail_is_what_may_still_change():
     markdown = MarkdownStream()
     assert markdown.feed("done\n\nnot ye") == []
-    assert markdown.feed("t\n") == ["done\n\n"]
+    assert markdown.feed("t\n") == [Block("done\n\n")]
     assert markdown.tail == "not yet\n"
 
 
@@ -106,4 +106,41 @@ def test_what_the_stream_has_missed_is_made_up_for_at_the_end(missed):
     whole = "first\n\nsecond\n\nthird"
     markdown = MarkdownStream()
     given = markdown.feed(whole[: len(whole) - missed])
-    assert "".join([*given, *markdown.finish(whole)]) == whole
+    assert "".join(block.text for block in (*given, *markdown.finish(whole))) == whole
+
+
+def test_what_follows_a_piece_that_was_missed_is_said_once_with_the_whole():
+    markdown = MarkdownStream()
+    given = markdown.feed("first\n\nsec")
+    markdown.miss()
+    assert markdown.feed("rd\n\nfourth\n\n") == []
+    rest = markdown.finish("first\n\nsecond\n\nthird\n\nfourth\n\n")
+    assert [block.text for block in (*given, *rest)] == [
+        "first\n\n",
+        "second\n\n",
+        "third\n\n",
+        "fourth\n\n",
+    ]
+
+
+def test_long_code_comes_in_parts_each_of_which_is_code():
+    code = "".join(f"line {number}\n" + "\n" * (number % 20 == 0) for number in range(1000))
+    markdown = MarkdownStream()
+    blocks = markdown.feed(f"Look:\n```python\n{code}```\nEnd")
+    blocks += markdown.finish()
+    assert "".join(block.text for block in blocks) == f"Look:\n```python\n{code}```\nEnd"
+    assert max(len(block.text) for block in blocks) <= 4_000
+    *parts, last, end = blocks
+    assert len(parts) > 2
+    assert all(block.is_part for block in parts)
+    assert all(block.markdown.startswith("```python\n") for block in parts[1:])
+    assert last.markdown.startswith("```python\n")
+    assert last.markdown.endswith("```\n")
+    assert (last.is_part, end) == (False, Block("End"))
+
+
+def test_no_block_is_so_long_that_it_holds_anything_up():
+    markdown = MarkdownStream()
+    blocks = [*markdown.feed("a word " * 100_000), *markdown.finish()]
+    assert max(len(block.text) for block in blocks) <= 12_000
+    assert "".join(block.text for block in blocks) == "a word " * 100_000

@@ -154,7 +154,7 @@ HISTORY = (
 
 def test_a_recap_tells_what_was_said_and_done_and_how_it_went():
     assert "\n\n".join(map(str, recap(HISTORY))) == (
-        "> build it\n\n✗ Bash  make\n  failed\n\nIt failed\\u{1b}[2J.\n\n> again\n\n● Bash  make"
+        "> build it\n\n✗ Bash  make\n  failed\n\nIt failed␛[2J.\n\n> again\n\n● Bash  make"
     )
 
 

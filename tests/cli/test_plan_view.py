@@ -2,8 +2,8 @@
 
 import msgspec
 
+from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme, Painter
-from greenroom.cli.screen import AgentView
 from greenroom.core import Custom, Done, Lagged, SubAgentOutput, TextDelta, TurnStatus
 from greenroom.flow import PLAN_STEP, Plan, PlanRun, Subtask
 

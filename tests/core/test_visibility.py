@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from greenroom.core import disguises, exact, lookalikes, visible
+from greenroom.core import disguises, exact, legible, lookalikes, visible
+from greenroom.core.visibility import list_hidden
 
 EVERYTHING = [chr(each) for each in (*range(0x32000), *range(0x32000, sys.maxunicode + 1, 257))]
 """All that is assigned, and some of the planes above, which are not."""
@@ -110,3 +111,24 @@ def test_a_look_takes_work_in_proportion_to_the_length_of_the_text(shape):
     for look in (visible, exact, disguises, lookalikes):
         few, many = (count_calls(look, shape * (length * times)) for times in (1, 4))
         assert many <= 5 * few + 100
+
+
+def test_prose_keeps_joiners_and_selectors_only_where_they_have_an_effect():
+    for text in (
+        "⚠\ufe0f",
+        "1\ufe0f\u20e3",
+        "👨\u200d👩\u200d👧",
+        "می\u200cخواهم",
+        "क्\u200dष",
+        "葛\U000e0100",
+    ):
+        assert legible(text) == text
+    for text in ("pass\u200dword", "a\ufe0fb", "x\U000e0041", "\u200c", "ls\u200b"):
+        assert "\ufffd" in legible(text)
+
+
+def test_in_prose_no_hidden_character_is_left_but_those_and_each_has_one_sign():
+    shown = legible("".join(f"a{ch}" for ch in EVERYTHING if ch not in HARMLESS | {"\r"}))
+    assert list_hidden(shown) == set()
+    assert legible(shown) == shown
+    assert legible("\x1b[2J\x7f\r\n") == "␛[2J␡\n"

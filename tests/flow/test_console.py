@@ -3,8 +3,8 @@
 from rich.console import Console
 
 from greenroom import Agent
+from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme
-from greenroom.cli.screen import AgentView
 from greenroom.flow import handoff_team, loop, pipeline
 from greenroom.testing import ScriptedProvider, call
 

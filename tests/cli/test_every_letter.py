@@ -1,0 +1,70 @@
+"""Every letter of a reply is on the screen, once and in order."""
+
+import random
+import re
+from collections import Counter
+
+import pytest
+
+from greenroom.cli.agent_view import AgentView
+from greenroom.cli.painter import ColorScheme, Painter
+from greenroom.core import Lagged, TextComplete, TextDelta
+from tests.cli import replies
+
+CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
+
+
+def shown(text, cut, width):
+    view, painter = AgentView(ColorScheme()), Painter("truecolor")
+    parts = [part for piece in cut for part in view.feed(TextDelta(piece))]
+    parts += view.feed(TextComplete(text))
+    return CODES.sub("", painter.paint(parts, width))
+
+
+def test_every_letter_of_a_reply_is_painted_once_and_in_order():
+    for seed in range(100):
+        rng = random.Random(seed)
+        text = replies.reply(rng)
+        width = rng.choice((20, 40, 79, 99, 199))
+        painted = replies.letters(shown(text, replies.pieces(rng, text), width))
+        wanted = replies.read_letters(text)
+        if "|" in text:  # in a table the words of a cell stand below one another
+            assert Counter(painted) == Counter(wanted), seed
+        else:
+            assert painted == wanted, seed
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Use List<String>, put <App/> inside <Suspense>",
+        "<div>\n  <p>hello</p>\n</div>",
+        "<!-- a comment\n\nof two paragraphs -->",
+        "const f = <T,>(x: Array<T>): Promise<void> => <Row key={x}>…</Row>",
+        "[ref]: https://e.test/1",
+        "A note.[^1]\n\n[^1]: The note.",
+        "---\ntitle: A page\n---",
+        "<https://e.test/>",
+        "⚠️ ✔️ ℹ️ 1️⃣ 👍🏽 👨‍👩‍👧 ❤️‍🔥 🏴󠁧󠁢󠁥󠁮󠁧󠁿",
+        "می‌خواهم",
+        "कृष्णः क्‍ष",
+    ],
+)
+def test_what_a_model_writes_is_drawn_as_it_was_written(text):
+    assert shown(text, [text], 80) == f"{text}\n\n"
+
+
+def test_the_end_of_a_reply_of_which_pieces_were_missed_is_said_once():
+    view, painter = AgentView(ColorScheme()), Painter(None)
+    whole = "one\n\ntwo\n\nthr\nee\n\nfour"
+    parts = view.feed(TextDelta("one\n\ntwo\n\nthr\n"))
+    parts += view.feed(Lagged(5))
+    parts += view.feed(TextDelta("four"))
+    parts += view.feed(TextComplete(whole))
+    assert painter.paint(parts, 80).split("\n\n") == [
+        "one",
+        "two",
+        "… 5 updates came too fast to be shown\nthr\nee",
+        "four",
+        "",
+    ]
