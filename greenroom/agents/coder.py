@@ -33,15 +33,17 @@ async def coder(
     checkpoints: bool = False,
     notes: str = "",
     compactor: Compactor | None = None,
+    max_cost: float | None = None,
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
-    A turn ends after `max_steps` model calls, those of subagents included. With `delegates` the
-    model may give work to subagents (`Task`), which can't delegate and may do nothing more than it.
-    `checkpoints` keeps files before tools change them, also those of subagents, for `plan_restore`.
-    `notes` follow the prompt, such as `project_notes(…)`. The `compactor` keeps the conversation
-    within the model's window; the default one takes the window that is known of the model. An input
-    with the metadata `COMPACT` only shortens the conversation, with regard to its `about`, if any.
+    A turn ends after `max_steps` model calls, or once they have cost `max_cost`, those of subagents
+    included. With `delegates` the model may give work to subagents (`Task`), which can't delegate
+    and may do nothing more than it. `checkpoints` keeps files before tools change them, also those
+    of subagents, for `plan_restore`. `notes` follow the prompt, such as `project_notes(…)`. The
+    `compactor` keeps the conversation within the model's window; the default one takes the window
+    that is known of the model. An input with the metadata `COMPACT` only shortens the conversation,
+    with regard to its `about`, if any.
     """
     parts = system.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))
@@ -63,7 +65,7 @@ async def coder(
                 definitions = tools.definitions()
                 await compactor.compact(agent, system=prompt, tools=definitions, about=about)
                 continue
-            with agent.budget(model_calls=max_steps):
+            with agent.budget(model_calls=max_steps, cost=max_cost):
                 if isinstance(message, Resume):
                     await run(agent, message.calls)
                 is_answered = isinstance(message, Resume) and find_answer(agent.session.history)

@@ -8,7 +8,8 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NoReturn, TypeAlias, cast, get_args
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
 
 from greenroom._version import __version__
 
@@ -20,6 +21,9 @@ DONE, FAILED, USAGE, DENIED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 
 OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
 """What a headless run prints: the answer, one result object, or one chunk a line."""
+
+InputFormat: TypeAlias = Literal["text", "stream-json"]
+"""What a headless run reads: a text that is piped in, or inputs and answers, one object a line."""
 
 OnQuestion: TypeAlias = Literal["deny", "wait"]
 """What a headless run does with a question: deny, or end and leave the question open."""
@@ -46,8 +50,11 @@ class Options:
 
     Attributes:
         command: "run", "doctor", "tree", "models", or a command with its verb: "sessions list".
-        prompt: the prompt of a headless run, or None for an interactive one.
+        prompt: the prompt of a headless run, or None for an interactive one; "-" is standard input,
+            and empty where `input_format` brings the inputs.
+        opening: what an interactive run begins with, or None.
         output_format: what a headless run prints.
+        input_format: what a headless run reads.
         on_question: what a headless run does where a person would be asked.
         model: the model's name, or None for the default.
         resume: the session to continue, empty where one is to be chosen, or None.
@@ -62,13 +69,16 @@ class Options:
         sessions: the folder or database of the sessions, or None for the user's own.
         memory: whether the agent remembers over sessions, for this folder.
         max_steps: the most model calls in one turn.
+        max_cost: the most that one turn may cost, in the currency of the prices, or None.
         log: the file for the log, or None.
         json: whether a command prints JSON.
     """
 
     command: str = "run"
     prompt: str | None = None
+    opening: str | None = None
     output_format: OutputFormat = "text"
+    input_format: InputFormat = "text"
     on_question: OnQuestion = "deny"
     model: str | None = None
     resume: str | None = None
@@ -83,6 +93,7 @@ class Options:
     sessions: str | None = None
     memory: bool = False
     max_steps: int = 100
+    max_cost: float | None = None
     log: str | None = None
     json: bool = False
 
@@ -210,8 +221,7 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     parser = command_parser()
     values = vars(parser.parse_args(sys.argv[1:] if argv is None else argv))
     is_headless, resume = "prompt" in values, values.get("resume")
-    if not is_headless and {"output_format", "on_question"} & values.keys():
-        parser.error("--output-format and --on-question need a headless run: add -p PROMPT")
+    _check_prompt(values, parser)
     if resume == "" and is_headless:
         parser.error("--resume needs an id with -p PROMPT, since a headless run asks nothing")
     if resume is not None and "continue_last" in values:
@@ -226,10 +236,32 @@ def read_arguments(argv: list[str] | None = None) -> Options:
     return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # argparse's types
 
 
+def _check_prompt(values: dict[str, object], parser: "CommandParser") -> None:
+    """Refuse a prompt that says nothing, and options that belong to the other kind of run."""
+    prompt, opening = values.get("prompt"), values.get("opening")
+    reads_lines = values.get("input_format") == "stream-json"
+    if prompt is None:
+        if {"output_format", "input_format", "on_question"} & values.keys():
+            parser.error(
+                "--output-format, --input-format and --on-question need a headless run:"
+                " add -p PROMPT"
+            )
+        if opening is not None and not str(opening).strip():
+            parser.error("the prompt is empty")
+        return
+    if opening is not None:
+        parser.error(f"there are two prompts: that of -p, and {opening!r}; quote the whole prompt")
+    if reads_lines and values.get("output_format") != "stream-json":
+        parser.error("--input-format stream-json needs --output-format stream-json")
+    if reads_lines and prompt:
+        parser.error("with --input-format stream-json the prompts are read: write -p without one")
+    if not reads_lines and not str(prompt).strip():
+        parser.error("the prompt is empty: write -p PROMPT, or -p - to read it")
+
+
 _EPILOG = """\
-exit codes: 0 done, 1 failed, 2 usage or configuration, 3 denied where the turn of -p could
-not go on, or waits for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the
-reader of the output went away
+exit codes: 0 done, 1 failed or a limit reached, 2 usage or configuration, 3 the turn of -p waits
+for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
 the model: --model, else that of the session that is continued, else GREENROOM_MODEL, else your
 settings file, else the first of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY,
 GOOGLE_API_KEY, GEMINI_API_KEY that is set decides, else offline; greenroom models says which it is
@@ -274,11 +306,40 @@ class CommandParser(argparse.ArgumentParser):
             **settings,  # type: ignore[arg-type]
         )
 
-    def error(self, message: str) -> NoReturn:
-        """Print the error, and end the program."""
-        if message.startswith("argument COMMAND: invalid choice"):
-            message = "there is no such command; to ask something, write greenroom -p PROMPT"
-        super().error(message)
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if not isinstance(action, _CommandOrPrompt):
+            super()._check_value(action, value)
+
+
+if TYPE_CHECKING:
+    _SubParsers: TypeAlias = argparse._SubParsersAction[CommandParser]
+else:
+    _SubParsers = argparse._SubParsersAction
+
+
+class _CommandOrPrompt(_SubParsers):
+    """The first word: a command, or else the prompt that an interactive run begins with."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[object] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Read the words behind a command with its own parser, those behind a prompt as options."""
+        first, *rest = map(str, values or ())
+        if first in self.choices:
+            super().__call__(parser, namespace, values, option_string)
+            return
+        near = get_close_matches(first, [each for each in self.choices if each != "complete"], 1)
+        if near or hasattr(namespace, "opening"):
+            hint = f"did you mean {near[0]}? " if near else ""
+            parser.error(
+                f"{first!r} is not a command; {hint}a prompt of several words needs quotes"
+            )
+        namespace.opening = first
+        parser.parse_args(rest, namespace)
 
 
 def _some_text(text: str) -> str:
@@ -304,6 +365,16 @@ def _natural(text: str) -> int:
     return number
 
 
+def _amount(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text} is not a number") from None
+    if not 0 < number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return number
+
+
 Argument: TypeAlias = Callable[[argparse.ArgumentParser], object]
 """Adds an option or a positional argument to a parser."""
 
@@ -313,12 +384,13 @@ def _argument(*names: str, **settings: object) -> Argument:
     return lambda parser: parser.add_argument(*names, **settings)  # type: ignore[arg-type]
 
 
-def _flag(name: str, text: str, **settings: object) -> Argument:
-    return _argument(name, action="store_true", help=text, **settings)
+def _flag(name: str, text: str, *others: str, **settings: object) -> Argument:
+    return _argument(name, *others, action="store_true", help=text, **settings)
 
 
-def _number(name: str, text: str, **settings: object) -> Argument:
-    return _argument(name, metavar="N", help=text, **{"type": _positive, **settings})
+def _number(name: str, text: str, *others: str, **settings: object) -> Argument:
+    given = {"metavar": "N", "type": _positive, **settings}
+    return _argument(name, *others, help=text, **given)
 
 
 def _choice(name: str, choices: Sequence[str], text: str, **settings: object) -> Argument:
@@ -337,6 +409,8 @@ _QUESTION = "where -p would have to ask: deny, or end and leave the question ope
 _CONFINED = "whether to ask about commands whose files and network a sandbox confines (ask)"
 _CASES = "a JSON object a line, or a rule file; - reads standard input"
 _READ_ONLY = "ask about commands that only read, too"
+_PROMPT = "answer this, print the answer, and end; - reads it from standard input"
+_CONTINUE = "continue the newest session of this folder"
 _RESUME = "continue this session; without ID, choose one"
 _SHELL = " or ".join(SHELLS)
 
@@ -362,18 +436,20 @@ _LISTED = (
 
 _RUN = (
     _argument("--version", action="version", version=f"greenroom {__version__}"),
-    _argument("-p", "--prompt", metavar="PROMPT", help="answer this, print the answer, and end"),
+    _argument("-p", "--prompt", metavar="PROMPT", nargs="?", const="", help=_PROMPT),
     _choice("--output-format", get_args(OutputFormat), "what -p prints (text)"),
+    _choice("--input-format", get_args(InputFormat), "what -p reads (text)"),
     _choice("--on-question", get_args(OnQuestion), _QUESTION),
-    _argument("--model", metavar="NAME", help="provider:model, such as anthropic: or offline:"),
-    _argument("--resume", metavar="ID", nargs="?", const="", help=_RESUME),
-    _flag("--continue", "continue the newest session of this folder", dest="continue_last"),
+    _argument("-m", "--model", metavar="NAME", help="provider:model, such as anthropic:"),
+    _argument("-r", "--resume", metavar="ID", nargs="?", const="", help=_RESUME),
+    _flag("-c", _CONTINUE, "--continue", dest="continue_last"),
     *_RULES,
     _choice("--sandbox", get_args(SandboxChoice), "what confines commands (off)"),
     _choice("--sandbox-network", get_args(Network), "what commands reach in a sandbox (none)"),
     _choice("--sandboxed", get_args(Sandboxed), _CONFINED),
     _flag("--memory", "remember over sessions what is learned about this folder"),
-    _number("--max-steps", "model calls a turn (100)"),
+    _number("--max-steps", "model calls a turn (100)", "--max-turns"),
+    _number("--max-cost", "what a turn may cost", metavar="X", type=_amount),
     _argument("--log", metavar="FILE", help="write a log to this file"),
     _SESSIONS,
 )
@@ -419,7 +495,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
 """The arguments of each command, besides those that all have; a run's own are `_RUN`."""
 
 _SUMMARIES = {
-    "sessions": "list, show, search, fork, rewind, export, import, remove, archive, repair",
+    "sessions": "list, show, search, fork, rewind, export, import, rm, archive, repair",
     "sessions list": "list sessions, the last changed first",
     "sessions show": "show one session's conversation",
     "sessions search": "find sessions by what was said in them",
@@ -462,13 +538,21 @@ def command_parser() -> CommandParser:
     """Return what reads the command line."""
     parser = CommandParser(
         prog="greenroom",
+        usage="%(prog)s [options] [PROMPT | COMMAND ...]",
         description="A coding agent in your terminal. Without -p it is interactive.",
         epilog=_EPILOG,
     )
     parser.set_defaults(command="run", kind=Options)
     for add in _RUN:
         add(parser)
-    groups = {"": parser.add_subparsers(metavar="COMMAND", title="commands")}
+    commands = parser.add_subparsers(
+        prog=parser.prog,
+        metavar="COMMAND",
+        title="commands",
+        action=_CommandOrPrompt,
+        parser_class=CommandParser,
+    )
+    groups: dict[str, _SubParsers] = {"": commands}
     for name, summary in _SUMMARIES.items():
         group, _, verb = name.rpartition(" ")
         description = _DESCRIPTIONS.get(name, f"{summary[0].upper()}{summary[1:]}.")

@@ -59,7 +59,7 @@ async def run_interactive(options: Options) -> int:
     """
     async with open_setup(options) as setup:  # what is wrong with it is said before all else
         async with terminal_opener()() as terminal:
-            ended = await _converse(setup, options, terminal)
+            ended = await _converse(setup, options, terminal, said=options.opening)
             while ended.next is not None:
                 ended = await _go_on(ended, ended.next, terminal)
         if ended.session.history:
@@ -85,9 +85,15 @@ async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal) -> _Ended
 
 
 async def _converse(
-    setup: RunSetup, options: Options, terminal: Terminal, *, note: str = "", fault: str = ""
+    setup: RunSetup,
+    options: Options,
+    terminal: Terminal,
+    *,
+    said: str | None = None,
+    note: str = "",
+    fault: str = "",
 ) -> _Ended:
-    """Show one session in the terminal until it is left."""
+    """Show one session in the terminal until it is left; it may begin with what was said already."""
     colors, signals = ColorScheme(), EndSignals()
     opening = _render_opening(setup, colors)
     opening += [Text(visible(note), colors.note)] if note else []
@@ -95,6 +101,8 @@ async def _converse(
     outcome: Outcome | None = None
     async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
         handle = setup.spawn(runtime, unattended="ask")
+        if said is not None:
+            handle.send_input_nowait(said)
         run = OpenRun(options, setup, runtime)
         renderer = ConsoleRenderer(
             handle,

@@ -22,7 +22,7 @@ from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice, read_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
-from greenroom.llm import AfterOutput, LLMProvider, window_of
+from greenroom.llm import AfterOutput, LLMProvider, price_of, window_of
 from greenroom.permissions import PermissionManager, user_rules_path
 from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
 from greenroom.session import AgentSession, SessionStore
@@ -49,11 +49,14 @@ class RunSetup:
         permissions: the rules.
         modes: switches the mode of the rules.
         max_steps: model calls in one turn at the most.
+        max_cost: what one turn may cost, or None.
         currency: of what the model costs; empty where that is not known.
         window: the tokens that the model takes, if the settings say so.
         instructions: what the model reads after the agent's prompt.
         sources: the texts of which that is made, but for skills.
         skills: the skills that the model may read.
+        agent_names: the agents in files.
+        command_names: the commands in files.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
     """
@@ -66,11 +69,14 @@ class RunSetup:
     permissions: PermissionManager
     modes: ModeSwitch
     max_steps: int
+    max_cost: float | None = None
     currency: str = ""
     window: int | None = None
     instructions: str = ""
     sources: tuple[ProjectText, ...] = ()
     skills: tuple[Skill, ...] = ()
+    agent_names: tuple[str, ...] = ()
+    command_names: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -81,7 +87,13 @@ class RunSetup:
 
     def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
         """Start the coding agent of this run."""
-        agent = partial(coder, max_steps=self.max_steps, checkpoints=True, notes=self.instructions)
+        agent = partial(
+            coder,
+            max_steps=self.max_steps,
+            max_cost=self.max_cost,
+            checkpoints=True,
+            notes=self.instructions,
+        )
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 
@@ -124,6 +136,7 @@ async def open_setup(
             permissions=rules.manager,
             modes=rules.modes,
             max_steps=options.max_steps,
+            max_cost=_check_max_cost(options.max_cost, model),
             currency=settings.currency,
             window=window_of(model),
             instructions=instructions.text,
@@ -135,6 +148,15 @@ async def open_setup(
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
             await model.aclose()
+
+
+def _check_max_cost(most: float | None, model: LLMProvider) -> float | None:
+    if most is not None and price_of(model) is None:
+        raise ConfigurationError(
+            f"--max-cost needs the price of {model.name}:{model.model}, which is not known",
+            hint="write it into your settings; greenroom models shows which are known",
+        )
+    return most
 
 
 def _make_sandbox(options: Options) -> Sandbox | None:
@@ -155,7 +177,7 @@ async def _open_session(options: Options, store: SessionStore, workspace: Path) 
     if options.resume is not None:
         return await load_session(options.resume, store, keep_open=True)
     if options.continue_last:
-        return await load_newest(store, workspace)
+        return await load_newest(store, workspace, is_headless=options.prompt is not None)
     return AgentSession.new("coder", store=store)
 
 

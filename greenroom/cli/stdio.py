@@ -57,6 +57,15 @@ async def read_some(descriptor: int) -> bytes:
     return await trio.to_thread.run_sync(os.read, descriptor, _READ_SIZE)
 
 
+async def wait_for_hang_up(descriptor: int = 1) -> None:
+    """Wait until the reader of this pipe is gone; for ever where the system does not tell."""
+    is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
+    is_written = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
+    if sys.platform != "linux" or not (is_pipe and is_written):
+        await trio.sleep_forever()
+    await trio.lowlevel.wait_readable(descriptor)  # what is only written wakes it by its fault
+
+
 def count_unread(descriptor: int) -> int:
     """Return how many bytes can be read now; of a terminal, whole lines only; of a file, 0."""
     if not is_stream(descriptor):
@@ -85,8 +94,14 @@ async def read_piped(descriptor: int = 0) -> str:
         patience = _FIRST_BYTE_TIMEOUT if is_stream(descriptor) else float("inf")
     except OSError:  # closed
         return ""
-    if os.isatty(descriptor):
-        return ""
+    return "" if os.isatty(descriptor) else await read_all(descriptor, patience)
+
+
+async def read_all(descriptor: int = 0, patience: float = float("inf")) -> str:
+    """Read input as UTF-8 to its end; invalid UTF-8 is replaced, and what is too long is cut.
+
+    Nothing counts as the end if nothing comes for `patience` seconds.
+    """
     data = b""
     with trio.move_on_after(patience) as scope:
         while len(data) <= MAX_PIPED and (more := await read_some(descriptor)):

@@ -79,13 +79,20 @@ def open_store(options: Options) -> "FileStore | SQLiteStore":
     return SQLiteStore(place)
 
 
-def describe_session(session: AgentSession, workspace: Path) -> None:
+HEADLESS = "headless"
+"""The metadata of a session that no person has used at a terminal; such are not offered there."""
+
+
+def describe_session(session: AgentSession, workspace: Path, *, is_headless: bool = False) -> None:
     """Record where the session was used last, and the words that it began with.
 
     Call it once a run has its first input: a session that is never used is never stored.
     """
     session.set_metadata("workspace", str(workspace))
-    if session.get_metadata("title") is None:
+    is_new = session.get_metadata("title") is None
+    if (is_headless and is_new) or session.get_metadata(HEADLESS):
+        session.set_metadata(HEADLESS, is_headless)
+    if is_new:
         words = next((each.text for each in session.history if each.role == "user"), "")
         session.set_metadata("title", shorten(" ".join(words.split()), _MAX_TITLE))
 
@@ -139,18 +146,22 @@ async def find_session_id(text: str, store: SessionStore) -> str:
     )
 
 
-async def load_newest(store: SessionStore, workspace: Path) -> AgentSession:
+async def load_newest(
+    store: SessionStore, workspace: Path, *, is_headless: bool = False
+) -> AgentSession:
     """Load the session that was used last in this folder, to go on with it.
 
-    A session without any message does not count.
+    A session without any message does not count, and at a terminal none of a headless run.
 
     Raises:
-        SessionError: the folder has no session, or it can't be read.
+        SessionError: the folder has no such session, or it can't be read.
     """
-    here = [each for each in await store.list_all() if _is_resumable(each, workspace)]
+    usable = [each for each in await store.list_all() if _is_resumable(each, workspace)]
+    here = [each for each in usable if is_headless or not each.metadata.get(HEADLESS)]
     if not here:
+        others = f", {len(usable)} of runs of -p" if usable else ""
         raise SessionNotFoundError(
-            f"there is no session of the folder {workspace} to continue",
+            f"there is no session of the folder {workspace} to continue{others}",
             hint="start one without --continue, or name one with --resume ID",
         )
     # The store counts whole seconds; their folders tell the sessions of one second apart.
@@ -209,19 +220,22 @@ async def choose_session(options: Options) -> str | int:
 class SessionList:
     """Sessions, narrowed by words and by folder; first those of the working directory, if any.
 
-    Those of subagents are left out, since they go on with their parents.
+    Those of subagents are left out, since they go on with their parents; and at first those that
+    only runs of `-p` have used, if there are others.
 
     Attributes:
         sessions: all of them, in the order in which they are shown.
         folder: the working directory.
         words: each must be in a session's title or id, in any case of its letters.
         is_everywhere: whether sessions of other folders are shown too.
+        has_headless: whether those are shown that only runs of `-p` have used.
     """
 
     sessions: Sequence[SessionMetadata]
     folder: Path
     words: tuple[str, ...] = ()
     is_everywhere: bool = field(init=False)
+    has_headless: bool = field(init=False)
 
     def __post_init__(self) -> None:
         """Leave out subagents' sessions; show all folders if this one has no session."""
@@ -230,7 +244,9 @@ class SessionList:
             for each in self.sessions
             if each.parent_session_id is None or "imported_from" in each.metadata
         ]
-        self.is_everywhere = not any(map(self._is_here, self.sessions))
+        people = [each for each in self.sessions if not each.metadata.get(HEADLESS)]
+        self.has_headless = not people
+        self.is_everywhere = not any(map(self._is_here, people or self.sessions))
 
     @property
     def matches(self) -> list[SessionMetadata]:
@@ -239,6 +255,7 @@ class SessionList:
             each
             for each in self.sessions
             if (self.is_everywhere or self._is_here(each)) and self._matches(each)
+            if self.has_headless or not each.metadata.get(HEADLESS)
         ]
 
     def search(self, text: str) -> None:
@@ -265,8 +282,8 @@ class SessionList:
 async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
     """Print the list and read lines until one is the number of a session; return its id.
 
-    Words narrow the list, `*` shows other folders too or no longer, and an empty line or the end of
-    the input chooses nothing.
+    Words narrow the list, `*` shows other folders too or no longer, `+` those of `-p`, and an empty
+    line or the end of the input chooses nothing.
 
     Raises:
         OSError: the terminal can't be read or written.
@@ -281,6 +298,8 @@ async def choose(sessions: SessionList, descriptor: int = 0) -> str | None:
                 return None
             case "*":
                 sessions.is_everywhere = not sessions.is_everywhere
+            case "+":
+                sessions.has_headless = not sessions.has_headless
             case line if line.isdecimal():
                 if 1 <= int(line) <= min(len(matches), _MAX_ROWS):
                     return matches[int(line) - 1].session_id
@@ -300,5 +319,7 @@ async def _print_list(
     if len(matches) > _MAX_ROWS:
         lines.append(f"     {len(matches) - _MAX_ROWS:,} older ones are not shown")
     other = "this folder only" if sessions.is_everywhere else "all folders"
-    lines.append(f"Number to continue, words to search for, * for {other}, Enter to leave:")
+    headless = "without runs of -p" if sessions.has_headless else "runs of -p too"
+    keys = f"* for {other}, + for {headless}"
+    lines.append(f"Number to continue, words to search for, {keys}, Enter to leave:")
     await out.text("\n".join(lines))

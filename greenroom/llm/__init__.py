@@ -101,6 +101,7 @@ from greenroom.llm.provider import (
     LLMProvider as LLMProvider,
     ProviderWrapper as ProviderWrapper,
     SupportsSchemas as SupportsSchemas,
+    price_of as price_of,
     window_of as window_of,
 )
 from greenroom.llm.recorded import (

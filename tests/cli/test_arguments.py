@@ -43,6 +43,33 @@ def test_every_option_of_a_run_is_read():
     )
 
 
+def test_short_options_and_other_names_mean_the_same():
+    short = read_arguments(["-p", "hi", "-c", "-m", "offline:", "--max-turns", "7"])
+    assert short == read_arguments(
+        ["--prompt", "hi", "--continue", "--model", "offline:", "--max-steps", "7"]
+    )
+    assert read_arguments(["-r", "s-1"]) == Options(resume="s-1")
+
+
+def test_a_word_that_is_not_a_command_is_the_prompt_that_the_terminal_begins_with():
+    assert read_arguments(["read a.py"]) == Options(opening="read a.py")
+    after = read_arguments(["-m", "offline:", "mend the test", "--max-cost", "0.5"])
+    assert after == Options(opening="mend the test", model="offline:", max_cost=0.5)
+
+
+def test_inputs_may_be_read_as_lines():
+    words = ["-p", "--input-format", "stream-json", "--output-format", "stream-json"]
+    assert read_arguments(words) == Options(
+        prompt="", input_format="stream-json", output_format="stream-json"
+    )
+
+
+def test_help_names_the_verbs_that_there_are():
+    summaries = arguments._SUMMARIES
+    verbs = {name.split()[1] for name in summaries if name.startswith("sessions ")}
+    assert set(summaries["sessions"].split(", ")) == verbs
+
+
 def test_a_session_to_be_chosen_is_an_empty_id():
     assert read_arguments(["--resume"]) == Options(resume="")
     assert read_arguments(["--resume", "--model", "offline:"]).resume == ""
@@ -82,7 +109,22 @@ def test_commands_take_json():
         (["permissions", "log"], "ID"),
         (["permissions", "explain"], "CMD"),
         (["sessions", "show"], "ID"),
-        (["read a.py"], "write greenroom -p PROMPT"),
+        (["sesions"], "did you mean sessions?"),
+        (["read", "a.py"], "a prompt of several words needs quotes"),
+        (["read a.py", "-p", "x"], "two prompts"),
+        (["  "], "the prompt is empty"),
+        (["-p", ""], "the prompt is empty"),
+        (["-p", " \n"], "the prompt is empty"),
+        (["-p"], "the prompt is empty"),
+        (["--input-format", "stream-json"], "-p PROMPT"),
+        (["-p", "--input-format", "stream-json"], "needs --output-format stream-json"),
+        (
+            ["-p", "hi", "--input-format", "stream-json", "--output-format", "stream-json"],
+            "write -p without one",
+        ),
+        (["--max-cost", "0"], "0 is not above 0"),
+        (["--max-cost", "nan"], "nan is not above 0"),
+        (["--max-cost", "much"], "much is not a number"),
         (["sessions", "rewind", "s-1"], "--to"),
         (["sessions", "fork", "s-1", "--at", "-1"], "--at"),
         (["sessions", "show", "s-1", "--last", "0"], "0 is less than 1"),

@@ -95,11 +95,61 @@ def test_a_subagents_denials_are_listed_too(run):
     assert [denial["tool"] for denial in done.json["denials"]] == ["Write"]
 
 
-def test_every_line_of_the_stream_is_a_chunk_and_the_last_says_how_the_turn_ended(run):
+def test_the_stream_begins_with_what_runs_and_ends_with_the_result(run, project):
     done = run("-p", "read README.md", "--output-format", "stream-json")
-    kinds = [json.loads(line)["type"] for line in done.out.splitlines()]
+    first, *chunks, result = map(json.loads, done.out.splitlines())
+    kinds = [chunk["type"] for chunk in chunks]
+    assert first["type"] == "init"
+    assert (first["cwd"], first["model"]) == (str(project), "offline:rules")
+    assert (first["permission_mode"], first["agents"], first["commands"]) == ("default", [], [])
+    assert {"Bash", "Read", "WebFetch"} <= set(first["tools"])
     assert kinds[-1] == "done"
     assert {"turn_start", "text_delta", "tool_start", "tool_end"} <= set(kinds)
+    assert (result["type"], result["status"], result["exit_code"]) == ("result", "completed", 0)
+    assert "A project of ours." in result["result"]
+    assert result["session_id"] == first["session_id"]
+    assert (result["turns"], result["steps"], result["cost"]) == (1, 2, None)
+    assert result["duration_ms"] >= 0
+
+
+def test_a_stream_that_fails_has_its_result_too(run):
+    words = ("--max-turns", "1", "--output-format", "stream-json")
+    first, *_, result = map(json.loads, run("-p", "read README.md", *words).out.splitlines())
+    assert (first["type"], result["type"]) == ("init", "result")
+    assert (result["status"], result["exit_code"]) == ("failed", 1)
+    assert result["error"]["kind"] == "BudgetExceededError"
+
+
+@pytest.mark.parametrize("output", ["text", "json", "stream-json"])
+def test_denied_calls_are_told_of_in_one_line_whatever_the_format(run, output):
+    words = ("--model", "offline:", "--output-format", output)
+    [line] = run("-p", "write a.txt: x", *words).err.splitlines()
+    assert line.startswith("greenroom: 1 call was denied: Write a.txt (--allow RULE")
+
+
+def test_the_prompt_may_be_all_of_standard_input(start, run):
+    process = start("-p", "-", "--output-format", "json", stdin=subprocess.PIPE)
+    out, _ = process.communicate(b"read README.md\n", timeout=SECONDS)
+    assert "A project of ours." in json.loads(out)["result"]
+    process = start("-p", "-", stdin=subprocess.PIPE)
+    _, err = process.communicate(b" \n", timeout=SECONDS)
+    assert (process.returncode, b"the prompt is empty" in err) == (2, True)
+
+
+def test_a_limit_of_the_cost_needs_a_price(run):
+    refused = run("-p", "read README.md", "--max-cost", "0.5", "--model", "ollama:llama3.2")
+    assert refused.code == 2
+    assert "--max-cost needs the price of ollama:llama3.2" in refused.err
+    assert run("-p", "read README.md", "--max-cost", "0.5", "--model", "offline:").code == 0
+
+
+def test_a_terminal_goes_on_with_its_own_sessions_and_a_script_with_all(run):
+    first = run("-p", "read README.md", "--output-format", "json").json
+    refused = run("--continue")
+    assert refused.code == 2
+    assert "to continue, 1 of runs of -p" in refused.err
+    again = run("-p", "list *", "-c", "--output-format", "json").json
+    assert again["session_id"] == first["session_id"]
 
 
 def test_a_session_is_continued_in_its_folder_and_nowhere_else(run, tmp_path):
@@ -315,10 +365,10 @@ def test_the_failure_of_a_text_run_stands_on_standard_error(run, impatient):
     assert done.err.startswith("greenroom: ")
 
 
-def test_who_keeps_on_trying_what_is_denied_ends_with_exit_code_3(run):
+def test_who_keeps_on_trying_what_is_denied_ends_as_at_any_limit(run):
     words = ("--max-steps", "1", "--output-format", "json")
     done = run("-p", "write a.txt: x", *words)
-    assert done.code == 3
+    assert done.code == 1
     assert done.json["error"]["kind"] == "BudgetExceededError"
 
 
@@ -371,7 +421,8 @@ def test_the_stream_of_a_run_that_waits_ends_with_it(run):
     done = run(*ASKING, "--output-format", "stream-json")
     chunks = [json.loads(line) for line in done.out.splitlines()]
     assert done.code == 3
-    assert (chunks[-1]["type"], chunks[-1]["status"]) == ("done", "waiting")
+    assert (chunks[-2]["type"], chunks[-2]["status"]) == ("done", "waiting")
+    assert (chunks[-1]["type"], chunks[-1]["status"]) == ("result", "waiting")
 
 
 def test_with_a_new_prompt_instead_the_call_does_not_run(run, project):
@@ -416,7 +467,7 @@ def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, numbe
     process.send_signal(number)
     kinds = [json.loads(line)["type"] for line in process.stdout]
     assert process.wait(SECONDS) == code
-    assert kinds[-1] == "done"
+    assert kinds[-2:] == ["done", "result"]
     [session] = run("sessions", "list", "--json").json
     shown = run("sessions", "show", session["session_id"]).out
     assert "✗ Bash" in shown

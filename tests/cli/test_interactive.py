@@ -303,7 +303,11 @@ def test_sigusr1_writes_what_the_agents_do_to_a_file_and_leaves_the_screen_alone
 
 
 def test_the_newest_session_of_the_folder_is_continued(terminal, run):
-    run("-p", "read README.md")
+    first = terminal("read README.md")
+    first.wait_for("A project of ours.", READY)
+    first.type(CTRL_D)
+    assert first.wait() == 0
+    run("-p", "list *")  # a script's, which is not offered here
     program = terminal("--continue")
     program.wait_for("so far:", "> read README.md", READY)
 

@@ -12,13 +12,13 @@ import trio
 from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import log_to_file
 from greenroom.cli.formatting import count_earlier_turns, recap
-from greenroom.cli.headless import TurnRecord
 from greenroom.cli.interactive import _exit_code
 from greenroom.cli.painter import ColorScheme, Painter, detect_colors
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.run_setup import open_setup, read_instructions
 from greenroom.cli.stdio import MAX_PIPED, OutputWriter, add_context, count_unread, read_piped
 from greenroom.cli.terminal import Closed, Frame, Line, PromptQuestion, open_plain_terminal
+from greenroom.cli.turn_record import TurnRecord
 from greenroom.core import (
     ConfigurationError,
     Done,
@@ -192,7 +192,7 @@ def test_the_exit_code_says_how_the_turn_ended(chunks, code):
     for chunk in chunks:
         record.note(chunk)
     assert record.exit_code == code
-    assert record.result(None)["exit_code"] == code
+    assert record.result(())["exit_code"] == code
 
 
 @pytest.mark.parametrize(

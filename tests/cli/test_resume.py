@@ -291,8 +291,9 @@ def test_killed_while_it_asks_it_asks_again_and_the_call_runs_once(terminal, run
 
 def test_what_a_headless_run_left_open_is_asked_and_answered_in_a_terminal(terminal, run, project):
     words = ("-p", "run echo once >> runs", "--on-question", "wait", "--output-format", "json")
-    assert run(*words).json["status"] == "waiting"
-    program = terminal("--continue")
+    first = run(*words).json
+    assert first["status"] == "waiting"
+    program = terminal("--resume", first["session_id"])
     program.wait_for("coder asks", "allow? >")
     program.type("y" + ENTER)
     program.wait_for("The command printed", "idle", without=["allow? >"])
@@ -324,7 +325,8 @@ def test_what_holds_is_told_in_short(run, project, tmp_path):
 
     where = ("--sessions", str(tmp_path / "kept"), "--model", "offline:")
     done = run("-p", "write 3.txt: hello", "--resume", trio.run(make), *where)
-    [line] = done.err.splitlines()
+    line, denied = done.err.splitlines()
+    assert "1 call was denied" in denied
     assert line.endswith("deny Write(4.txt) and 2 more")
     assert len(line) < 250
     assert not (project / "3.txt").exists()

@@ -395,3 +395,14 @@ def test_a_tool_made_of_others(tmp_path):
         "A short summary: That makes tides. It has rock tides.",
         "Tides are pulled by moons.",
     ]
+
+
+def test_a_program_drives_the_command_and_answers_its_questions(tmp_path):
+    done = run_as_a_process("drive.py", cwd=tmp_path)
+    assert done.splitlines() == [
+        "notes.txt: completed, 0 denied",
+        "secret.txt: completed, 1 denied",
+        "exit code 0",
+    ]
+    assert (tmp_path / "notes.txt").exists()
+    assert not (tmp_path / "secret.txt").exists()
