@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, Self, TypedDict, Unpack
+from typing import Self, TypedDict, Unpack
 
 from greenroom.core import RuleDecision, RuleFileError, utc_now
 from greenroom.permissions.matcher import Predicate, RuleMatcher, Texts
@@ -36,26 +36,6 @@ class _Options(TypedDict, total=False):
     expires: datetime | None
     match: str | Sequence[str]
     not_match: str | Sequence[str]
-
-
-class _Builder(Protocol):
-    def __call__(self, *texts: str, **options: Unpack[_Options]) -> "PermissionRule": ...
-
-
-def _builders(kind: str, **others: str) -> tuple[_Builder, _Builder, _Builder]:
-    """Make three functions that turn texts into a rule: to allow, to deny and to ask."""
-
-    def builder(decision: RuleDecision, does: str) -> _Builder:
-        def build(*texts: str, **options: Unpack[_Options]) -> "PermissionRule":
-            matcher = RuleMatcher.of({kind: texts, **others})
-            return PermissionRule(decision=decision, matcher=matcher, **options)
-
-        build.__doc__ = (
-            f"{does} calls by `RuleMatcher.{kind}`; the other fields are keyword arguments."
-        )
-        return build
-
-    return builder(_ALLOW, "Allow"), builder(_DENY, "Deny"), builder(_ASK, "Always ask about")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +95,83 @@ class PermissionRule:
     source: str = field(default="", compare=False)
     tightens: bool = field(default=False, compare=False)
 
-    allow_tool, deny_tool, ask_for_tool = _builders("tool")
-    allow_category, deny_category, ask_for_category = _builders("category")
-    allow_command, deny_command, ask_for_command = _builders("command_prefix", tool="Bash")
-    allow_path, deny_path, ask_for_path = _builders("path")
-    allow_domain, deny_domain, ask_for_domain = _builders("domain")
+    @classmethod
+    def allow_tool(cls, *names: str, **options: Unpack[_Options]) -> Self:
+        """Allow calls of the tools with these exact names."""
+        return cls(decision=_ALLOW, matcher=RuleMatcher(tool=names), **options)
+
+    @classmethod
+    def deny_tool(cls, *names: str, **options: Unpack[_Options]) -> Self:
+        """Deny calls of the tools with these exact names."""
+        return cls(decision=_DENY, matcher=RuleMatcher(tool=names), **options)
+
+    @classmethod
+    def ask_for_tool(cls, *names: str, **options: Unpack[_Options]) -> Self:
+        """Always ask about calls of the tools with these exact names."""
+        return cls(decision=_ASK, matcher=RuleMatcher(tool=names), **options)
+
+    @classmethod
+    def allow_category(cls, *categories: str, **options: Unpack[_Options]) -> Self:
+        """Allow calls of tools of these categories, such as "read"."""
+        return cls(decision=_ALLOW, matcher=RuleMatcher(category=categories), **options)
+
+    @classmethod
+    def deny_category(cls, *categories: str, **options: Unpack[_Options]) -> Self:
+        """Deny calls of tools of these categories, such as "read"."""
+        return cls(decision=_DENY, matcher=RuleMatcher(category=categories), **options)
+
+    @classmethod
+    def ask_for_category(cls, *categories: str, **options: Unpack[_Options]) -> Self:
+        """Always ask about calls of tools of these categories, such as "read"."""
+        return cls(decision=_ASK, matcher=RuleMatcher(category=categories), **options)
+
+    @classmethod
+    def allow_command(cls, *prefixes: str, **options: Unpack[_Options]) -> Self:
+        """Allow simple commands that begin with these words."""
+        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
+        return cls(decision=_ALLOW, matcher=matcher, **options)
+
+    @classmethod
+    def deny_command(cls, *prefixes: str, **options: Unpack[_Options]) -> Self:
+        """Deny simple commands that begin with these words."""
+        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
+        return cls(decision=_DENY, matcher=matcher, **options)
+
+    @classmethod
+    def ask_for_command(cls, *prefixes: str, **options: Unpack[_Options]) -> Self:
+        """Always ask about simple commands that begin with these words."""
+        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
+        return cls(decision=_ASK, matcher=matcher, **options)
+
+    @classmethod
+    def allow_path(cls, *patterns: str, **options: Unpack[_Options]) -> Self:
+        """Allow calls that read or write matching files, whatever the tool."""
+        return cls(decision=_ALLOW, matcher=RuleMatcher(path=patterns), **options)
+
+    @classmethod
+    def deny_path(cls, *patterns: str, **options: Unpack[_Options]) -> Self:
+        """Deny calls that read or write matching files, whatever the tool."""
+        return cls(decision=_DENY, matcher=RuleMatcher(path=patterns), **options)
+
+    @classmethod
+    def ask_for_path(cls, *patterns: str, **options: Unpack[_Options]) -> Self:
+        """Always ask about calls that read or write matching files, whatever the tool."""
+        return cls(decision=_ASK, matcher=RuleMatcher(path=patterns), **options)
+
+    @classmethod
+    def allow_domain(cls, *hosts: str, **options: Unpack[_Options]) -> Self:
+        """Allow calls that contact these hosts."""
+        return cls(decision=_ALLOW, matcher=RuleMatcher(domain=hosts), **options)
+
+    @classmethod
+    def deny_domain(cls, *hosts: str, **options: Unpack[_Options]) -> Self:
+        """Deny calls that contact these hosts."""
+        return cls(decision=_DENY, matcher=RuleMatcher(domain=hosts), **options)
+
+    @classmethod
+    def ask_for_domain(cls, *hosts: str, **options: Unpack[_Options]) -> Self:
+        """Always ask about calls that contact these hosts."""
+        return cls(decision=_ASK, matcher=RuleMatcher(domain=hosts), **options)
 
     @classmethod
     def parse(cls, text: str, decision: RuleDecision | str, **options: Unpack[_Options]) -> Self:
@@ -152,7 +204,7 @@ class PermissionRule:
     @classmethod
     def ask_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:
         """Ask a person about calls for which a function returns true, or raises."""
-        return cls(decision=RuleDecision.ASK, matcher=RuleMatcher(predicate=predicate), **options)
+        return cls(decision=_ASK, matcher=RuleMatcher(predicate=predicate), **options)
 
     @classmethod
     def allow_all(cls, **options: Unpack[_Options]) -> Self:
