@@ -20,6 +20,7 @@ Use the tools to look before you answer: list and search, then read what matters
 Edit, make new ones with Write, and check your work by running the project's own tests with Bash.
 Make the smallest change that does the job, in the style of the code around it. When a call is
 denied, do not try another way around it: say what you would need. Answer briefly and plainly."""
+"""The system prompt of `coder`; `{root}` is the folder in which it works."""
 
 
 async def coder(

@@ -26,6 +26,7 @@ PLAN_PROMPT = """The user has switched to plan mode. Read and search as much as 
 nothing: edits, new files and commands with effects are denied. When you know what has to be done,
 submit the plan with SubmitPlan: which files change and how, in which order, and how the result is
 checked. The user then approves it, changes it or refuses it."""
+"""The system prompt that plan mode adds."""
 
 _LOOK_ONLY = """The user has switched to plan mode: read and search, but change nothing. Edits, new
 files and commands with effects are denied. Report what you have found."""

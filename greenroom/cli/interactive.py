@@ -93,7 +93,7 @@ async def _converse(
     note: str = "",
     fault: str = "",
 ) -> _Ended:
-    """Show one session in the terminal until it is left; it may begin with what was said already."""
+    """Show one session in the terminal until it is left, beginning with what was `said`."""
     colors, signals = ColorScheme(), EndSignals()
     opening = _render_opening(setup, colors)
     opening += [Text(visible(note), colors.note)] if note else []

@@ -276,6 +276,7 @@ UNKNOWN_FIELDS = "unknown_fields"
 """The key of `Message.extra` for fields of a newer Greenroom; they go to no provider."""
 
 Role: TypeAlias = Literal["user", "assistant"]
+"""Who a message is from, for the model."""
 
 
 class StopReason(StrEnum):

@@ -236,10 +236,11 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     ) -> WorkflowRun[StateT]:
         """Run it to its end, and return the last state; a failed run has a result as well.
 
+        The options are those of `Agent.run`, and `max_steps`; see `WorkflowOptions`.
+
         Args:
             input: the first state, or the text of its `input` field. None goes on with the last run
                 of the session, at its current step.
-            **options: see `WorkflowOptions`.
 
         Raises:
             WorkflowError: the graph or the first state is invalid.

@@ -22,6 +22,7 @@ from greenroom.programs.words import basename, extract_words
 SHELLS = frozenset(
     ("sh", "bash", "dash", "zsh", "ksh", "mksh", "ash", "rbash", "fish", "csh", "tcsh", "yash")
 )
+"""Programs that read a script of commands."""
 
 # What runs the program behind it, in the environment of the project.
 _LEADS = frozenset(

@@ -27,6 +27,7 @@ import signal
 import sys
 
 NOTE_FD = 19
+"""The file descriptor on which a command may leave a note for the one who started it."""
 # Together with the rest of the report it fits into any system's pipe, so writing never blocks.
 NOTE_LIMIT = 8_192
 ROUNDS = 200

@@ -279,7 +279,6 @@ def tool(
 
     Args:
         function: the function, if the decorator is written without parentheses.
-        options: any of these, by name.
         name: the name for the model; by default the function's.
         category: the kind, for permission rules, such as `read` or `network`.
         timeout: seconds that one call may take.

@@ -1,0 +1,134 @@
+"""Tells griffe, which reads the code without running it, what it can't see there.
+
+These are the names that a package offers, since some packages keep the list in a stub; how a
+msgspec struct or a named tuple is made; and which options `**options: Unpack[Options]` stands for.
+"""
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import griffe
+import msgspec
+
+# Griffe finds the doctests of a section by this name only.
+EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
+
+# What a reader is told by a label; the others say how something is stored.
+LABELS = {"async", "cached", "classmethod", "property", "staticmethod"}
+
+
+class Fronts(griffe.Extension):
+    """Completes the package when all of it has been read."""
+
+    def on_package(self, *, pkg: griffe.Module, **_more: object) -> None:
+        """Say what each package offers, and complete signatures."""
+        if pkg.path != "greenroom":
+            return
+        # An alias knows its object from here on, since a function may have its module's name:
+        # `from greenroom.agents import coder` is the function, and the path is the module's.
+        fronts = [pkg, *(each for each in pkg.members.values() if is_front(each))]
+        homes = {front: find_homes(front) for front in fronts}
+        for each in walk(pkg):
+            complete(each)
+        for front, found in homes.items():
+            front.exports = sorted(found)
+            for name, target in found.items():
+                front.members[name] = griffe.Alias(name, target=target, parent=front)
+
+
+def is_front(member: griffe.Object | griffe.Alias) -> bool:
+    """Whether a member of the package is a package itself, from which people import."""
+    return isinstance(member, griffe.Module) and member.is_init_module
+
+
+def list_offered(name: str) -> list[str]:
+    """Return the names that a module offers: its `__all__`, or what it imports `as` itself."""
+    module = import_module(name)
+    if (found := getattr(module, "__all__", None)) is not None:
+        return [each for each in found if not each.startswith("_")]
+    imports = (
+        node
+        for node in ast.parse(Path(str(module.__file__)).read_text()).body
+        if isinstance(node, ast.ImportFrom)
+    )
+    return [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
+
+
+def find_homes(front: griffe.Module) -> dict[str, griffe.Object]:
+    """Return the objects that a package offers, by name."""
+    found = {}
+    for name in list_offered(front.path):
+        member = front.modules_collection[front.imports.get(name, f"{front.path}.{name}")]
+        found[name] = member.final_target if member.is_alias else member
+    return found
+
+
+def walk(parent: griffe.Object) -> Iterator[griffe.Object]:
+    """Yield everything that is defined below an object."""
+    for member in parent.members.values():
+        if isinstance(member, griffe.Object):
+            yield member
+            yield from walk(member)
+
+
+def complete(each: griffe.Object) -> None:
+    """Add to an object what its text alone does not say."""
+    each.labels &= LABELS
+    if each.docstring:
+        each.docstring.value = EXAMPLE.sub("Examples:", each.docstring.value)
+    if isinstance(each, griffe.Function):
+        expand_options(each)
+    elif isinstance(each, griffe.Class) and isinstance(each.parent, griffe.Module):
+        made = getattr(import_module(each.parent.path), each.name, None)
+        if isinstance(made, type) and (
+            issubclass(made, msgspec.Struct) or hasattr(made, "_fields")
+        ):
+            add_constructor(each, made)
+
+
+def expand_options(function: griffe.Function) -> None:
+    """Write the members of a TypedDict in place of `**options`, here and in the overloads."""
+    for each in [function, *(function.overloads or ())]:
+        *others, last = [*each.parameters] or [None]
+        match last and last.annotation:
+            case griffe.ExprSubscript(
+                left=griffe.ExprName("Unpack"), slice=griffe.ExprName() as name
+            ):
+                options = function.modules_collection[name.canonical_path]
+            case _:
+                continue
+        each.parameters = griffe.Parameters(
+            *others,
+            *(
+                griffe.Parameter(
+                    option.name,
+                    annotation=option.annotation,
+                    kind=griffe.ParameterKind.keyword_only,
+                    default="...",
+                )
+                for option in options.attributes.values()
+            ),
+        )
+
+
+def add_constructor(cls: griffe.Class, made: type) -> None:
+    """Give a struct or named tuple its constructor, whose parameters are the fields."""
+    fields: dict[str, griffe.Attribute] = {}
+    for each in reversed([cls, *cls.mro()]):
+        fields |= each.attributes
+    parameters = [
+        griffe.Parameter(
+            name,
+            kind=griffe.ParameterKind(parameter.kind.description),
+            annotation=fields[name].annotation,
+            default=fields[name].value,
+        )
+        for name, parameter in inspect.signature(made).parameters.items()
+    ]
+    this = griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)
+    init = griffe.Function("__init__", parameters=griffe.Parameters(this, *parameters), parent=cls)
+    cls.set_member("__init__", init)
