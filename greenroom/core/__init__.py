@@ -30,6 +30,7 @@ from greenroom.core.errors import (
     AgentCrashError as AgentCrashError,
     AgentNotRunningError as AgentNotRunningError,
     AlreadyAnsweredError as AlreadyAnsweredError,
+    AuditError as AuditError,
     BlackboardFullError as BlackboardFullError,
     BudgetExceededError as BudgetExceededError,
     CassetteError as CassetteError,
@@ -213,6 +214,7 @@ from greenroom.core.permission import (
 from greenroom.core.resources import ResourceMap as ResourceMap
 from greenroom.core.secrets import (
     KEY_FORM as KEY_FORM,
+    SECRET as SECRET,
     conceal_secrets as conceal_secrets,
     conceal_texts as conceal_texts,
     map_texts as map_texts,

@@ -194,6 +194,11 @@ class AgentContext:
         other.workspace = self.workspace.copy()
         return other
 
+    @property
+    def session_folder(self) -> str:
+        """The folder of the session's own files; empty if its store has none."""
+        return os.path.dirname(self.spill_folder)
+
     def progress(self, text: str) -> None:
         """Show output of the running tool at once; subscribers get a `ToolProgress`.
 

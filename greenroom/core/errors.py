@@ -13,6 +13,7 @@
     ├── EventLoopError                 called outside of the runtime's event loop
     ├── MailboxFullError               no room for another input
     ├── TurnError                      turns and states used in an impossible order
+    ├── AuditError                     the audit can't be written or read
     ├── SupervisionError               a supervisor gave up, stopped an agent, or has ended
     ├── BudgetExceededError            a budget of this turn is spent
     ├── InvalidAnswerError             an answer does not fit what the question asks for
@@ -211,6 +212,12 @@ class TurnError(GreenroomError):
     """Turns or states were used in an impossible order, such as a turn inside a turn."""
 
     remedy = "open one turn at a time, and set states inside it in their order"
+
+
+class AuditError(GreenroomError):
+    """The audit can't be written or read: its file is missing, a link, or another process's."""
+
+    remedy = "correct the path, or its permissions; give each process an audit of its own"
 
 
 class SupervisionError(GreenroomError):

@@ -289,7 +289,7 @@ class Compactor:
         if not segment:
             return
         most = min(max(int(budget.summary * target), MIN_ROOM), _MAX_NOTES)
-        notes, usage = await self._take_notes(agent, summary.notes, segment, most, budget, about)
+        notes, reply = await self._take_notes(agent, summary.notes, segment, most, budget, about)
         begun = sum(map(begins_turn, segment))
         summary = replace(summary, notes=notes, turns=summary.turns + begun)
         bare = replace(summary, user_messages=())
@@ -298,7 +298,7 @@ class Compactor:
         summary = summary.add_user_messages(
             user_words(segment), min(room, _MAX_USER_WORDS), self._counter
         )
-        await agent.session.compact(summary.message(usage), len(recent))
+        await agent.session.compact(summary.message(reply), len(recent))
         if self._memory is not None:
             await _store(agent, self._memory, segment, summary.turns - begun + 1)
 
@@ -314,7 +314,7 @@ class Compactor:
         most: int,
         budget: ContextBudget,
         about: str,
-    ) -> tuple[str, Usage | None]:
+    ) -> tuple[str, Message | None]:
         """Ask the model for notes; return the old ones if it fails."""
         request = ask_for_summary(notes, segment, most, budget.window, self._counter, about)
         llm = substitute_model(agent.context, self._llm)
@@ -328,7 +328,7 @@ class Compactor:
             return notes, None
         room = ContextBudget(most, reply=0)
         (kept,) = fit([Message.user(reply.text or notes or "-")], room, self._counter)
-        return kept.text, reply.usage
+        return kept.text, replace(reply, model=reply.model or llm.model)
 
     async def _report(self, agent: AgentInternals, before: Sequence[Message]) -> None:
         """Publish how much shorter the conversation became."""

@@ -15,7 +15,6 @@ from greenroom.core import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
     clip,
     mark_lines,
     serde,
@@ -95,9 +94,10 @@ class Summary(msgspec.Struct, frozen=True):
             turns=int(form[1]),
         )
 
-    def message(self, usage: Usage | None = None) -> Message:
-        """Return it as a message."""
-        return replace(Message.user(self.describe(), sender=SUMMARY), usage=usage)
+    def message(self, reply: Message | None = None) -> Message:
+        """Return it as a message that says what the model's reply cost, if one was asked for."""
+        message = Message.user(self.describe(), sender=SUMMARY)
+        return replace(message, usage=reply.usage, model=reply.model) if reply else message
 
     def describe(self) -> str:
         """Return the text for the model; quoted lines are marked, so that none can be a heading."""

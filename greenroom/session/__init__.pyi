@@ -33,6 +33,7 @@ from greenroom.session.files import (
     check_file_name as check_file_name,
     no_file_error as no_file_error,
 )
+from greenroom.session.folder_names import folder_name as folder_name
 from greenroom.session.history import (
     START as START,
     History as History,
@@ -53,6 +54,7 @@ from greenroom.session.holders import (
 from greenroom.session.journal import Durability as Durability, Journal as Journal
 from greenroom.session.listing import SessionPage as SessionPage, page_of as page_of
 from greenroom.session.past_sessions import (
+    PaidCall as PaidCall,
     SearchHit as SearchHit,
     SearchReport as SearchReport,
     SessionSearch as SessionSearch,
@@ -62,6 +64,7 @@ from greenroom.session.past_sessions import (
     read_branches as read_branches,
     read_decisions as read_decisions,
     read_last as read_last,
+    read_paid_calls as read_paid_calls,
     read_tree_used as read_tree_used,
     search_sessions as search_sessions,
     unarchive_session as unarchive_session,

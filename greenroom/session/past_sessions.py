@@ -6,7 +6,8 @@ at a time, and drop it before the next.
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from typing import Self
+from datetime import datetime
+from typing import NamedTuple, Self
 
 import msgspec
 import trio
@@ -19,13 +20,20 @@ from greenroom.core import (
     SessionNotFoundError,
     TextBlock,
     ToolUseBlock,
+    Usage,
     Used,
     check_session_id,
 )
 from greenroom.session.agent_session import AgentSession
 from greenroom.session.branches import Branch, find_branches
 from greenroom.session.description import SessionMetadata
-from greenroom.session.entries import decode_decisions
+from greenroom.session.entries import (
+    CompactionEntry,
+    CopiedEntry,
+    MessageEntry,
+    UsageEntry,
+    decode_decisions,
+)
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Page
 from greenroom.session.store import (
@@ -111,6 +119,48 @@ async def read_tree_used(session: AgentSession) -> Used:
                 used += child.used
                 below += child.child_session_ids
     return used
+
+
+class PaidCall(NamedTuple):
+    """A model call that a session has paid for: when, which model, and what it used."""
+
+    at: datetime
+    model: str
+    usage: Usage
+
+
+async def read_paid_calls(
+    session_id: str, *, store: SessionStore | None = None
+) -> tuple[PaidCall, ...]:
+    """Read the model calls that a session has paid for, also those that it left behind.
+
+    What was copied from another session was paid there. A call whose reply was thrown away has the
+    time of the message before it.
+
+    Raises:
+        SessionNotFoundError: the store holds no such session.
+        SessionCorruptError: it is damaged before its end.
+        SessionStorageError: it can't be read.
+    """
+    store = store or default_store()
+    stored = await store.read(check_session_id(session_id))
+    if stored.metadata is None:
+        raise unknown_error(session_id, store)
+    found: list[PaidCall] = []
+    at = stored.metadata.created_at
+    for entry in stored.history.entries:
+        match entry:
+            case MessageEntry(message=message) | CompactionEntry(summary=message):
+                at = message.created_at or at
+                if message.usage is not None:
+                    found.append(PaidCall(at, message.model, message.usage))
+            case UsageEntry(usage=usage, model=model):
+                found.append(PaidCall(at, model, usage))
+            case CopiedEntry():
+                found.clear()
+            case _:
+                pass
+    return tuple(found)
 
 
 async def archive_session(session_id: str, *, store: SessionStore | None = None) -> None:

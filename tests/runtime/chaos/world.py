@@ -104,6 +104,8 @@ class Patience:
 class World:
     """What both kinds of programs share; `begin` says who is there at the beginning."""
 
+    watchers = ()  # further instruments of the runtime
+
     refusals = (
         AgentNotRunningError,
         MailboxFullError,
@@ -530,7 +532,7 @@ class World:
 
     async def live(self, scope, leaving):
         async with AgentRuntime(
-            store=InMemoryStore(), limits=self.limits, instruments=[Ends(self)]
+            store=InMemoryStore(), limits=self.limits, instruments=[Ends(self), *self.watchers]
         ) as self.runtime:
             self.mild = self.enrol(self.runtime.spawn(AgentSession.new("mild"), self.be_mild))
             self.begin()

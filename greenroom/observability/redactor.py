@@ -1,0 +1,80 @@
+"""The redactor: takes secrets out of what leaves the process for traces, logs and records."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+import msgspec
+
+from greenroom.core import SECRET, ConfigurationError, conceal_secrets, map_texts
+
+T = TypeVar("T")
+
+_NAMED = re.compile(r"(?:\A|[_\-.])(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\Z", re.IGNORECASE)
+_PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Redactor:
+    """Replaces secrets by `[secret]` in texts, and in values made of texts.
+
+    Always hidden are keys of vendors, what follows `Bearer` or `Basic`, JSON Web Tokens, private
+    keys in PEM, user and password in addresses, the values of environment variables whose names say
+    that they are secret, and the values of fields whose names end in KEY, TOKEN, SECRET or
+    PASSWORD.
+
+    Args:
+        patterns: more that is hidden: regular expressions of Python's `re`, whose matches go.
+        fields: the names of more fields, in any case, whose whole values go.
+
+    Raises:
+        ConfigurationError: a pattern is not a regular expression.
+
+    Example:
+        >>> redact = Redactor(patterns=[r"ACME-[0-9]+"], fields=["patient"])
+        >>> redact({"patient": "Ann", "note": "ACME-77 called", "api_key": "x"})
+        {'patient': '[secret]', 'note': '[secret] called', 'api_key': '[secret]'}
+    """
+
+    def __init__(self, patterns: Iterable[str] = (), fields: Iterable[str] = ()) -> None:
+        self._patterns = [_compile(each) for each in patterns]
+        self._fields = frozenset(each.casefold() for each in fields)
+
+    def __call__(self, value: T) -> T:
+        """Return the text, or the value made of texts, without secrets."""
+        return self._redact(value)  # type: ignore[return-value]
+
+    def _redact(self, value: object) -> object:
+        if type(value) is str:
+            return self._redact_text(value)
+        if isinstance(value, Mapping):
+            return {
+                key: SECRET
+                if self._names_secret(key) and each not in ("", None)
+                else self._redact(each)
+                for key, each in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._redact(each) for each in value]
+        if isinstance(value, msgspec.Struct):
+            return map_texts(value, self._redact_text)
+        return value
+
+    def _redact_text(self, text: str) -> str:
+        text = conceal_secrets(text)
+        for pattern in self._patterns:
+            text = pattern.sub(SECRET, text)
+        return text
+
+    def _names_secret(self, key: object) -> bool:
+        if not isinstance(key, str):
+            return False
+        return key.casefold() in self._fields or _NAMED.search(_PART.sub("_", key)) is not None
+
+
+def _compile(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern)
+    except re.error as error:
+        raise ConfigurationError(
+            f"{pattern!r} is not a regular expression: {error}", hint="see the re module of Python"
+        ) from error

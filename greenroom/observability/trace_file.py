@@ -1,0 +1,226 @@
+"""Traces in files: a file of lines beside each session, and reading it back.
+
+A line is the beginning or the end of a span, so that what was cut off by a kill is there as open.
+Messages, instructions and tools, where they may leave, are lines of their own: each is written
+once, and the spans that hold it name its number. So a file grows with the conversation, and yet
+holds every request in full.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from greenroom.core import AgentContext, InvalidJSONError, serde
+from greenroom.observability import semconv as names
+from greenroom.observability.line_files import BackgroundWriter, LineFile, OpenFiles
+from greenroom.observability.spans import Span
+from greenroom.session import folder_name
+
+FILE_NAME = "trace.jsonl"
+_WHOLE = (names.SYSTEM, names.TOOL_DEFINITIONS)
+_REFERENCE = "$value"
+
+
+class _Known:
+    """The values that a file has already, by identity: each has a number there."""
+
+    def __init__(self, file: LineFile) -> None:
+        self.file = file
+        self._numbers: dict[int, tuple[object, int]] = {}
+        self._texts: dict[bytes, int] = {}
+        self._next = 0
+
+    def take(self, value: object) -> tuple[int, list[object]]:
+        """Return a value's number, and the line that says it if it is new."""
+        known = self._numbers.get(id(value))
+        if known is not None and known[0] is value:
+            return known[1], []
+        text = serde.encode(value)
+        number = self._texts.get(text)
+        lines: list[object] = []
+        if number is None:
+            # Unique in this file, although another process may have written to it before.
+            number = self._texts[text] = (os.getpid() << 32) + self._next
+            self._next += 1
+            lines.append({"type": "value", "number": number, "value": value})
+        self._numbers[id(value)] = value, number
+        return number, lines
+
+
+class TraceFile:
+    """A sink that writes `trace.jsonl` beside each session, for `read_trace` and `greenroom trace`.
+
+    Use it as `async with TraceFile() as file`, around the runtime. A thread writes; what it can't
+    keep up with, and what a full disk refuses, is dropped, counted and said in the file. Neither
+    stops an agent.
+
+    Args:
+        folder: where traces of sessions without a folder of their own go, one folder for each; by
+            default nowhere.
+        keep: lines of one session that are kept; older ones are dropped.
+        max_bytes: bytes, likewise.
+
+    Example:
+        ```python
+        async with TraceFile() as file:
+            async with AgentRuntime(store, instruments=[Tracer(file)]) as runtime:
+                ...
+        ```
+    """
+
+    def __init__(
+        self,
+        folder: str | Path | None = None,
+        *,
+        keep: int = 10_000,
+        max_bytes: int = 64 << 20,
+    ) -> None:
+        self._folder = str(folder) if folder is not None else ""
+        self._writer = BackgroundWriter("TraceFile")
+        self._files = OpenFiles(keep, max_bytes)
+        self._known: dict[str, _Known] = {}
+
+    async def __aenter__(self) -> Self:
+        await self._writer.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._writer.__aexit__(kind, error, trace)
+        self._files.close()
+
+    @property
+    def dropped(self) -> int:
+        """How many lines found no room on their way to the thread."""
+        return self._writer.dropped
+
+    def begin(self, span: Span, agent: AgentContext | None) -> None:
+        """Write the beginning of a span."""
+        self._put("begin", span, agent)
+
+    def end(self, span: Span, agent: AgentContext | None) -> None:
+        """Write its end."""
+        self._put("end", span, agent)
+
+    def scope(self, span: Span) -> AbstractContextManager[object]:
+        """Do nothing."""
+        return nullcontext()
+
+    def _put(self, type_: str, span: Span, agent: AgentContext | None) -> None:
+        folder = agent.session_folder if agent else ""
+        self._writer.put(partial(self._write, type_, span, folder))
+
+    def _write(self, type_: str, span: Span, folder: str) -> None:
+        folder = folder or self._find_folder(span)
+        if not folder:
+            return
+        path = os.path.join(folder, FILE_NAME)
+        file = self._files.find(path)
+        lines: list[object] = []
+        if file.is_full:
+            gone = file.rotate()
+            lines += [{"type": "dropped", "lines": gone}] * bool(gone)
+            self._known.pop(path, None)
+        known = self._known.get(path)
+        if known is None or known.file is not file:
+            known = self._known[path] = _Known(file)
+        written = {"type": type_, "span": _refer(span, known, lines)}
+        file.write(*lines, written)
+
+    def _find_folder(self, span: Span) -> str:
+        if not self._folder or not span.session_id:
+            return ""
+        return os.path.join(self._folder, folder_name(span.session_id))
+
+
+def _refer(span: Span, known: _Known, lines: list[object]) -> Span:
+    """Return the span with numbers in place of its long values; adds the lines of new ones."""
+    attributes = dict(span.attributes)
+    for name in _WHOLE:
+        if name in attributes:
+            number, new = known.take(attributes[name])
+            attributes[name] = {_REFERENCE: number}
+            lines += new
+    for name in (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES):
+        if name in attributes:
+            numbers = []
+            for message in cast("Sequence[object]", attributes[name]):
+                number, new = known.take(message)
+                numbers.append({_REFERENCE: number})
+                lines += new
+            attributes[name] = numbers
+    return replace(span, attributes=attributes)
+
+
+def read_trace_file(folder: str | Path) -> tuple[list[Span], int]:
+    """Read the spans in a session's folder, each once, in the order of their beginnings.
+
+    A span without an end is open. Lines that a kill has torn are left out.
+
+    Returns:
+        The spans, and how many lines were dropped or lost before they could be written.
+
+    Raises:
+        OSError: the file can't be read.
+        FileNotFoundError: there is no trace.
+    """
+    if not str(folder):
+        raise FileNotFoundError("a session without a folder has no trace")
+    values: dict[object, object] = {}
+    spans: dict[str, Span] = {}
+    missing = 0
+    for line in _read_lines(Path(folder)):
+        match line:
+            case {"type": "value", "number": number, "value": value}:
+                values[number] = value
+            case {"type": "begin" | "end", "span": dict() as span}:
+                if found := _read_span(span, values):
+                    spans[found.span_id] = found
+            case {"type": "lost" | "dropped", "lines": int() as count}:
+                missing += count
+            case _:
+                pass  # of a newer version
+    return list(spans.values()), missing
+
+
+def _read_lines(folder: Path) -> Iterable[Mapping[str, object]]:
+    older, newer = folder / "trace.1.jsonl", folder / FILE_NAME
+    for path in (older, newer) if older.exists() else (newer,):
+        with path.open("rb") as file:
+            for line in file:
+                try:
+                    value = serde.loads(line)
+                except InvalidJSONError:
+                    continue  # torn by a kill, or by the end of the disk
+                if isinstance(value, dict):
+                    yield value
+
+
+def _read_span(span: dict[str, object], values: Mapping[object, object]) -> Span | None:
+    attributes = span.get("attributes")
+    if isinstance(attributes, dict):
+        span = {**span, "attributes": {k: _follow(v, values) for k, v in attributes.items()}}
+    try:
+        return serde.convert(span, Span)
+    except msgspec.ValidationError:
+        return None
+
+
+def _follow(value: object, values: Mapping[object, object]) -> object:
+    """Put back what a number stands for."""
+    if isinstance(value, dict) and value.keys() == {_REFERENCE}:
+        return values.get(value[_REFERENCE])
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return [_follow(each, values) for each in value]
+    return value

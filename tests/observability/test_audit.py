@@ -1,0 +1,187 @@
+"""The audit: nothing runs unwritten, and no change goes unnoticed."""
+
+import os
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+
+from greenroom import Agent, AgentRuntime, InMemoryStore
+from greenroom.core import AuditError
+from greenroom.observability import Audit, verify_audit
+from greenroom.observability.audit import AuditReport
+from greenroom.testing import ScriptedProvider, call
+
+MUTATIONS = int(os.environ.get("GREENROOM_AUDIT", "400"))
+KEY = b"the key"
+ran = []
+
+
+def fetch(page: str) -> str:
+    """Fetch a page."""
+    ran.append(page)
+    return f"{page}!"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_ran():
+    ran.clear()
+
+
+async def write(path, calls=3, key=KEY):
+    steps = [[call("fetch", page=str(at))] for at in range(calls)]
+    agent = Agent(ScriptedProvider(*steps, "done"), name="Ann", tools=[fetch])
+    async with Audit(path, key=key) as audit:
+        async with AgentRuntime(InMemoryStore(), gates=[audit]) as runtime:
+            result = await agent.run("Go.", runtime=runtime)
+    return audit.head, result
+
+
+async def test_every_call_that_ran_is_there_by_its_hash_alone(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    head, _ = await write(path)
+    text = path.read_text()
+    assert len(ran) == text.count('"event":"ran"') == 3
+    assert text.count('"event":"ended"') == 3
+    assert '"who":"rules"' in text
+    assert '"page"' not in text
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert verify_audit(path, KEY, head) == AuditReport(True, text.count("\n"), head)
+
+
+async def test_another_process_goes_on_where_the_last_one_ended(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    first, _ = await write(path)
+    second, _ = await write(path)
+    report = verify_audit(path, KEY, first)
+    assert report.ok
+    assert report.head == second != first
+
+
+async def test_each_change_is_noticed(tmp_path):
+    path, changed = tmp_path / "audit.jsonl", tmp_path / "changed.jsonl"
+    head, _ = await write(path, calls=8)
+    data = path.read_bytes()
+    for seed in range(MUTATIONS):
+        mutant = mutate(data, random.Random(seed))
+        if mutant == data:
+            continue
+        changed.write_bytes(mutant)
+        report = verify_audit(changed, KEY, head)
+        assert not report.ok, (seed, mutant)
+        assert report.fault
+
+
+def mutate(data, chance):
+    lines = data.splitlines(keepends=True)
+    at, other = chance.randrange(len(lines)), chance.randrange(len(lines))
+    match chance.randrange(8):
+        case 0:
+            del lines[at]
+        case 1:
+            lines.insert(other, lines[at])
+        case 2:
+            lines[at], lines[other] = lines[other], lines[at]
+        case 3:
+            del lines[at:]
+        case 4:
+            lines.insert(at, b'{"seq":1,"event":"ran"}\n')
+        case 5:
+            place = chance.randrange(len(data))
+            return data[:place] + bytes([chance.randrange(256)]) + data[place + 1 :]
+        case 6:
+            place = chance.randrange(len(data))
+            return data[:place] + data[place + 1 :]
+        case _:
+            return data[: chance.randrange(len(data))]
+    return b"".join(lines)
+
+
+async def test_without_the_key_nobody_writes_what_fits(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    await write(path, key=b"another")
+    assert verify_audit(path, KEY).fault == "line 1 was changed"
+
+
+async def test_a_torn_line_is_said_to_be_torn_and_noted_by_the_next_audit(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    head, _ = await write(path)
+    with path.open("ab") as file:
+        file.write(b'{"seq":99,"eve')
+    report = verify_audit(path, KEY, head)
+    assert (report.ok, report.torn, report.fault) == (False, True, "the last line is torn")
+    await write(path)
+    assert verify_audit(path, KEY, head).ok
+    assert re.search(rb'\n\{"seq":\d+,"event":"torn"', path.read_bytes())
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+async def test_on_a_full_disk_nothing_runs_and_the_model_is_told_why(tmp_path):
+    model = ScriptedProvider([call("fetch", page="a")], "done")
+    async with Audit(tmp_path / "audit.jsonl") as audit:
+        whole, audit._file = audit._file, os.open("/dev/full", os.O_WRONLY)
+        async with AgentRuntime(InMemoryStore(), gates=[audit]) as runtime:
+            await Agent(model, tools=[fetch]).run("Go.", runtime=runtime)
+        os.close(audit._file)
+        audit._file = whole
+    assert ran == []
+    (result,) = model.requests[1].messages[-1].tool_results
+    assert "the audit can't be written: No space left on device" in result.text
+
+
+async def test_an_audit_that_is_not_open_refuses():
+    model = ScriptedProvider([call("fetch", page="a")], "done")
+    async with AgentRuntime(InMemoryStore(), gates=[Audit("/nowhere")]) as runtime:
+        await Agent(model, tools=[fetch]).run("Go.", runtime=runtime)
+    assert ran == []
+    assert "the audit is not open" in model.requests[1].messages[-1].tool_results[0].text
+
+
+async def test_one_process_writes_and_no_link_is_followed(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    async with Audit(path):
+        with pytest.raises(AuditError, match="another process writes"):
+            await Audit(path).__aenter__()
+    (tmp_path / "link").symlink_to(path)
+    with pytest.raises(AuditError, match="can't be opened"):
+        await Audit(tmp_path / "link").__aenter__()
+
+
+PROGRAM = """
+import sys, trio
+from greenroom import Agent, AgentRuntime, InMemoryStore
+from greenroom.observability import Audit
+from greenroom.testing import ScriptedProvider, call
+def fetch(page: str) -> str:
+    "Fetch."
+    print(page, flush=True)
+    return page
+async def main():
+    steps = [[call("fetch", page=str(at))] for at in range(1000)]
+    agent = Agent(ScriptedProvider(*steps), tools=[fetch])
+    async with Audit(sys.argv[1]) as audit:
+        async with AgentRuntime(InMemoryStore(), gates=[audit]) as runtime:
+            await agent.run("Go.", runtime=runtime)
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize("calls", [1, 3, 7])
+def test_what_ran_before_a_kill_is_on_disk(tmp_path, calls):
+    path = tmp_path / "audit.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True
+    ) as process:
+        done = [process.stdout.readline() for _ in range(calls)]
+        process.kill()
+        done += process.stdout.readlines()
+    assert path.read_bytes().count(b'"event":"ran"') >= len([each for each in done if each.strip()])
+    report = verify_audit(path)
+    assert report.ok or report.torn
+
+
+def test_a_file_that_is_missing_is_an_error(tmp_path):
+    with pytest.raises(AuditError, match="can't be read"):
+        verify_audit(tmp_path / "none")
