@@ -41,6 +41,7 @@ def resilient_tool(
     retry: Retry | None = None,
     breaker: CircuitBreaker | None = None,
     limit: ToolLimit | Sequence[ToolLimit] | None = None,
+    slow_timeout: float | None = None,
 ) -> Tool:
     """Add policies to a tool; to the model, the rules and the person it is the same tool.
 
@@ -58,6 +59,9 @@ def resilient_tool(
     The tool's time-out holds for each attempt, without the waits. The whole call may take as long
     as an attempt and the time of the retry together, and twice as long with a limit.
 
+    A tool is slow from a time-out on until a call is as fast as usual (`tool.is_slow`). Meanwhile
+    its attempts may take `slow_timeout` seconds, and a `ModelPlanner` is told.
+
     `AskPerson` and `SubmitPlan` are returned as they are: a person is asked once, and may take
     their time.
 
@@ -66,6 +70,7 @@ def resilient_tool(
         retry: how often and how long to retry, and which errors; a time-out is retryable.
         breaker: one object for all tools that use the same thing, such as one server.
         limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in order.
+        slow_timeout: seconds for an attempt while the tool is slow, if that is more than its own.
 
     Raises:
         ToolError: it is not a tool; see `as_tool`.
@@ -88,7 +93,7 @@ def resilient_tool(
     if isinstance(RegisteredTool.of(given).tool, AskPerson | SubmitPlan):
         return given
     limits = () if limit is None else (limit,) if isinstance(limit, ToolLimit) else tuple(limit)
-    return _ResilientTool(given, retry, breaker, limits)
+    return _ResilientTool(given, retry, breaker, limits, slow_timeout or 0.0)
 
 
 def unwrap_tool(thing: object) -> object:
@@ -107,6 +112,7 @@ class _ResilientTool:
         retry: Retry | None,
         breaker: CircuitBreaker | None,
         limits: Sequence[ToolLimit],
+        slow_timeout: float,
     ) -> None:
         # Without a retry here, the tool's own retries are not nested in one.
         self._is_repeated = retry is not None
@@ -122,7 +128,10 @@ class _ResilientTool:
         self.category = complete.category
         self.parameters = complete.parameters
         self._once = complete.timeout
-        whole = self._once + (retry.seconds if retry.attempts != 1 else 0.0)
+        self._once_slow = max(slow_timeout, self._once)
+        self.is_slow = False
+        """Whether a call has timed out, and none was as fast as usual since."""
+        whole = self._once_slow + (retry.seconds if retry.attempts != 1 else 0.0)
         # The registry's time-out is the last resort, so it is later than that of the last attempt.
         self.timeout = (2 * whole if limits else whole) + _MARGIN
         self._retry = retry
@@ -178,9 +187,14 @@ class _ResilientTool:
         async with AsyncExitStack() as stack:
             for limit in self._limits:
                 await stack.enter_async_context(limit)
-            with trio.move_on_after(self._once):
-                return await self.original.execute(input, context)
-        text = f"{self.name} was stopped: it did not finish within {self._once:g} seconds."
+            begin, most = trio.current_time(), self._once_slow if self.is_slow else self._once
+            with trio.move_on_after(most):
+                result = await self.original.execute(input, context)
+                is_late = trio.current_time() - begin > self._once
+                self.is_slow = is_late or _find_timeout(result) is not None
+                return result
+        self.is_slow = True
+        text = f"{self.name} was stopped: it did not finish within {most:g} seconds."
         return ToolResult.error(text, ToolStatus.TIMEOUT)
 
     def _refuse(self, error: CircuitOpenError) -> ToolResult:

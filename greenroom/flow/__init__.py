@@ -7,7 +7,8 @@ where that is in doubt. `members` starts agents, as far as there is room.
 `graph` checks and draws graphs of names. `plan` is one of subtasks; `plan_run` is their state.
 `execute` carries a plan out: `subtask_runner` runs one subtask once, and `references` puts results
 into goals and arguments. `revision` defines planners and when a plan is revised, `model_planner`
-asks a model, and `review` a person; `escalate` asks the next one where somebody is silent.
+asks a model, and `review` a person; `escalate` asks the next one where somebody is silent. `undo`
+undoes what a failed plan has done.
 `plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
@@ -88,6 +89,7 @@ from greenroom.flow.recovery_policy import (
     RECOVERY_TABLE as RECOVERY_TABLE,
     RecoveryPolicy as RecoveryPolicy,
 )
+from greenroom.flow.resume import is_answered as is_answered
 from greenroom.flow.review import ReviewPoint as ReviewPoint
 from greenroom.flow.revision import (
     Failure as Failure,
@@ -121,6 +123,7 @@ from greenroom.flow.topic import (
     TopicStatistics as TopicStatistics,
     WhenFull as WhenFull,
 )
+from greenroom.flow.undo import Undo as Undo, undo_plan as undo_plan
 from greenroom.flow.workflow import Workflow as Workflow, WorkflowOptions as WorkflowOptions
 from greenroom.flow.workflow_execution import request_approval as request_approval
 from greenroom.flow.workflow_run import WorkflowRun as WorkflowRun, WorkflowStep as WorkflowStep

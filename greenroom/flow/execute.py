@@ -41,6 +41,7 @@ from greenroom.flow.revision import (
     SubtaskRecovery,
 )
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
+from greenroom.flow.undo import Undo, undo_completed
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentInternals, run_each
 from greenroom.session import AgentSession
@@ -66,6 +67,7 @@ async def execute_plan(
     on_end: Callable[[PlanRun, str], Awaitable[None]] | None = None,
     tools: Iterable[object] | ToolRegistry | None = None,
     permissions: PermissionManager | None = None,
+    undo: Undo | None = None,
 ) -> PlanRun:
     """Execute a plan, with as much parallelism as its graph allows, and return the finished run.
 
@@ -110,6 +112,8 @@ async def execute_plan(
         permissions: the rules for their calls, which also apply to subagents. By default the
             functions among the tools may run, since the program passed them; other calls are asked
             about.
+        undo: undoes what completed subtasks have done, if the plan ends with failures; see
+            `undo_plan`.
 
     Raises:
         PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
@@ -148,7 +152,9 @@ async def execute_plan(
     width = min(concurrency, room)
     execution = _Execution(runner, width, policy, planner, recovery, check, on_end)
     with nullcontext() if permissions is None else pass_permissions(agent, rules):
-        return await execution.run_all()
+        run = await execution.run_all()
+        is_failed = run.is_over and not run.is_completed
+        return await undo_completed(agent, recorder, undo) if undo and is_failed else run
 
 
 def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
@@ -243,7 +249,12 @@ class _Execution:
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, record how it ended; return the seconds until another try, if any."""
         end = await self.runner.run(self.run.plan[id_], is_again=is_again)
-        pause = None
+        pause, doubt = None, self.policy.find_doubt(end.move.result)
+        if end.move.status is SubtaskStatus.COMPLETED and doubt:
+            failed = SubtaskMove(
+                id_, SubtaskStatus.FAILED, error=doubt, reason=FailureReason.UNSURE
+            )
+            end = SubtaskEnd(failed)
         if end.move.status is SubtaskStatus.FAILED:
             pause = await self._handle_failure(end)
         else:
@@ -305,7 +316,7 @@ class _Execution:
             return context.seconds if context else 0.0
         if decision == "give_up":
             self.abandoned_ids.add(id_)
-        elif decision == "replan" or self.policy.is_due(failure.subtask, self.consecutive):
+        elif decision == "replan" or self.policy.is_due(failure, self.consecutive):
             self.is_stopped |= self._may_revise
         return None
 

@@ -246,12 +246,19 @@ def _call(subtask: Subtask) -> tuple[str, dict[str, object]]:
 
 def _describe_tools(tools: ToolRegistry) -> str:
     listed = [
-        f"- {tool.name}: {tool.description}\n  {serde.dumps(tool.parameters).decode()}"
+        f"- {tool.name}: {tool.description}{_describe_speed(tools, tool.name)}"
+        f"\n  {serde.dumps(tool.parameters).decode()}"
         for tool in tools.definitions()
     ]
     return "Tools that a subtask may name, with the schemas of their arguments:\n" + (
         "\n".join(listed) or "none"
     )
+
+
+def _describe_speed(tools: ToolRegistry, name: str) -> str:
+    registered = tools.get(name)
+    is_slow = registered is not None and getattr(registered.tool, "is_slow", False)
+    return " (slow at present: a call has timed out)" if is_slow else ""
 
 
 def merge(plan: Plan, max_subtasks: int, done: Collection[str] = ()) -> Plan:

@@ -59,12 +59,14 @@ class FailureReason(StrEnum):
         WORKER: its agent did not complete its turn.
         INPUT: it refers to a result that does not exist.
         CUT_OFF: it was interrupted, and a person decided not to run it again.
+        UNSURE: its agent was less sure of the result than `ReplanPolicy.confidence`.
     """
 
     TOOL = "tool"
     WORKER = "worker"
     INPUT = "input"
     CUT_OFF = "cut_off"
+    UNSURE = "unsure"
 
 
 _P, _E, _C, _F, _B = SubtaskStatus
@@ -99,6 +101,7 @@ class SubtaskState(Wire, frozen=True):
         reason: the kind of failure.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
+        is_undone: whether `undo_plan` has undone what it did.
     """
 
     status: SubtaskStatus = SubtaskStatus.PENDING
@@ -107,6 +110,7 @@ class SubtaskState(Wire, frozen=True):
     reason: FailureReason | None = None
     failures: int = 0
     session_id: str = ""
+    is_undone: bool = False
 
     def __post_init__(self) -> None:
         freeze_fields(self, "result")
@@ -178,7 +182,17 @@ class PlanEnd(Wire, frozen=True, tag="end"):
         return clip(f"plan: no longer revised: {self.error}", 200)
 
 
-PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | PlanEnd
+class SubtaskUndo(Wire, frozen=True, tag="undo"):
+    """What a completed subtask had done was undone."""
+
+    id: str
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        return f"plan: {self.id} undone"
+
+
+PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | SubtaskUndo | PlanEnd
 """One change of a run, and when it was recorded."""
 
 
@@ -363,6 +377,9 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
                 return self.revise(step.plan)
             case PlanEnd():
                 return replace(self, error=step.error)
+            case SubtaskUndo():
+                undone = replace(self.state(step.id), is_undone=True)
+                return replace(self, states={**self.states, step.id: undone})
             case SubtaskMove():
                 return self._move(step)
 
@@ -371,11 +388,15 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         yield PlanBegin(self.plan, self.revisions, at=self.started_at)
         for id_ in self.plan.order():
             state = self.states[id_]
-            move = SubtaskMove(id_, **asdict(state))
+            facts = asdict(state)
+            is_undone = facts.pop("is_undone")
+            move = SubtaskMove(id_, **facts)
             if state.status in (_C, _E):
                 yield replace(move, status=_E)
             if state.status in (_C, _F) or (state.status is _P and state != SubtaskState()):
                 yield move
+            if is_undone:
+                yield SubtaskUndo(id_)
         if self.error:
             yield PlanEnd(self.error)
 

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from greenroom.core import ConfigurationError
+from greenroom.core import ConfigurationError, serde
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import FailureReason, PlanRun
+from greenroom.flow.strategies import AgentAnswer
 from greenroom.tools import ToolRegistry
 
 
@@ -102,6 +103,8 @@ class ReplanPolicy:
     Args:
         same_subtask: how often one subtask may fail until `recovery` can't retry it any more.
         consecutive: how many failures without a completed subtask in between trigger a revision.
+        confidence: how sure the agent of a subtask has to be, from 0 to 1, if it says so with an
+            `Opinion`. Below, the subtask has failed, and the plan is revised at once.
         critical_immediate: whether the failure of a critical subtask triggers a revision.
         revisions: how often a plan may be revised.
 
@@ -113,14 +116,32 @@ class ReplanPolicy:
     consecutive: int = 2
     critical_immediate: bool = True
     revisions: int = 3
+    confidence: float | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
+        if self.confidence is not None and not 0 <= self.confidence <= 1:
+            raise ConfigurationError(
+                f"ReplanPolicy.confidence is {self.confidence!r}", hint="give a number from 0 to 1"
+            )
         for name, least in (("same_subtask", 1), ("consecutive", 1), ("revisions", 0)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"ReplanPolicy.{name} must be {least} or more")
 
-    def is_due(self, subtask: Subtask, consecutive: int) -> bool:
+    def find_doubt(self, result: object) -> str:
+        """Return why a result does not count: its agent is not sure enough; else an empty text."""
+        answer = AgentAnswer.of("", result)
+        if (
+            self.confidence is None
+            or (sure := answer.confidence) is None
+            or sure >= self.confidence
+        ):
+            return ""
+        said = f"{serde.to_text(answer.value)} ({answer.reason})" if answer.reason else answer.value
+        return f"its confidence is {sure:g}, below {self.confidence:g}: {serde.to_text(said)}"
+
+    def is_due(self, failure: Failure, consecutive: int) -> bool:
         """Whether to revise the plan at once, after this many failures in a row."""
-        is_critical = subtask.critical and self.critical_immediate
-        return is_critical or consecutive >= self.consecutive
+        is_critical = failure.subtask.critical and self.critical_immediate
+        is_unsure = failure.reason is FailureReason.UNSURE
+        return is_critical or is_unsure or consecutive >= self.consecutive

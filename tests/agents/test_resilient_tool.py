@@ -261,3 +261,22 @@ def test_a_cancel_at_every_checkpoint_leaves_nothing_held():
         return Scenario(agent_fn, inputs="go")
 
     assert cancel_at_every_checkpoint(scenario, at_most=12).violations == ()
+
+
+async def test_a_slow_tool_gets_more_time_until_it_is_fast_again(autojump_clock):
+    service = Service(11.0, 12.0, 11.0, 9.0, 11.0)
+    guarded = resilient_tool(service.tool, retry=Retry(attempts=2), slow_timeout=30)
+    for took, is_slow in [("12.0", True), ("11.0", True), ("9.0", False)]:
+        assert (await run(guarded)).text == took
+        assert guarded.is_slow is is_slow
+    assert (await run(resilient_tool(service.tool))).status is ToolStatus.TIMEOUT
+
+
+async def test_a_slow_tool_has_a_limit_too_and_without_one_of_its_own_only_a_mark(autojump_clock):
+    hanging = Service(*[99.0] * 4)
+    guarded = resilient_tool(hanging.tool, retry=Retry(attempts=2), slow_timeout=30)
+    assert "did not finish within 30 seconds" in (await run(guarded)).text
+    guarded = resilient_tool(hanging.tool)
+    for _ in range(2):
+        assert "did not finish within 10 seconds" in (await run(guarded)).text
+    assert guarded.is_slow

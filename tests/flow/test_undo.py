@@ -1,0 +1,84 @@
+"""What a plan has done is undone if it fails: the last first, each once, also after a kill."""
+
+import pytest
+
+from greenroom import AgentSession, Custom
+from greenroom.flow import Plan, PlanRun, Subtask, undo_plan
+from greenroom.testing import run_agent_async
+from tests.flow.planned import Planned, worker
+
+TRIP = Plan(
+    "a trip",
+    [
+        Subtask("flight", "Fly"),
+        Subtask("hotel", "Sleep", after=["flight"]),
+        Subtask("museum", "fail", after=["hotel"]),
+        Subtask("dinner", "Eat", after=["museum"]),
+    ],
+)
+
+
+def undoing(undone, *, fails=()):
+    """A function that undoes all but what fails once."""
+    left = list(fails)
+
+    async def undo(subtask, result):
+        if subtask.id in left:
+            left.remove(subtask.id)
+            raise OSError(f"{subtask.id} is busy")
+        undone.append((subtask.id, result["done"]))
+
+    return undo
+
+
+async def test_a_failed_plan_undoes_what_was_done_the_last_first(autojump_clock):
+    undone = []
+    planned = Planned(TRIP, worker, undo=undoing(undone))
+    await planned.carry_out()
+    assert undone == [("hotel", "Sleep"), ("flight", "Fly")]
+    assert planned.steps[-2:] == ["hotel undone", "flight undone"]
+    assert [id_ for id_, state in planned.run.states.items() if state.is_undone] == [
+        "flight",
+        "hotel",
+    ]
+    assert PlanRun.load(planned.session) == planned.run == planned.told
+
+
+async def test_a_plan_that_succeeds_undoes_nothing(autojump_clock):
+    undone = []
+    planned = Planned(Plan("", TRIP.subtasks[:2]), worker, undo=undoing(undone))
+    await planned.carry_out()
+    assert planned.run.is_completed
+    assert undone == []
+
+
+async def test_what_could_not_be_undone_is_next_and_nothing_is_undone_twice(autojump_clock):
+    undone = []
+    undo = undoing(undone, fails=["flight"])
+    first = Planned(TRIP, worker, undo=undo)
+    async with first.spawn() as handle:
+        await handle.send_input("Go.")
+        assert "flight is busy" in str((await handle.wait()).error)
+    session = await AgentSession.load("planned", store=first.store)
+    again = Planned(TRIP, worker, undo=undo, store=first.store, session=session)
+    await again.carry_out()
+    assert [id_ for id_, _ in undone] == ["hotel", "flight"]
+    assert again.run.state("flight").is_undone
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+async def test_a_plan_that_was_given_up_can_be_undone_at_any_time(is_stored):
+    run, undone = PlanRun(TRIP).start("flight", "s").complete("flight", {"done": "Fly"}), []
+
+    async def stop(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                if is_stored:
+                    await undo_plan(agent, run, undoing([]))
+                    assert await undo_plan(agent, PlanRun.load(agent.session), undoing(undone))
+                else:
+                    await undo_plan(agent, run, undoing(undone))
+
+    ended = await run_agent_async(stop, inputs="Stop.")
+    assert undone == ([] if is_stored else [("flight", "Fly")])
+    assert "plan: flight undone" in [chunk.text for chunk in ended.of(Custom)]
