@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
+from types import MappingProxyType
 
 from greenroom.core import visible
 
@@ -70,16 +71,12 @@ def find_reachable(start: str, targets_of: Mapping[str, Iterable[str]]) -> set[s
     return found
 
 
-def mermaid_ids(names: Iterable[str], word: str) -> dict[str, str]:
-    """Return the names of nodes in a drawing: their own, if Mermaid accepts them."""
-    return {
-        name: name if _MERMAID_ID.fullmatch(name) else f"{word}{number}"
-        for number, name in enumerate(names, 1)
-    }
-
-
 def draw(
-    labels: Mapping[str, str], edges: Iterable[tuple[str, str, str]], word: str = "node"
+    labels: Mapping[str, str],
+    edges: Iterable[tuple[str, str, str]],
+    word: str = "node",
+    kinds: Mapping[str, str] = MappingProxyType({}),
+    styles: Mapping[str, str] = MappingProxyType({}),
 ) -> str:
     """Draw a graph as a Mermaid flowchart.
 
@@ -87,6 +84,8 @@ def draw(
         labels: the text of each node by its name.
         edges: source, target and style of each edge: "" or "maybe".
         word: begins the ids of nodes whose names Mermaid does not accept.
+        kinds: the kind of each node by its name, if any.
+        styles: the style of each kind.
 
     Example:
         >>> print(draw({"a": "Look", "b": "Leap"}, [("a", "b", "")]))
@@ -95,10 +94,16 @@ def draw(
             b["Leap"]
             a --> b
     """
-    ids = mermaid_ids(labels, word)
+    ids = {
+        name: name if _MERMAID_ID.fullmatch(name) else f"{word}{number}"
+        for number, name in enumerate(labels, 1)
+    }
     nodes = [f'{ids[name]}["{_escape(label)}"]' for name, label in labels.items()]
     arrows = {"": "-->", "maybe": "-.->"}
     lines = [f"{ids[source]} {arrows[style]} {ids[target]}" for source, target, style in edges]
+    for kind, style in styles.items():
+        if found := [ids[name] for name in labels if kinds.get(name) == kind]:
+            lines += [f"class {','.join(found)} {kind}", f"classDef {kind} {style}"]
     return "\n    ".join(["graph TD", *nodes, *lines])
 
 

@@ -1,13 +1,14 @@
 """`Plan`: subtasks and their dependencies, checked on construction."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 
 import msgspec
 
 from greenroom.core import EMPTY, PlanError, Wire, freeze_fields
-from greenroom.flow.graph import draw, find_duplicates, find_order, mermaid_ids, suggest, with_hint
+from greenroom.flow.graph import draw, find_duplicates, find_order, suggest, with_hint
 from greenroom.tools import ToolRegistry
 
 _ID = re.compile(r"[\w-]{1,64}")
@@ -132,8 +133,14 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         """Return the ids of subtasks that directly wait for this one, in the plan's order."""
         return tuple(self._dependents.get(self[id].id, ()))
 
-    def to_mermaid(self) -> str:
+    def to_mermaid(
+        self,
+        kinds: Mapping[str, str] = MappingProxyType({}),
+        styles: Mapping[str, str] = MappingProxyType({}),
+    ) -> str:
         """Draw it as a Mermaid flowchart; arrows lead from a subtask to those that wait for it.
+
+        `kinds` has the kind of each subtask, such as its status, and `styles` that of each kind.
 
         Example:
             >>> plan = Plan("", [Subtask("a", "Look"), Subtask("b", "Leap", after=["a"])])
@@ -145,11 +152,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         """
         labels = {each.id: f"{each.id}: {each.goal or each.tool}" for each in self.subtasks}
         edges = [(before, each.id, "") for each in self.subtasks for before in each.after]
-        return draw(labels, edges, "subtask")
-
-    def mermaid_id(self, id: str) -> str:  # noqa: A002 (as above)
-        """Return the name of a subtask in the drawing: its id, if Mermaid accepts it."""
-        return self._mermaid_ids[self[id].id]
+        return draw(labels, edges, "subtask", kinds, styles)
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> "Plan":
         """Return this plan with this goal, as a `Planner`."""
@@ -176,10 +179,6 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
             for before in subtask.after:
                 found.setdefault(before, []).append(subtask.id)
         return found
-
-    @cached_property
-    def _mermaid_ids(self) -> dict[str, str]:
-        return mermaid_ids(self.ids, "subtask")
 
     @cached_property
     def _order(self) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ A change is a `PlanStep`: it makes a new `PlanRun`, and is a record of the sessi
 records are replayed to load a run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -82,7 +82,7 @@ TRANSITIONS = MappingProxyType(
 """The legal transitions of a subtask; a result is final."""
 
 
-_COLORS = {
+_COLORS: Mapping[str, str] = {
     _E: "fill:#ffe9a8,stroke:#b98900",
     _C: "fill:#cdeccd,stroke:#3c8c3c",
     _F: "fill:#f6c6c6,stroke:#b03030",
@@ -315,11 +315,8 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
 
     def to_mermaid(self) -> str:
         """Draw the plan as a Mermaid flowchart, coloured by status."""
-        lines = [self.plan.to_mermaid()]
-        for status, style in _COLORS.items():
-            if names := [self.plan.mermaid_id(id_) for id_ in self.ids(status)]:
-                lines += [f"class {','.join(names)} {status}", f"classDef {status} {style}"]
-        return "\n    ".join(lines)
+        kinds = {id_: str(state.status) for id_, state in self.states.items()}
+        return self.plan.to_mermaid(kinds, _COLORS)
 
     def start(self, id: str, session_id: str) -> "PlanRun":  # noqa: A002 (as above)
         """Start a subtask, whose dependencies are completed, in this session."""

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from functools import partial
-from typing import Generic, Self, TypedDict, TypeVar, Unpack, cast
+from typing import Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import UNSET
 
@@ -38,6 +38,8 @@ from greenroom.session import AgentSession, SessionStore
 StateT = TypeVar("StateT")
 
 ItemT = TypeVar("ItemT")
+
+Input: TypeAlias = StateT | Mapping[str, object] | str | None
 
 MAX_STEPS = 100
 
@@ -231,7 +233,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
     async def run(  # type: ignore[override]  # the input may be a state, and so is the result
         self,
-        input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
+        input: Input[StateT] = None,  # noqa: A002 (as above)
         **options: Unpack[WorkflowOptions],
     ) -> WorkflowRun[StateT]:
         """Run it to its end, and return the last state; a failed run has a result as well.
@@ -256,7 +258,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
     def run_sync(  # type: ignore[override]  # as `run`
         self,
-        input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
+        input: Input[StateT] = None,  # noqa: A002 (as above)
         **options: Unpack[WorkflowOptions],
     ) -> WorkflowRun[StateT]:
         """Do what `run` does, for code that is not async; an `EventLoopError` within a loop."""
@@ -265,7 +267,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     @asynccontextmanager
     async def stream(  # type: ignore[override]  # as `run`
         self,
-        input: StateT | Mapping[str, object] | str | None = None,  # noqa: A002 (as above)
+        input: Input[StateT] = None,  # noqa: A002 (as above)
         *,
         mode: StreamMode = "values",
         **options: Unpack[WorkflowOptions],
@@ -299,9 +301,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         async with open_run(run_options, AgentRun[object]) as run:
             yield WorkflowStream(self.make_run, task, run, mode)
 
-    def _read_first(
-        self, given: StateT | Mapping[str, object] | str | None
-    ) -> tuple[str | None, Changes | None]:
+    def _read_first(self, given: Input[StateT]) -> tuple[str | None, Changes | None]:
         """Return the text of an input, and the first state."""
         if given is None:
             return None, None

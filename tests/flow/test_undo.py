@@ -1,10 +1,11 @@
 """What a plan has done is undone if it fails: the last first, each once, also after a kill."""
 
 import pytest
+import trio
 
 from greenroom import AgentSession, Custom
 from greenroom.flow import Plan, PlanRun, Subtask, undo_plan
-from greenroom.testing import run_agent_async
+from greenroom.testing import Scenario, cancel_at_every_checkpoint, run_agent_async
 from tests.flow.planned import Planned, worker
 
 TRIP = Plan(
@@ -82,3 +83,29 @@ async def test_a_plan_that_was_given_up_can_be_undone_at_any_time(is_stored):
     ended = await run_agent_async(stop, inputs="Stop.")
     assert undone == ([] if is_stored else [("flight", "Fly")])
     assert "plan: flight undone" in [chunk.text for chunk in ended.of(Custom)]
+
+
+def test_undoing_may_be_cancelled_at_any_checkpoint_and_loses_nothing():
+    def scenario():
+        undone = []
+
+        async def undo(subtask, result):
+            await trio.lowlevel.checkpoint()
+            undone.append(subtask.id)
+
+        async def agent_fn(agent):
+            run = PlanRun(Plan("", TRIP.subtasks[:2]))
+            for id_ in run.plan.ids:
+                run = run.start(id_, f"s-{id_}").complete(id_)
+            async for message in agent.inputs():
+                async with agent.turn(message):
+                    begun = agent.session.records("plan.step")
+                    given = PlanRun.load(agent.session) if begun else run
+                    await undo_plan(agent, given, undo)
+            states = PlanRun.load(agent.session).states if undone else {}
+            marked = [id_ for id_ in reversed(states) if states[id_].is_undone]
+            assert marked == undone
+
+        return Scenario(agent_fn, inputs="Stop.")
+
+    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
