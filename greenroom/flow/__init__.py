@@ -42,7 +42,6 @@ from greenroom.flow.combinators import loop as loop, parallel as parallel, pipel
 from greenroom.flow.committee import Ruling as Ruling, committee as committee
 from greenroom.flow.composite import Composite as Composite, composite as composite
 from greenroom.flow.error_context import (
-    Cause as Cause,
     Component as Component,
     ErrorClass as ErrorClass,
     ErrorContext as ErrorContext,

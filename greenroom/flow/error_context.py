@@ -5,6 +5,7 @@ Each error that was handled is an `ErrorContext`, which is logged, and published
 
 import logging
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -113,28 +114,15 @@ class RecoveryDecision(StrEnum):
     GIVE_UP = "give_up"
 
 
-class Cause(StrEnum):
-    """Why that was decided: by the row of the table, or because the error budget is spent."""
+Severity: TypeAlias = Literal["low", "medium", "high", "critical"]
+"""How far an error reaches: the call, its component, the plan, or a person."""
 
-    ROW = "row"
-    BUDGET = "budget"
-
-
-class Severity(StrEnum):
-    """How far an error reaches: the call, its component, the plan, or a person."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    CRITICAL = "critical"
-
-
-_SEVERITY = {
-    RecoveryDecision.COMPACT: Severity.MEDIUM,
-    RecoveryDecision.OTHER_MODEL: Severity.MEDIUM,
-    RecoveryDecision.REPLAN: Severity.HIGH,
-    RecoveryDecision.ASK_PERSON: Severity.CRITICAL,
-    RecoveryDecision.GIVE_UP: Severity.CRITICAL,
+_SEVERITY: dict[RecoveryDecision, Severity] = {
+    RecoveryDecision.COMPACT: "medium",
+    RecoveryDecision.OTHER_MODEL: "medium",
+    RecoveryDecision.REPLAN: "high",
+    RecoveryDecision.ASK_PERSON: "critical",
+    RecoveryDecision.GIVE_UP: "critical",
 }
 
 
@@ -146,7 +134,7 @@ class ErrorContext(Wire, frozen=True):
         error: what kind of error it was.
         attempt: how often it has occurred, counted from 1.
         decision: what is done about it.
-        cause: why that was decided.
+        cause: why: by the row of the table, or because the error budget is spent.
         correlation_id: the session in which it happened.
         subtask: the id of the subtask, if it is about one as a whole.
         detail: what went wrong, in words.
@@ -154,7 +142,7 @@ class ErrorContext(Wire, frozen=True):
 
     Example:
         >>> timeout = ErrorContext(Component.TOOL, ErrorClass.TIMEOUT, 1, RecoveryDecision.RETRY)
-        >>> timeout.severity.value, timeout.chunk().text
+        >>> timeout.severity, timeout.chunk().text
         ('low', 'tool timeout 1: retry')
     """
 
@@ -162,7 +150,7 @@ class ErrorContext(Wire, frozen=True):
     error: ErrorClass
     attempt: int
     decision: RecoveryDecision
-    cause: Cause = Cause.ROW
+    cause: Literal["row", "budget"] = "row"
     correlation_id: str = ""
     subtask: str = ""
     detail: str = ""
@@ -171,12 +159,12 @@ class ErrorContext(Wire, frozen=True):
     @property
     def severity(self) -> Severity:
         """How far it reaches."""
-        return _SEVERITY.get(self.decision, Severity.LOW)
+        return _SEVERITY.get(self.decision, "low")
 
     def __str__(self) -> str:
         about = f"{self.subtask}: " if self.subtask else ""
         why = f" ({clip(self.detail, _REASON)})" if self.detail else ""
-        spent = ", since the error budget is spent" if self.cause is Cause.BUDGET else ""
+        spent = ", since the error budget is spent" if self.cause == "budget" else ""
         wait = f" in {self.seconds:.1f} s" if self.seconds else ""
         row = f"{self.component} {self.error} {self.attempt}"
         return f"{about}{row}{why}: {self.decision}{wait}{spent}"
@@ -186,7 +174,7 @@ class ErrorContext(Wire, frozen=True):
         text = " ".join(visible(str(self)).split())
         _log.info("%s", text)
         data = serde.loads_object(msgspec.json.encode(self).decode())
-        return Custom(RECOVERY, {**data, "severity": str(self.severity)}, text)
+        return Custom(RECOVERY, {**data, "severity": self.severity}, text)
 
 
 _CLASSES: tuple[tuple[type[GreenroomError], ErrorClass], ...] = (

@@ -15,7 +15,6 @@ import trio
 
 from greenroom.core import MAX_ERROR_TEXT, ConfigurationError, clip
 from greenroom.flow.error_context import (
-    Cause,
     Component,
     ErrorClass,
     ErrorContext,
@@ -98,7 +97,7 @@ class RecoveryPolicy:
     is tried again continues its conversation, so none of its calls is repeated.
 
     Each handled error counts in the error budget. Once the budget is spent, further errors are
-    given up (`Cause.BUDGET`) until the oldest are `seconds` old. Each policy has one budget; share
+    given up until the oldest are `seconds` old. Each policy has one budget; share
     a policy to share it.
 
     Args:
@@ -186,7 +185,7 @@ class RecoveryPolicy:
             error,
             attempt,
             decision,
-            Cause.BUDGET if is_spent else Cause.ROW,
+            "budget" if is_spent else "row",
             correlation_id=correlation_id,
             subtask=subtask,
             detail=clip(detail, MAX_ERROR_TEXT),

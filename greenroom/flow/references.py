@@ -96,21 +96,17 @@ class _Results:
     def value(self, text: str) -> object:
         """Return a text of an argument with its references replaced, or just a result."""
         whole = _REFERENCE.fullmatch(text)
-        if whole and whole[2] and self._is_reference(whole):
-            return self._look_up(whole)
-        return self.text(text)
+        return self._look_up(whole) if whole and self._is_reference(whole) else self.text(text)
 
     def _is_reference(self, match: re.Match[str]) -> bool:
         """Whether this is a reference; a name in braces alone may be anything."""
-        return bool(match[3]) or match[2] in self._run.plan
+        return bool(match[2]) and (bool(match[3]) or match[2] in self._run.plan)
 
     def _render(self, match: re.Match[str]) -> str:
-        if match[1]:
-            return match[0][1:-1]
         if not self._is_reference(match):
-            return match[0]
-        is_unknown = match[2] in self._dependencies and self._is_unknown(match[2])
-        return _UNKNOWN if is_unknown else serde.to_text(self._look_up(match))
+            return match[0][1:-1] if match[1] else match[0]
+        found = self._look_up(match)
+        return _UNKNOWN if found is None and self._is_unknown(match[2]) else serde.to_text(found)
 
     def _is_unknown(self, name: str) -> bool:
         return self._run.state(name).error == UNKNOWN
@@ -118,8 +114,7 @@ class _Results:
     def _look_up(self, match: re.Match[str]) -> object:
         name, path = match[2], match[3].split(".")[1:]
         if name not in self._run.plan:
-            ids = ", ".join(sorted(self._dependencies)) or "nothing"
-            hint = f"{self._id} waits for {ids}"
+            hint = f"{self._id} waits for {', '.join(sorted(self._dependencies)) or 'nothing'}"
             raise PlanError(f"{match[0]}: the plan has no subtask {name!r}", hint=hint)
         if name not in self._dependencies:
             hint = f"add {name!r} to `after` of {self._id}"
