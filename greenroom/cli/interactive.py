@@ -1,8 +1,10 @@
 """`greenroom` without `-p`: the coding agent in the terminal."""
 
+import os
 import signal
 from contextlib import AsyncExitStack, nullcontext, suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import trio
 from rich.console import RenderableType
@@ -14,13 +16,14 @@ from greenroom.cli.arguments import DONE, FAILED, USAGE, Options
 from greenroom.cli.command_context import NextRun, OpenRun
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import count_earlier_turns, recap
+from greenroom.cli.input_history import history_file, read_history
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.renderer import ConsoleRenderer, terminal_opener
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import EndSignals, OutputWriter
 from greenroom.cli.stored_sessions import describe_session, resume_command
-from greenroom.cli.terminal import Terminal
+from greenroom.cli.terminal import LineOptions, Terminal
 from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession
@@ -58,7 +61,8 @@ async def run_interactive(options: Options) -> int:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
     """
     async with open_setup(options) as setup:  # what is wrong with it is said before all else
-        async with terminal_opener()() as terminal:
+        opener = terminal_opener(options=await _line_options(setup))
+        async with opener() as terminal:
             ended = await _converse(setup, options, terminal, said=options.opening)
             while ended.next is not None:
                 ended = await _go_on(ended, ended.next, terminal)
@@ -67,6 +71,15 @@ async def run_interactive(options: Options) -> int:
                 way_back = resume_command(ended.session.session_id, ended.options)
                 await OutputWriter().text(f"{way_back}   continues this session")
     return _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
+
+
+async def _line_options(setup: RunSetup) -> LineOptions:
+    """Return how the input line is edited, with what was typed in this folder before."""
+    settings, env = setup.settings, os.environ
+    editor = env.get("VISUAL") or env.get("EDITOR") or settings.editor or "vi"
+    path = history_file(Path(setup.workspace))
+    history = await trio.to_thread.run_sync(read_history, path)
+    return LineOptions(settings.key_bindings == "vi", editor, history)
 
 
 async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal) -> _Ended:
@@ -135,7 +148,8 @@ async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
             if isinstance(chunk, TurnStart):
                 describe_session(setup.session, setup.workspace)
                 branch = await trio.to_thread.run_sync(git_branch, setup.workspace)
-                setup.session.set_metadata("branch", branch)
+                if branch:
+                    setup.session.set_metadata("branch", branch)
                 return
 
 

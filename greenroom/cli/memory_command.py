@@ -1,17 +1,15 @@
 """What agents remember about a folder: its file, the tools of a run, `greenroom memory`."""
 
 import os
-import re
 import sys
 from collections.abc import Mapping
-from hashlib import blake2b
 from pathlib import Path
 
 import trio
 
 from greenroom.cli.arguments import MemoryOptions
 from greenroom.cli.stdio import OutputWriter, tell
-from greenroom.cli.stored_sessions import user_folder, working_folder
+from greenroom.cli.stored_sessions import name_folder, user_folder, working_folder
 from greenroom.core import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory, memory_tools
 from greenroom.tools import Tool
@@ -39,10 +37,8 @@ def memory_file(
         '/data/greenroom/memory/My_Shop-509fa0755ae8.db'
     """
     env = os.environ if env is None else env
-    digest = blake2b(os.fsencode(os.path.realpath(workspace)), digest_size=6).hexdigest()
-    name = re.sub(r"[^A-Za-z0-9.-]", "_", workspace.name)[:40]
     folder = user_folder("XDG_DATA_HOME", "~/.local/share", env, platform)
-    return folder / "memory" / f"{name}-{digest}.db"
+    return folder / "memory" / f"{name_folder(workspace)}.db"
 
 
 def tools_of_memory(workspace: Path) -> list[Tool]:

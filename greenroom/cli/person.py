@@ -9,9 +9,10 @@ import trio
 from greenroom import core
 from greenroom.cli.command_context import CommandContext, OpenRun
 from greenroom.cli.commands import COMMANDS, CommandLine, read_command
+from greenroom.cli.input_queue import InputQueue, SentInput
 from greenroom.cli.menu import Candidate
 from greenroom.cli.permission_prompt import TOO_LATE, PersonDecision
-from greenroom.cli.render_chunk import render_user
+from greenroom.cli.run_inputs import RunInputs
 from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen, innermost
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent, Wanted
@@ -39,20 +40,19 @@ class Person:
         self._handle = handle
         self._screen = screen
         self._nursery = nursery
+        self._inputs = InputQueue(handle, screen)
+        self._run_inputs = RunInputs(open_run, screen) if open_run is not None else None
         self._context = CommandContext(
             handle,
             screen,
             tuple(each for each in COMMANDS if open_run is not None or not each.needs_run),
-            self._send_command,
+            self._inputs.send_hidden,
             self._leave,
             nursery.start_soon,
             self._find_candidates,
             open_run,
         )
         screen.terminal.know(self._context.commands)
-        self._unanswered_ids: set[str] = set()
-        self._queued_inputs: dict[str, Line] = {}
-        self._steered_inputs: dict[str, str] = {}  # meant for the current turn, at its next step
         self._is_leaving = False
         self._pressed_at = float("-inf")
 
@@ -62,17 +62,10 @@ class Person:
             innermost(chunk), PermissionRequest | core.PermissionResponse | core.Lagged | core.Done
         ):
             await self._follow_requests()
-        match chunk:
-            case core.TurnStart() if chunk.input_id in self._queued_inputs:
-                self._echo(self._queued_inputs.pop(chunk.input_id).shown)
-                self._show_queue()
-            case core.Done():
-                self._unanswered_ids.discard(chunk.input_id)
-                self._steered_inputs.clear()
-                self._screen.hint = ""
-                self._leave_when_done()
-            case _:
-                pass
+        self._inputs.note(chunk)
+        if isinstance(chunk, core.Done):
+            self._screen.hint = ""
+            self._leave_when_done()
 
     async def _follow_requests(self) -> None:
         pending = await self._handle.pending()
@@ -122,6 +115,7 @@ class Person:
         if not (line.question and questions.asks_for_words):
             command = read_command(line.text, self._context.commands)
             if command is not None:
+                await self._remember(line.text)
                 await self._run_command(line.text.strip(), command)
                 return
         if line.question:
@@ -131,7 +125,23 @@ class Person:
             elif answer:
                 self._screen.refuse(answer)
         elif line.text.strip():
-            self._send(line)
+            await self._remember(line.text)
+            await self._say(line)
+
+    async def _remember(self, text: str) -> None:
+        if self._run_inputs is not None:
+            await self._run_inputs.remember(text)
+
+    async def _say(self, line: Line) -> None:
+        """Send a text to the agent, or run what stands behind an exclamation mark."""
+        run, shown = self._run_inputs, line.shown or line.text
+        if run is None:
+            self._inputs.send(SentInput(line.text, shown), line.text)
+        elif line.text.startswith("!") and line.text[1:].strip():
+            self._inputs.echo(shown)
+            self._nursery.start_soon(run.run_command, line.text[1:].strip())
+        else:
+            self._inputs.send(SentInput(line.text, shown), await run.complete(line.text))
 
     async def _decide(self, decision: PersonDecision) -> None:
         if decision.value:
@@ -158,33 +168,9 @@ class Person:
             if request.request_id == decision.request_id:
                 await self._handle.give_credential(request.credential, decision.value)
 
-    def _send(self, line: Line) -> None:
-        shown = line.shown or line.text
-        try:
-            receipt = self._handle.send_input_nowait(line.text)
-        except (core.MailboxFullError, core.AgentNotRunningError) as error:
-            self._screen.error(f"not sent: {shown}\n{error}")
-            return
-        if receipt.status == "queued":
-            # It is printed when its turn begins; until then it is shown below.
-            self._queued_inputs[receipt.input_id] = Line(line.text, shown=shown)
-            self._show_queue()
-        else:
-            self._echo(shown)
-        if receipt.status == "steered":
-            self._steered_inputs[receipt.input_id] = line.text
-        else:
-            self._unanswered_ids.add(receipt.input_id)
-
-    def _echo(self, text: str) -> None:
-        self._screen.print(render_user(text, self._screen.scheme))
-
-    def _show_queue(self) -> None:
-        self._screen.queued_inputs = tuple(each.shown for each in self._queued_inputs.values())
-
     async def _run_command(self, line: str, command: CommandLine | str) -> None:
         """Carry out a command; what is none is answered, and never sent."""
-        self._echo(line)
+        self._inputs.echo(line)
         if isinstance(command, str):
             self._screen.error(command)
             return
@@ -199,15 +185,6 @@ class Person:
             )
         except (core.GreenroomError, OSError) as error:
             self._screen.error(str(error))
-
-    def _send_command(self, text: str, metadata: dict[str, object]) -> None:
-        """Send an input that asks the agent's function for something, and is not shown."""
-        try:
-            receipt = self._handle.send_input_nowait(text, metadata=metadata)
-        except (core.MailboxFullError, core.AgentNotRunningError) as error:
-            self._screen.error(f"not done: {error}")
-        else:
-            self._unanswered_ids.add(receipt.input_id)
 
     async def _find_candidates(self, kind: str) -> Sequence[Candidate]:
         run = self._context.open_run
@@ -231,18 +208,20 @@ class Person:
         """Carry out a key that is not text."""
         match key.name:
             case KeyName.ESCAPE:
-                self._interrupt()
+                self._press_escape(key)
             case KeyName.CTRL_C:
                 self._press_ctrl_c(key)
             case KeyName.CTRL_D:
                 await self._press_ctrl_d()
             case KeyName.TAKE_BACK:
-                await self._take_back()
+                await self._inputs.take_back(only_last=True)
+            case KeyName.STEER:
+                await self._inputs.steer_first()
             case KeyName.TAB:
                 self._screen.questions.switch()
             case KeyName.NEXT_MODE:
                 self._switch_mode()
-            case KeyName.STEER | KeyName.UNFOLD | KeyName.TODOS:
+            case KeyName.UNFOLD | KeyName.TODOS:
                 pass
 
     def _switch_mode(self) -> None:
@@ -251,25 +230,40 @@ class Person:
             run.setup.modes.next()
             self._screen.hint = run.setup.modes.warning
 
-    def _press_ctrl_c(self, key: Key) -> None:
-        # One alone never leaves: it may have been meant for the turn that ended this moment.
-        if self._is_second_press():
-            self._leave(key.line)
+    def _press_escape(self, key: Key) -> None:
+        if self._ends_something():
             return
-        if not self._is_idle:
-            self._interrupt()
+        has_rewind = any(each.name == "rewind" for each in self._context.commands)
+        if not key.line and self._is_second_press(key) and has_rewind:
+            self._screen.put_back("/rewind ")
+
+    def _press_ctrl_c(self, key: Key) -> None:
+        if self._ends_something():
+            self._pressed_at = float("-inf")
         elif key.line:
             self._screen.clear_line()
-        self._show_hint("Ctrl-C again leaves")
+            self._pressed_at = float("-inf")
+        elif self._is_second_press(key):
+            # One alone never leaves: it may have been meant for the turn that ended this moment.
+            self._leave()
+        else:
+            self._show_hint("Ctrl-C again leaves")
+
+    def _ends_something(self) -> bool:
+        """End the person's own command, else the turn; return whether there was either."""
+        if self._run_inputs is not None and self._run_inputs.end_command():
+            return True
+        if not self._is_idle:
+            self._nursery.start_soon(self._interrupt_and_report)
+            return True
+        return False
 
     async def _press_ctrl_d(self) -> None:
         request = self._screen.questions.current
         if request is not None:
             await self._decide(PersonDecision(request.request_id, RuleDecision.DENY))
-        elif self._is_idle or self._is_second_press():
-            self._leave()
         else:
-            self._show_hint("Ctrl-D again leaves")
+            self._leave()
 
     def _show_hint(self, text: str) -> None:
         self._screen.hint = text
@@ -281,34 +275,18 @@ class Person:
             self._screen.hint = ""
             await self._screen.draw()
 
-    def _is_second_press(self) -> bool:
+    def _is_second_press(self, key: Key) -> bool:
         now = trio.current_time()
-        is_second = now - self._pressed_at < _DOUBLE_PRESS
+        is_second = not key.is_first and now - self._pressed_at < _DOUBLE_PRESS
         self._pressed_at = now
         return is_second
 
     @property
     def _is_idle(self) -> bool:
-        return self._handle.state.kind is core.StateKind.IDLE and not self._unanswered_ids
-
-    def _interrupt(self) -> None:
-        self._nursery.start_soon(self._interrupt_and_report)
-
-    async def _take_back(self) -> None:
-        """Return inputs that the agent has not read to the person's line."""
-        queued = {id_: line.text for id_, line in self._queued_inputs.items()}
-        sent = self._steered_inputs | queued
-        withdrawn = await self._handle.withdraw_inputs(*sent)
-        for id_ in withdrawn:
-            self._unanswered_ids.discard(id_)
-            self._steered_inputs.pop(id_, None)
-            self._queued_inputs.pop(id_, None)
-        if withdrawn:
-            self._screen.put_back("\n".join(sent[id_] for id_ in withdrawn))
-        self._show_queue()
+        return self._handle.state.kind is core.StateKind.IDLE and self._inputs.is_answered
 
     async def _interrupt_and_report(self) -> None:
-        await self._take_back()
+        await self._inputs.take_back()
         await self._screen.draw()
         report = await self._handle.interrupt()
         if report.abandoned:
@@ -319,9 +297,8 @@ class Person:
         if self._is_leaving and self._is_idle:
             self._leave()
 
-    def _leave(self, line: str = "") -> None:
+    def _leave(self) -> None:
         """End the run, and show the text that was not sent."""
-        queued = (each.shown for each in self._queued_inputs.values())
-        for text in filter(None, (*queued, line)):
+        for text in self._inputs.waiting:
             self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()

@@ -5,6 +5,7 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import trio
 from rich.console import RenderableType
@@ -17,6 +18,7 @@ from greenroom.cli.screen import Screen
 from greenroom.cli.terminal import (
     Key,
     KeyName,
+    LineOptions,
     PersonEvent,
     TerminalOpener,
     open_plain_terminal,
@@ -140,7 +142,9 @@ async def _watch_interrupts(person: Person, screen: Screen) -> None:
             await screen.draw()
 
 
-def terminal_opener(env: Mapping[str, str] | None = None) -> TerminalOpener:
+def terminal_opener(
+    env: Mapping[str, str] | None = None, options: LineOptions | None = None
+) -> TerminalOpener:
     """Choose how to use the terminal of standard input and output: live where it can be."""
     env = os.environ if env is None else env
     is_real = sys.stdin.isatty() and sys.stdout.isatty()
@@ -148,4 +152,4 @@ def terminal_opener(env: Mapping[str, str] | None = None) -> TerminalOpener:
         return open_plain_terminal
     from greenroom.cli.prompt_terminal import open_prompt_terminal
 
-    return open_prompt_terminal
+    return partial(open_prompt_terminal, options or LineOptions())

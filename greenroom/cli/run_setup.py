@@ -6,7 +6,7 @@ Each part may add notes for the user, such as what has changed since the session
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -57,6 +57,7 @@ class RunSetup:
         skills: the skills that the model may read.
         agent_names: the agents in files.
         command_names: the commands in files.
+        settings: what the user's settings say.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
     """
@@ -77,6 +78,7 @@ class RunSetup:
     skills: tuple[Skill, ...] = ()
     agent_names: tuple[str, ...] = ()
     command_names: tuple[str, ...] = ()
+    settings: Settings = field(default_factory=Settings)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -142,6 +144,7 @@ async def open_setup(
             instructions=instructions.text,
             sources=instructions.sources,
             skills=instructions.skills,
+            settings=settings,
             notes=tuple(notes),
             warnings=rules.warnings,
         )

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from greenroom import core
 from greenroom.core import ConfigurationFileError, Price, error_at, serde
@@ -22,6 +23,9 @@ from greenroom.llm import (
 )
 from greenroom.permissions import user_rules_path
 from greenroom.resilience import RateLimit, Retry
+
+KeyBindingsName: TypeAlias = Literal["emacs", "vi"]
+"""Whose keys edit the input line."""
 
 _MAX_SIZE = 1 << 20
 _SHAPE = (
@@ -58,6 +62,8 @@ class Settings:
         model_settings: how the model is asked.
         retry: how long to hold out while a model fails; None for not at all.
         rate_limit: what all calls of models wait for, or None.
+        key_bindings: whose keys edit the input line, "emacs" or "vi".
+        editor: the command of the editor for a draft, if the environment names none; or None.
     """
 
     model: str | None = None
@@ -66,6 +72,8 @@ class Settings:
     model_settings: ModelSettings | None = None
     retry: Retry | None = field(default_factory=Retry)
     rate_limit: RateLimit | None = None
+    key_bindings: KeyBindingsName = "emacs"
+    editor: str | None = None
 
     @property
     def currency(self) -> str:
@@ -189,7 +197,16 @@ def _parse(text: str, path: str) -> Settings:
     retry = Retry(seconds=model.retry) if model.retry else None
     limit = model.rate_limit
     rate_limit = RateLimit(requests=limit.requests, tokens=limit.tokens) if limit else None
-    return Settings(chosen, model.window, prices, settings, retry, rate_limit)
+    return Settings(
+        chosen,
+        model.window,
+        prices,
+        settings,
+        retry,
+        rate_limit,
+        model.key_bindings,
+        model.editor,
+    )
 
 
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:

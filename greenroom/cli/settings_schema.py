@@ -89,3 +89,9 @@ class SettingsModel(BaseModel, extra="forbid"):
         description="Seconds to hold out while a model fails for a while; 0 to give up at once.",
     )
     rate_limit: RateLimitModel | None = Field(None, description="For all models together.")
+    key_bindings: Literal["emacs", "vi"] = Field(
+        "emacs", description="Whose keys edit the input line."
+    )
+    editor: Text | None = Field(
+        None, description="The command of the editor, if VISUAL and EDITOR are not set."
+    )

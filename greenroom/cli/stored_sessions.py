@@ -5,6 +5,7 @@ handles no keys.
 """
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -12,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +69,17 @@ def user_folder(variable: str, default: str, env: Mapping[str, str], platform: s
     home = Path(base if os.path.isabs(base) else default)
     home = Path("~/Library/Application Support") if platform == "darwin" else home
     return home.expanduser() / "greenroom"
+
+
+def name_folder(folder: Path) -> str:
+    """Return a name for what is kept of a folder, which no other folder has.
+
+    Example:
+        >>> name_folder(Path("/work/My Shop"))
+        'My_Shop-509fa0755ae8'
+    """
+    digest = blake2b(os.fsencode(os.path.realpath(folder)), digest_size=6).hexdigest()
+    return f"{re.sub(r'[^A-Za-z0-9.-]', '_', folder.name)[:40]}-{digest}"
 
 
 def open_store(options: Options) -> "FileStore | SQLiteStore":

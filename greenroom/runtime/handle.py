@@ -28,7 +28,7 @@ from greenroom.runtime.actor import Actor
 from greenroom.runtime.answers import MOST_KEPT, Waiter
 from greenroom.runtime.calls import Wait, pause_reading
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
-from greenroom.runtime.introspection import AgentStatistics, describe_budgets, find_pending
+from greenroom.runtime.introspection import AgentStatistics, describe_agent, find_pending
 from greenroom.runtime.mailbox import user_input
 from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription
 from greenroom.runtime.requests import read_fields
@@ -206,6 +206,23 @@ class AgentHandle:
         withdrawn = self._actor.mailbox.withdraw(input_ids)
         self._actor.turns.withdraw(withdrawn)
         return withdrawn
+
+    async def steer_input(self, input_id: str) -> bool:
+        """Let an input that waits join the open turn at its next step, whoever came before it.
+
+        If no step follows, it keeps its place and gets a turn of its own. An input that joins is
+        published as `input.joined`, and answered by the turn.
+
+        Returns:
+            Whether it waits and a turn is open that it may join.
+        """
+        self._actor.check_loop("steer_input()")
+        await trio.lowlevel.checkpoint()
+        turn = self._actor.turns.current
+        if turn is None or turn.interruption.is_ordered or input_id not in self._actor.mailbox:
+            return False
+        turn.joining.add(input_id)
+        return True
 
     async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:
         """Hand in the result of a tool that the client runs; it may come before it is waited for.
@@ -577,18 +594,4 @@ class AgentHandle:
     async def statistics(self) -> AgentStatistics:
         """Return figures about its queues, readers and budgets."""
         await trio.lowlevel.checkpoint()
-        actor = self._actor
-        return AgentStatistics(
-            mailbox=len(actor.mailbox),
-            published=actor.output.ring.next,
-            kept=len(actor.output.ring),
-            kept_bytes=actor.output.ring.bytes,
-            subscribers=len(actor.output.readers),
-            largest_lag=max((reader.lag for reader in actor.output.readers), default=0),
-            pending=len(actor.approvals.open_requests),
-            subagents=len(actor.children),
-            turns=actor.turns.count,
-            open_tools=len(actor.output.open_tools),
-            abandoned=len(actor.cleanups.abandoned),
-            budgets=describe_budgets(actor),
-        )
+        return describe_agent(self._actor)

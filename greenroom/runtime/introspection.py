@@ -262,6 +262,24 @@ def take_tree(registry: Registry, limit: int) -> RuntimeTree:
     return RuntimeTree(running, agents, running - walk.count)
 
 
+def describe_agent(actor: Actor) -> AgentStatistics:
+    """Return figures about an agent's queues, readers and budgets."""
+    return AgentStatistics(
+        mailbox=len(actor.mailbox),
+        published=actor.output.ring.next,
+        kept=len(actor.output.ring),
+        kept_bytes=actor.output.ring.bytes,
+        subscribers=len(actor.output.readers),
+        largest_lag=max((reader.lag for reader in actor.output.readers), default=0),
+        pending=len(actor.approvals.open_requests),
+        subagents=len(actor.children),
+        turns=actor.turns.count,
+        open_tools=len(actor.output.open_tools),
+        abandoned=len(actor.cleanups.abandoned),
+        budgets=describe_budgets(actor),
+    )
+
+
 def describe_budgets(actor: Actor) -> "tuple[Mapping[str, float], ...]":
     """Return what is left of each budget that an agent set, including its time in seconds."""
     return tuple(_describe_budget(budget) for budget in actor.budgets.own)

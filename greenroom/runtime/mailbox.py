@@ -235,6 +235,14 @@ class Mailbox:
         """Take what waits, without waiting; nothing once the mailbox is closed."""
         return [] if self.closed else [self._take_first() for _ in range(len(self._items))]
 
+    def take(self, input_ids: Container[str]) -> list[ConversationInput]:
+        """Take those of these inputs that wait; nothing once the mailbox is closed."""
+        found = [] if self.closed else [item for item in self._items if item.id in input_ids]
+        for item in found:
+            self._items.remove(item)
+            self._let_one_in()
+        return found
+
     def drain(self) -> tuple[ConversationInput, ...]:
         """Take everything out that was never delivered."""
         items = tuple(self._items)

@@ -129,6 +129,8 @@ class Turn:
         """Whether calls stay open that have not started when it is left."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
+        self.joining: set[str] = set()
+        """The ids of inputs that join it at its next step all the same."""
         self.append = True
         """Whether entering appends its message to the history; if not, the body does."""
         self.steps = 0
@@ -307,14 +309,15 @@ class Turn:
 
         Never between a call and its result: then it waits for the next boundary.
         """
-        session = self._agent.session
-        if not self.is_steerable or any(message.tool_uses for message in session.history[-1:]):
+        session, mailbox = self._agent.session, self._turns.mailbox
+        is_between = any(message.tool_uses for message in session.history[-1:])
+        if self.interruption.is_ordered or is_between:
             return
-        for message in self._turns.mailbox.take_all():
+        for message in mailbox.take_all() if self.steer else mailbox.take(self.joining):
             self.inputs.append(message.id)
             session.add_message(as_message(message))
             note_taken(session, message)
-            self._agent.publish(join_chunk(message, self._turns.mailbox.end_wait(message)))
+            self._agent.publish(join_chunk(message, mailbox.end_wait(message)))
 
     def _find_status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):

@@ -137,6 +137,8 @@ def test_leaving_does_not_tell_what_was_in_the_line(start):
     ask_for_value(program)
     program.type(SECRET)
     program.wait_for(MASK)
+    program.type(CTRL_C)
+    program.wait_for("interrupted", "idle")
     program.type(CTRL_C + CTRL_C)
     assert program.wait() == 0
     assert "not sent" not in program.screen

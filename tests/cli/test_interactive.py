@@ -220,10 +220,12 @@ def test_escape_interrupts_a_running_command_and_the_next_input_is_answered(term
     program.wait_for("README.md, 1 line:", "idle")
 
 
-def test_ctrl_c_interrupts_and_pressed_twice_leaves(terminal):
+def test_ctrl_c_interrupts_clears_the_line_and_pressed_twice_leaves(terminal):
     program = running_sleep(terminal)
     program.type("typed" + CTRL_C)
     program.wait_for("interrupted", "idle", "> typed")
+    program.type(CTRL_C)
+    program.wait_for("idle", without=["> typed"])
     program.type(CTRL_C + CTRL_C)
     assert program.wait() == 0
     assert "--resume s-" in program.screen

@@ -95,8 +95,8 @@ class HandTerminal:
     async def answer(self, text):
         await self._send.send(Line(text, self.frame.question.id))
 
-    async def press(self, name, line=""):
-        await self._send.send(Key(name, line))
+    async def press(self, name, line="", *, is_first=False):
+        await self._send.send(Key(name, line, is_first))
 
     async def end(self):
         await self._send.send(Closed())
@@ -385,7 +385,7 @@ async def test_what_is_queued_stands_below_until_its_turn_begins():
         await it.terminal.wait_for("> two", "idle", without=["queued: two"])
 
 
-@pytest.mark.parametrize("key", [ESC, CTRL_C, KeyName.TAKE_BACK])
+@pytest.mark.parametrize("key", [ESC, CTRL_C])
 async def test_what_is_queued_comes_back_into_the_line_and_does_not_run(key):
     async with stage(sleeper) as it:
         await it.terminal.say("one")
@@ -396,10 +396,48 @@ async def test_what_is_queued_comes_back_into_the_line_and_does_not_run(key):
         await it.terminal.press(key)
         await it.terminal.wait_for("begun with one", without=["queued"])
         assert it.terminal.put == ["two\nand\nthree"]
-        if key is not KeyName.TAKE_BACK:
-            await it.terminal.wait_for("interrupted", "idle", without=["> two"])
-            await it.terminal.say("four")
-            await it.terminal.wait_for("begun with four", without=["begun with two"])
+        await it.terminal.wait_for("interrupted", "idle", without=["> two"])
+        await it.terminal.say("four")
+        await it.terminal.wait_for("begun with four", without=["begun with two"])
+
+
+async def test_a_key_takes_the_last_queued_input_back_and_leaves_the_others():
+    async with stage(sleeper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("two")
+        await it.terminal.say("and\nthree")
+        await it.terminal.wait_for("queued: two", "queued: and")
+        await it.terminal.press(KeyName.TAKE_BACK)
+        await it.terminal.wait_for("queued: two", without=["queued: and"])
+        await it.terminal.press(KeyName.TAKE_BACK)
+        await it.terminal.wait_for("begun with one", without=["queued"])
+        assert it.terminal.put == ["and\nthree", "two"]
+
+
+async def test_the_first_queued_input_joins_the_turn_that_runs():
+    told = trio.Event()
+
+    async def stepper(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(TextComplete(f"begun with {message.text}"))
+                await told.wait()
+                await agent.step()
+                texts = [each.text for each in agent.session.history]
+                await agent.send(TextComplete(f"knows {', '.join(texts)}"))
+
+    async with stage(stepper) as it:
+        await it.terminal.say("one")
+        await it.terminal.wait_for("begun with one")
+        await it.terminal.say("two")
+        await it.terminal.say("three")
+        await it.terminal.wait_for("queued: two", "queued: three")
+        await it.terminal.press(KeyName.STEER)
+        await it.terminal.wait_for("joins the turn")
+        told.set()
+        await it.terminal.wait_for("> two", "knows one, two", "begun with three")
+        await it.terminal.wait_for("knows one, two, three", "idle", without=["begun with two"])
 
 
 async def test_what_was_meant_for_the_turn_and_not_taken_comes_back_too():
@@ -440,17 +478,34 @@ async def test_whoever_leaves_is_told_what_was_not_sent_any_more():
         await it.terminal.wait_for("not sent: two")
 
 
-async def test_ctrl_c_interrupts_and_a_second_one_soon_after_leaves():
+async def test_ctrl_c_interrupts_clears_a_line_and_twice_on_an_empty_one_leaves():
     async with stage(sleeper) as it:
         await it.terminal.say("one")
         await it.terminal.wait_for("begun with one")
         await it.terminal.press(CTRL_C, "half a line")
         await it.terminal.wait_for("interrupted", "idle")
+        assert it.terminal.cleared == 0
         await it.terminal.press(CTRL_C, "half a line")
+        await it.terminal.press(CTRL_C)
+        await it.terminal.wait_for("Ctrl-C again leaves")
+        assert it.terminal.cleared == 1
+        assert it.result == "still running"
+        await it.terminal.press(CTRL_C)
         with trio.fail_after(60):
             while it.result is not None:
                 await trio.testing.wait_all_tasks_blocked()
-        assert "not sent: half a line" in it.terminal.text
+
+
+async def test_any_key_between_two_ctrl_c_disarms_the_exit(autojump_clock):
+    async with stage(echo) as it:
+        await it.terminal.press(CTRL_C)
+        await it.terminal.wait_for("Ctrl-C again leaves")
+        await it.terminal.press(CTRL_C, is_first=True)
+        await trio.sleep(0.1)
+        assert it.result == "still running"
+        await it.terminal.press(CTRL_C)
+        while it.result is not None:
+            await trio.testing.wait_all_tasks_blocked()
 
 
 async def test_one_ctrl_c_while_idle_says_that_another_leaves(autojump_clock):
@@ -494,22 +549,17 @@ async def test_a_renderer_that_is_cancelled_keeps_what_was_said_so_far_on_the_sc
 async def test_ctrl_c_on_a_line_of_an_idle_agent_throws_the_line_away(autojump_clock):
     async with stage(echo) as it:
         await it.terminal.press(CTRL_C, "half a line")
-        await it.terminal.wait_for("Ctrl-C again leaves")
-        assert it.terminal.cleared == 1
-        await trio.sleep(60)
+        await trio.sleep(0.1)
         await it.terminal.press(CTRL_C, "half a line")
         await trio.sleep(60)
         assert it.terminal.cleared == 2
         assert it.result == "still running"
 
 
-async def test_ctrl_d_while_the_agent_works_leaves_only_when_pressed_twice():
+async def test_ctrl_d_on_an_empty_line_leaves_also_while_the_agent_works():
     async with stage(sleeper) as it:
         await it.terminal.say("one")
         await it.terminal.wait_for("begun with one")
-        await it.terminal.press(CTRL_D)
-        await it.terminal.wait_for("Ctrl-D again leaves")
-        assert it.result == "still running"
         await it.terminal.press(CTRL_D)
         with trio.fail_after(60):
             while it.result is not None:

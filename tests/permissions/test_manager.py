@@ -107,6 +107,16 @@ def test_an_expired_rule_matches_nothing(context):
         PermissionRule.allow_tool("T", expires=datetime(2026, 1, 1))  # noqa: DTZ001
 
 
+def test_one_rule_of_a_session_can_be_forgotten(context):
+    manager = PermissionManager([PermissionRule.allow_tool("U", id="u")])
+    manager.add_session_rule("s-1", PermissionRule.allow_tool("T", id="t"))
+    assert not manager.remove_session_rule("s-2", "t")
+    assert not manager.remove_session_rule("s-1", "u")
+    assert manager.remove_session_rule("s-1", "t")
+    assert [rule.id for rule in manager.rules] == ["u"]
+    assert manager.check("T", {}, context) is ASK
+
+
 def test_session_rules_end_with_their_session(context):
     manager = PermissionManager()
     manager.add_session_rule("s-1", PermissionRule.allow_tool("T"))

@@ -152,3 +152,41 @@ async def test_a_turn_is_not_steered_unless_it_says_so(runtime):
 
     handle, _ = await started(runtime, agent_fn)
     assert (await handle.send_input("second")).status == "queued"
+
+
+def plain(body):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await body(agent)
+
+    return agent_fn
+
+
+async def test_one_queued_input_joins_the_turn_and_the_others_keep_their_places(runtime):
+    handle, _ = await started(runtime, plain(steps))
+    before, chosen = await handle.send_input("before"), await handle.send_input("chosen")
+    assert await handle.steer_input(chosen.input_id)
+    assert (await handle.answer(chosen)).text == "first chosen"
+    assert (await handle.answer(before)).text == "first chosen before"
+    assert (await handle.statistics()).turns == 2
+
+
+async def test_an_input_that_was_to_join_and_found_no_step_gets_a_turn_of_its_own(runtime):
+    handle, _ = await started(runtime, plain(steps))
+    await trio.sleep(1.5)
+    late = await handle.send_input("late")
+    assert await handle.steer_input(late.input_id)
+    assert (await handle.answer(late)).text == "first late"
+    assert (await handle.statistics()).turns == 2
+
+
+async def test_nothing_joins_that_does_not_wait_or_where_no_turn_is_open(runtime):
+    handle, first = await started(runtime, plain(steps))
+    assert not await handle.steer_input(first.input_id)
+    assert not await handle.steer_input("unknown")
+    second = await handle.send_input("second")
+    await handle.withdraw_inputs(second.input_id)
+    assert not await handle.steer_input(second.input_id)
+    await handle.answer(first)
+    assert not await handle.steer_input(first.input_id)
