@@ -1,12 +1,14 @@
 """The terminal: the command `greenroom`, and `ConsoleRenderer`, which shows any agent there.
 
 The program: `dispatch` has `main` and the table that says which function runs which command;
-`arguments` declares them. `interactive` and `headless` (with `input_lines` and `turn_record`) are
-the two kinds of run; `run_setup` opens the parts of one, with the rules of `run_rules`, whose
-`tool_names` are checked, the `modes` that a person switches, and the user's `settings`
-(`settings_schema`). The other commands: `sessions_read` and `sessions_change`,
-`permissions_command` and `permissions_test_command`, `models_command`, `memory_command`,
-`plan_view`, `doctor`, `completion`, and `diagnostics` with `greenroom tree` and the log. All share
+`arguments` declares them, and `options` holds what was asked for. `interactive` and `headless`
+(with `input_lines` and `turn_record`) are the two kinds of run; `run_setup` opens the parts of one,
+with the rules of `run_rules`, whose `tool_names` are checked, the `modes` that a person switches,
+and the `settings` (`settings_schema`) of user and project, which `settings_layers` puts together
+for each of the `run_settings`. The other commands: `sessions_read` and `sessions_change`,
+`permissions_command` (with `project_files`, which a person can trust) and
+`permissions_test_command`, `config_command`, `models_command`, `memory_command`, `plan_view`,
+`doctor`, `completion`, and `diagnostics` with `greenroom tree` and the log. All share
 `stored_sessions` (where sessions are, and which one an id means), `stdio` (standard input and
 output) and `formatting` (sessions, calls and conversations as short text).
 

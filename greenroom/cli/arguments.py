@@ -7,202 +7,32 @@ more options than a run has its own class for them.
 import argparse
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from greenroom._version import __version__
-
-if TYPE_CHECKING:
-    from greenroom.export import ExportFormat
-
-DONE, FAILED, USAGE, DENIED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
-"""The exit codes: done, failed, usage or configuration, denied or waiting, interrupted, SIGPIPE."""
-
-OutputFormat: TypeAlias = Literal["text", "json", "stream-json"]
-"""What a headless run prints: the answer, one result object, or one chunk a line."""
-
-InputFormat: TypeAlias = Literal["text", "stream-json"]
-"""What a headless run reads: a text that is piped in, or inputs and answers, one object a line."""
-
-OnQuestion: TypeAlias = Literal["deny", "wait"]
-"""What a headless run does with a question: deny, or end and leave the question open."""
-
-SandboxChoice: TypeAlias = Literal["off", "read-only", "workspace-write"]
-"""What confines commands: nothing, or a sandbox of this mode."""
-
-Network: TypeAlias = Literal["none", "all"]
-"""What commands in a sandbox may reach."""
-
-Sandboxed: TypeAlias = Literal["ask", "allow"]
-"""Whether commands that a sandbox confines are asked about."""
+from greenroom.cli.options import (
+    CompletionOptions,
+    ConfigOptions,
+    InputFormat,
+    MemoryOptions,
+    ModelsOptions,
+    Network,
+    OnQuestion,
+    Options,
+    OutputFormat,
+    PermissionsOptions,
+    PlanOptions,
+    SandboxChoice,
+    Sandboxed,
+    SessionsOptions,
+)
 
 SHELLS = ("bash", "zsh", "fish")
 """The shells that `greenroom completion` has a script for."""
 
 _MODES = ("default", "accept-edits", "plan", "deny", "bypass")
 _EXPORT_FORMATS = ("markdown", "html", "json")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """What the user asked for on the command line.
-
-    Attributes:
-        command: "run", "doctor", "tree", "models", or a command with its verb: "sessions list".
-        prompt: the prompt of a headless run, or None for an interactive one; "-" is standard input,
-            and empty where `input_format` brings the inputs.
-        opening: what an interactive run begins with, or None.
-        output_format: what a headless run prints.
-        input_format: what a headless run reads.
-        on_question: what a headless run does where a person would be asked.
-        model: the model's name, or None for the default.
-        resume: the session to continue, empty where one is to be chosen, or None.
-        continue_last: whether to continue the newest session of this folder.
-        allow: rules that allow, in the short form.
-        deny: rules that deny, in the short form.
-        mode: the permission mode.
-        read_only: whether commands that only read inside the workspace need no rule.
-        sandbox: what confines commands.
-        sandbox_network: what they may reach there.
-        sandboxed: whether commands that a sandbox confines are asked about.
-        sessions: the folder or database of the sessions, or None for the user's own.
-        memory: whether the agent remembers over sessions, for this folder.
-        max_steps: the most model calls in one turn.
-        max_cost: the most that one turn may cost, in the currency of the prices, or None.
-        log: the file for the log, or None.
-        json: whether a command prints JSON.
-    """
-
-    command: str = "run"
-    prompt: str | None = None
-    opening: str | None = None
-    output_format: OutputFormat = "text"
-    input_format: InputFormat = "text"
-    on_question: OnQuestion = "deny"
-    model: str | None = None
-    resume: str | None = None
-    continue_last: bool = False
-    allow: tuple[str, ...] = ()
-    deny: tuple[str, ...] = ()
-    mode: str = "default"
-    read_only: bool = True
-    sandbox: SandboxChoice = "off"
-    sandbox_network: Network = "none"
-    sandboxed: Sandboxed = "ask"
-    sessions: str | None = None
-    memory: bool = False
-    max_steps: int = 100
-    max_cost: float | None = None
-    log: str | None = None
-    json: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionsOptions(Options):
-    """The options of `greenroom sessions`; no verb uses all of them.
-
-    Attributes:
-        ids: the sessions: whole ids, or the beginnings of some.
-        here: whether only sessions of the working directory are meant.
-        all: whether archived sessions and those of subagents are meant as well.
-        text: the text to search for.
-        limit: the most sessions to show, or None for the default.
-        last: the most messages to show, counted from the end; None for all.
-        branch: the number of a branch, or None for the current one.
-        at: how many messages a fork begins with, or None for all.
-        to: how many messages a rewind keeps.
-        files: whether a rewind restores files as well.
-        yes: whether nothing is asked before something is removed.
-        format: the format of an export, or None where the name of its file says it.
-        output: the file for an export, or None for standard output.
-        force: whether that file may be replaced.
-        file: the file to import; "-" is standard input.
-        keep_id: whether an import keeps the id that it had.
-        undo: whether sessions come back from the archive.
-    """
-
-    ids: tuple[str, ...] = ()
-    here: bool = False
-    all: bool = False
-    text: str = ""
-    limit: int | None = None
-    last: int | None = None
-    branch: int | None = None
-    at: int | None = None
-    to: int = 0
-    files: bool = False
-    yes: bool = False
-    format: "ExportFormat | None" = None
-    output: str | None = None
-    force: bool = False
-    file: str = "-"
-    keep_id: bool = False
-    undo: bool = False
-
-    @property
-    def session_id(self) -> str:
-        """The session, for a verb that takes one."""
-        return self.ids[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PermissionsOptions(Options):
-    """The options of `greenroom permissions`; no verb uses all of them.
-
-    Attributes:
-        text: the command that is judged, or None where `input` says it.
-        tool: the tool that would be called.
-        input: the call's input as JSON, or None.
-        file: the file of calls, or a rule file; "-" is standard input.
-        session_id: the session whose decisions are shown, or a beginning of its id.
-        last: the most decisions to show, counted from the end; None for all.
-    """
-
-    text: str | None = None
-    tool: str = "Bash"
-    input: str | None = None
-    file: str = "-"
-    session_id: str = ""
-    last: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelsOptions(Options):
-    """The options of `greenroom models`; `name` is a model or a provider, or None for all."""
-
-    name: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryOptions(Options):
-    """The options of `greenroom memory`: the ids of entries, and the most that are listed."""
-
-    ids: tuple[str, ...] = ()
-    limit: int = 30
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions(Options):
-    """The options of `greenroom plan`: the id of one session, and whether its plan is drawn."""
-
-    ids: tuple[str, ...] = ()
-    mermaid: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompletionOptions(Options):
-    """The options of `greenroom completion` and of `greenroom complete`, which its script runs.
-
-    Attributes:
-        shell: one of `SHELLS`.
-        line: the line up to the cursor.
-        word: the part of its last word that the shell replaces.
-    """
-
-    shell: str = ""
-    line: str = ""
-    word: str | None = None
 
 
 def read_arguments(argv: list[str] | None = None) -> Options:
@@ -226,20 +56,17 @@ def read_arguments(argv: list[str] | None = None) -> Options:
         parser.error("--resume needs an id with -p PROMPT, since a headless run asks nothing")
     if resume is not None and "continue_last" in values:
         parser.error("--resume and --continue exclude each other")
-    confines = "sandbox_network" in values or values.get("sandboxed") == "allow"
-    if confines and values.get("sandbox", "off") == "off":
-        parser.error("--sandbox-network and --sandboxed need a sandbox: add --sandbox MODE")
     values = {
         name: tuple(each) if isinstance(each, list) else each for name, each in values.items()
     }
     kind = cast("type[Options]", values.pop("kind"))
+    values["given"] = frozenset(values)
     return kind(**cast("dict[str, str]", values))  # type: ignore[arg-type]  # argparse's types
 
 
 def _check_prompt(values: dict[str, object], parser: "CommandParser") -> None:
     """Refuse a prompt that says nothing, and options that belong to the other kind of run."""
     prompt, opening = values.get("prompt"), values.get("opening")
-    reads_lines = values.get("input_format") == "stream-json"
     if prompt is None:
         if {"output_format", "input_format", "on_question"} & values.keys():
             parser.error(
@@ -251,17 +78,12 @@ def _check_prompt(values: dict[str, object], parser: "CommandParser") -> None:
         return
     if opening is not None:
         parser.error(f"there are two prompts: that of -p, and {opening!r}; quote the whole prompt")
-    if reads_lines and values.get("output_format") != "stream-json":
-        parser.error("--input-format stream-json needs --output-format stream-json")
-    if reads_lines and prompt:
-        parser.error("with --input-format stream-json the prompts are read: write -p without one")
-    if not reads_lines and not str(prompt).strip():
-        parser.error("the prompt is empty: write -p PROMPT, or -p - to read it")
 
 
 _EPILOG = """\
 exit codes: 0 done, 1 failed or a limit reached, 2 usage or configuration, 3 the turn of -p waits
 for an answer; 130 interrupted, 143 terminated, 129 hung up, 141 the reader of the output went away
+each option of a run is a setting, too: greenroom config shows them all
 the model: --model, else that of the session that is continued, else GREENROOM_MODEL, else your
 settings file, else the first of ANTHROPIC_API_KEY, ANTHROPIC_AUTH_TOKEN, OPENAI_API_KEY,
 GOOGLE_API_KEY, GEMINI_API_KEY that is set decides, else offline; greenroom models says which it is
@@ -414,6 +236,8 @@ _CONTINUE = "continue the newest session of this folder"
 _RESUME = "continue this session; without ID, choose one"
 _SHELL = " or ".join(SHELLS)
 
+_PROJECT = "in the project's file, not in yours"
+
 _RULES = (
     _argument("--allow", metavar="RULE", action="append", help="allow this without asking"),
     _argument("--deny", metavar="RULE", action="append", help="never allow this"),
@@ -490,6 +314,16 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     "models": (_argument("name", metavar="NAME", nargs="?", help="only this model or provider"),),
     "doctor": (),
     "tree": (),
+    "config": (),
+    "config set": (
+        _argument("name", metavar="NAME", help="the setting"),
+        _argument("value", metavar="VALUE", help="its value, as JSON or as a text"),
+        _flag("--project", _PROJECT),
+    ),
+    "config unset": (
+        _argument("name", metavar="NAME", help="the setting"),
+        _flag("--project", _PROJECT),
+    ),
     "completion": (_argument("shell", metavar="SHELL", choices=SHELLS, help=_SHELL),),
 }
 """The arguments of each command, besides those that all have; a run's own are `_RUN`."""
@@ -517,6 +351,9 @@ _SUMMARIES = {
     "permissions test": "judge the calls of a file, and compare",
     "permissions log": "show what was decided in a session and in those of its subagents",
     "permissions trust": "let what the project's files say count, once you agree",
+    "config": "show the settings and where each comes from; set, unset",
+    "config set": "set a setting in your file, or in the project's",
+    "config unset": "remove a setting from your file, or from the project's",
     "models": "list models, whose key is set, which is the default, and what they cost",
     "doctor": "say what is set up, what is missing, how to fix it",
     "tree": "list the agents that run now, with their subagents",
@@ -530,6 +367,7 @@ _KINDS: dict[str, type[Options]] = {
     "memory": MemoryOptions,
     "permissions": PermissionsOptions,
     "models": ModelsOptions,
+    "config": ConfigOptions,
     "completion": CompletionOptions,
 }
 
@@ -543,8 +381,7 @@ def command_parser() -> CommandParser:
         epilog=_EPILOG,
     )
     parser.set_defaults(command="run", kind=Options)
-    for add in _RUN:
-        add(parser)
+    add_run(parser)
     commands = parser.add_subparsers(
         prog=parser.prog,
         metavar="COMMAND",
@@ -557,14 +394,22 @@ def command_parser() -> CommandParser:
         group, _, verb = name.rpartition(" ")
         description = _DESCRIPTIONS.get(name, f"{summary[0].upper()}{summary[1:]}.")
         command = groups[group].add_parser(verb, help=summary, description=description)
+        if any(other.startswith(f"{name} ") for other in _SUMMARIES):
+            is_required = name not in _ARGUMENTS
+            groups[name] = command.add_subparsers(metavar="VERB", required=is_required)
         if name not in _ARGUMENTS:
-            groups[name] = command.add_subparsers(metavar="VERB", required=True)
             continue
         command.set_defaults(command=name, kind=_KINDS.get(group or name, Options))
         for add in (*(_COMMON if name != "completion" else ()), *_ARGUMENTS[name]):
             add(command)
     _add_complete(groups[""].add_parser("complete"))
     return parser
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a run."""
+    for add in _RUN:
+        add(parser)
 
 
 def _add_complete(hidden: CommandParser) -> None:

@@ -3,9 +3,9 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from greenroom.cli.arguments import Options
 from greenroom.cli.commands import CandidateKind, Command
 from greenroom.cli.menu import Candidate
+from greenroom.cli.options import Options
 from greenroom.cli.run_setup import RunSetup
 from greenroom.cli.screen import Screen
 from greenroom.runtime import AgentHandle, AgentRuntime

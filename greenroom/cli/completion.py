@@ -16,7 +16,8 @@ from functools import partial
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from greenroom.cli.arguments import CompletionOptions, command_parser
+from greenroom.cli.arguments import command_parser
+from greenroom.cli.options import CompletionOptions
 
 if TYPE_CHECKING:
     from greenroom.session import SessionMetadata
@@ -222,7 +223,7 @@ def _sessions(point: CompletionPoint) -> "list[SessionMetadata]":
     # Only now: to complete a command or an option, none of this is needed.
     import trio
 
-    from greenroom.cli.arguments import Options
+    from greenroom.cli.options import Options
     from greenroom.cli.stored_sessions import open_store
     from greenroom.core import GreenroomError
     from greenroom.session import AgentSession

@@ -21,7 +21,7 @@ from typing import NamedTuple, TextIO
 
 import trio
 
-from greenroom.cli.arguments import Options
+from greenroom.cli.options import Options
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
 from greenroom.core import (

@@ -8,14 +8,14 @@ from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
-from greenroom.cli.arguments import (
+from greenroom.cli.arguments import read_arguments
+from greenroom.cli.options import (
     BROKEN_PIPE,
     FAILED,
     INTERRUPTED,
     USAGE,
     CompletionOptions,
     Options,
-    read_arguments,
 )
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
 _SET_DUMPABLE = 4
+_WITHOUT_SETTINGS = frozenset({"config", "doctor", "models", "tree"})  # they read them, or none
 
 # By name, so that a command loads what it needs and nothing else.
 COMMANDS = {
@@ -44,6 +45,9 @@ COMMANDS = {
     "permissions log": "permissions_command.show_decisions",
     "permissions trust": "permissions_command.trust_project",
     "permissions test": "permissions_test_command.test_file",
+    "config": "config_command.show_config",
+    "config set": "config_command.set_setting",
+    "config unset": "config_command.unset_setting",
     "models": "models_command.list_models",
     "memory list": "memory_command.list_entries",
     "memory forget": "memory_command.forget_entries",
@@ -128,12 +132,27 @@ def _run(options: Options) -> int:
     from greenroom.core import GreenroomError
 
     try:
+        options = _complete(options)
         with _log_to(options.log):
             # Between two steps, so that Ctrl-C tears nothing apart.
             return trio.run(find_command(options), restrict_keyboard_interrupt_to_checkpoints=True)
     except GreenroomError as error:
         tell(str(error))
         return USAGE
+
+
+def _complete(options: Options) -> Options:
+    """Complete the options of a command that works in this folder with its settings.
+
+    Raises:
+        GreenroomError: settings can't be used.
+    """
+    if options.command.split()[0] in _WITHOUT_SETTINGS or options.command == "permissions trust":
+        return options
+    from greenroom.cli.settings_layers import read_layers, resolve
+    from greenroom.cli.stored_sessions import working_folder
+
+    return resolve(options, read_layers(working_folder(), os.environ))
 
 
 async def run_resume(options: Options) -> int:

@@ -12,12 +12,13 @@ from typing import Literal
 import trio
 
 from greenroom import core
-from greenroom.cli.arguments import Options
 from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.options import Options
 from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
 from greenroom.cli.settings import (
     Settings,
     collect_advice,
+    read_keys,
     read_settings,
     user_settings_path,
 )
@@ -127,8 +128,8 @@ def _platform() -> Finding:
 def _settings() -> tuple[Settings, Finding]:
     path, about = user_settings_path(), "your settings"
     try:
-        settings = read_settings(path)
-    except core.ConfigurationFileError as error:
+        settings = read_keys(read_settings(path))
+    except core.ConfigurationError as error:
         detail = f"{error.message}; until that is fixed, no run begins"
         return Settings(), Finding(about, "problem", detail, error.hint)
     if not path.exists():

@@ -22,10 +22,10 @@ import trio
 
 from greenroom import core
 from greenroom._version import __version__
-from greenroom.cli.arguments import BROKEN_PIPE, DONE, FAILED, Options
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import describe_call
 from greenroom.cli.input_lines import AnswerLine, BadLine, InputLine, InputLines, UserLine
+from greenroom.cli.options import BROKEN_PIPE, DONE, FAILED, Options
 from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import (
     OutputWriter,

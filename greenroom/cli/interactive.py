@@ -12,11 +12,11 @@ from rich.text import Text
 
 from greenroom._version import __version__
 from greenroom.agents import git_branch
-from greenroom.cli.arguments import DONE, FAILED, USAGE, Options
 from greenroom.cli.command_context import NextRun, OpenRun
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import count_earlier_turns, recap
 from greenroom.cli.input_history import history_file, read_history
+from greenroom.cli.options import DONE, FAILED, USAGE, Options
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.renderer import ConsoleRenderer, terminal_opener

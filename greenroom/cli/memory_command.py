@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.cli.arguments import MemoryOptions
+from greenroom.cli.options import MemoryOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import name_folder, user_folder, working_folder
 from greenroom.core import clip, serde, visible

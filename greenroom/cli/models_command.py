@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import trio
 
 from greenroom import llm
-from greenroom.cli.arguments import ModelsOptions
 from greenroom.cli.formatting import one_line, shorten_home
-from greenroom.cli.settings import ListedPrice, Settings, read_settings, user_settings_path
+from greenroom.cli.options import ModelsOptions
+from greenroom.cli.settings import ListedPrice, Settings, user_settings_path
+from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stdio import OutputWriter, tell
+from greenroom.cli.stored_sessions import working_folder
 from greenroom.core import serde
 from greenroom.llm import MODELS, VENDORS, ModelProfile, Vendor
 
@@ -33,7 +35,8 @@ async def list_models(options: ModelsOptions, env: Mapping[str, str] | None = No
         ConfigurationError: no such provider, or settings that can't be used.
     """
     env = os.environ if env is None else env
-    settings = await trio.to_thread.run_sync(read_settings)
+    settings = await trio.to_thread.run_sync(read_run_settings, working_folder(), env)
+    env = settings.add_keys(env)
     selection = _choose(options.name, settings, env)
     page = OutputWriter()
     if options.json:

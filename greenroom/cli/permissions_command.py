@@ -3,7 +3,7 @@
 `permissions_test_command` judges the calls of a file.
 """
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import wrap
@@ -13,9 +13,9 @@ import msgspec
 import trio
 
 from greenroom import core
-from greenroom.cli.arguments import DONE, FAILED, PermissionsOptions
-from greenroom.cli.formatting import one_line, quantity, shorten_home
+from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.modes import DESCRIPTIONS
+from greenroom.cli.options import DONE, FAILED, PermissionsOptions
 from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
@@ -28,10 +28,6 @@ from greenroom.permissions import (
     PermissionManager,
     PermissionRule,
     encode_rule,
-    is_trusted,
-    read_rules,
-    rules_digest,
-    tighten,
     trust_rules,
 )
 from greenroom.programs import read_only_commands
@@ -39,7 +35,7 @@ from greenroom.session import AgentSession, read_decisions
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
-    from greenroom.agents import ProjectText
+    from greenroom.cli.project_files import Claim
 
 
 _AGENT = "coder"  # whose rules count in a run of the command
@@ -329,56 +325,48 @@ async def trust_project(options: PermissionsOptions) -> int:
         ConfigurationError: there is nothing to trust, or no terminal to ask at.
         RuleFileError: a file can't be used, or has changed while it was looked at.
     """
-    workspace, page = working_folder(), OutputWriter()
-    path = project_rules_path(workspace)
-    # Taken before the file is read, so only the content that was shown is trusted.
-    digest = await trio.to_thread.run_sync(rules_digest, path)
     # Only here: it loads all of the agents, which no other verb needs.
-    from greenroom.cli.run_setup import read_instructions
+    from greenroom.cli.project_files import find_claims
 
-    texts = (await trio.to_thread.run_sync(read_instructions, workspace)).from_project
-    if digest is None and not texts:
+    workspace, page = working_folder(), OutputWriter()
+    claims = await trio.to_thread.run_sync(find_claims, workspace)
+    if not claims:
         raise core.ConfigurationError(
-            f"{path} can't be read", hint="there is nothing to trust here"
+            f"{project_rules_path(workspace)} can't be read", hint="there is nothing to trust here"
         )
-    agreed, about_rules = dict[Path, bool](), dict[str, object]()
-    if digest is not None:
-        rules = await trio.to_thread.run_sync(read_rules, path)
-        allowed = [rule for rule in rules if rule not in tighten(rules)]
-        is_known = await trio.to_thread.run_sync(is_trusted, path)
-        agreed[path] = is_known or await _ask_to_trust(
-            path, digest, _describe_rules(path, allowed), page
-        )
-        about_rules = {"path": str(path), "trusted": agreed[path], "allowed": len(allowed)}
-    for text in texts:
-        agreed[text.path] = text.is_trusted or await _ask_to_trust(
-            text.path, text.digest, _describe_text(text), page
-        )
+    agreed = dict[Path, bool]()
+    for claim in claims:
+        agreed[claim.path] = claim.is_trusted or await _ask_to_trust(claim, page)
     if options.json:
-        others = [{"path": str(each.path), "trusted": agreed[each.path]} for each in texts]
-        await page.line(serde.dumps(about_rules | {"texts": others}))
+        await page.line(serde.dumps(_claims_as_json(claims, agreed)))
     else:
         for each, is_agreed in agreed.items():
             await page.text(f"{each} is {'trusted' if is_agreed else 'not trusted'}")
     return DONE if all(agreed.values()) else FAILED
 
 
-async def _ask_to_trust(
-    path: Path, digest: str, description: Iterable[str], page: OutputWriter
-) -> bool:
-    for line in description:
+async def _ask_to_trust(claim: "Claim", page: OutputWriter) -> bool:
+    for line in claim.description:
         await page.text(line)
     agreed = await confirm("Trust it as long as it stays as it is?", hint="use a terminal")
     if agreed:
-        await trio.to_thread.run_sync(trust_rules, path, digest)
+        await trio.to_thread.run_sync(trust_rules, claim.path, claim.digest)
     return agreed
 
 
-def _describe_rules(path: Path, allowed: list[PermissionRule]) -> Iterable[str]:
-    yield f"{path} has {quantity(len(allowed), 'rule')} that would count:"
-    yield from (f"  {one_line(rule)}" for rule in allowed)
-
-
-def _describe_text(text: "ProjectText") -> Iterable[str]:
-    yield f"{text.path} would count as what you tell the model:"
-    yield from (f"  │ {line}" for line in core.exact(text.text.replace("\r\n", "\n")).split("\n"))
+def _claims_as_json(claims: Sequence["Claim"], agreed: dict[Path, bool]) -> dict[str, object]:
+    """Describe the rules first, as the object, and the other files as its list."""
+    others = [
+        {"path": str(each.path), "trusted": agreed[each.path]}
+        for each in claims
+        if each.allowed is None
+    ]
+    rules = next((each for each in claims if each.allowed is not None), None)
+    about_rules: dict[str, object] = {}
+    if rules is not None:
+        about_rules = {
+            "path": str(rules.path),
+            "trusted": agreed[rules.path],
+            "allowed": rules.allowed,
+        }
+    return about_rules | {"texts": others}

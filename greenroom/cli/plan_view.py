@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom.cli.arguments import PlanOptions
 from greenroom.cli.formatting import describe_call
+from greenroom.cli.options import PlanOptions
 from greenroom.cli.painter import ColorScheme, indent
 from greenroom.cli.render_chunk import render_chunk
 from greenroom.cli.stdio import OutputWriter

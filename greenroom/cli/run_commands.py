@@ -11,19 +11,15 @@ from typing import cast, get_args
 import trio
 from rich.text import Text
 
-from greenroom.cli.arguments import (
-    MemoryOptions,
-    PermissionsOptions,
-    SessionsOptions,
-)
 from greenroom.cli.command_context import CommandContext
 from greenroom.cli.doctor import run_doctor
 from greenroom.cli.formatting import one_line
 from greenroom.cli.memory_command import list_entries
+from greenroom.cli.options import MemoryOptions, PermissionsOptions, SessionsOptions
 from greenroom.cli.permissions_command import RULE_COLUMNS, rule_row, show_decisions
 from greenroom.cli.run_setup import open_model_of_run
 from greenroom.cli.sessions_read import export_to, list_sessions
-from greenroom.cli.settings import read_settings
+from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stdio import OutputWriter, collect_output
 from greenroom.core import ConfigurationError, Effort, RuleDecision, Usage
 from greenroom.llm import full_name, model_profile, similar_models, window_of
@@ -42,7 +38,7 @@ async def change_model(context: CommandContext, words: str) -> None:
             f"{name} is not in the catalogue, and nothing was changed",
             hint=f"did you mean {near[0]}? `greenroom --model {name}` takes it all the same",
         )
-    settings = await trio.to_thread.run_sync(read_settings)
+    settings = await trio.to_thread.run_sync(read_run_settings, run.setup.workspace, os.environ)
     model, notes = open_model_of_run(name, run.setup.session, os.environ, settings)
     run.setup.model.exchange(model)
     context.screen.show_model(run.setup.model_name, window_of(model))

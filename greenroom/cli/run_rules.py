@@ -1,16 +1,18 @@
 """The permission rules of a run: built in, the user's, the project's, the command line's."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 import trio
 
 from greenroom import permissions
-from greenroom.cli.arguments import Options
 from greenroom.cli.modes import BYPASS, CYCLE, STRICT, ModeSwitch
+from greenroom.cli.options import Options
 from greenroom.cli.tool_names import check_names, warn_of_unknown_names
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
@@ -51,6 +53,7 @@ def load_rules(
     mode: str = "default",
     read_only: bool = True,
     sandboxed: permissions.Sandboxed = "ask",
+    origins: Mapping[str, str] = MappingProxyType({}),
 ) -> RunRules:
     """Read the rule files and combine all rules of a run.
 
@@ -64,12 +67,15 @@ def load_rules(
     A file that can't be used may have denied anything. Then no mode allows anything: every call
     that the other rules don't deny is asked about, and a warning names the file.
 
+    `origins` says where rules come from that the command line did not give: the settings.
+
     Raises:
         RuleFileError: a rule of the command line can't be used, or names a tool that does not
             exist.
         ConfigurationError: there is no such mode.
     """
     permissions.check_mode(mode)
+    parse = partial(_parse, origins)
     faults: list[RuleFileError] = []
     path = project_rules_path(workspace)
     project = _read(path, "project", faults)
@@ -78,8 +84,8 @@ def load_rules(
         *_built_in(),
         *_read(permissions.user_rules_path(), "user", faults),
         *usable,
-        *(_parse(text, RuleDecision.ALLOW, permissions.RuleScope.GLOBAL) for text in allow),
-        *(_parse(text, RuleDecision.DENY, permissions.RuleScope.USER) for text in deny),
+        *(parse(text, RuleDecision.ALLOW, permissions.RuleScope.GLOBAL) for text in allow),
+        *(parse(text, RuleDecision.DENY, permissions.RuleScope.USER) for text in deny),
     ]
     about_names = warn_of_unknown_names(rules)
     if faults:
@@ -105,7 +111,7 @@ def load_rules(
 
 async def load_run_rules(options: Options, workspace: Path) -> RunRules:
     """Load the rules of a run with these options, in a thread; it raises what `load_rules` does."""
-    modes = (options.mode, options.read_only, options.sandboxed)
+    modes = (options.mode, options.read_only, options.sandboxed, options.origins)
     return await trio.to_thread.run_sync(load_rules, workspace, options.allow, options.deny, *modes)
 
 
@@ -177,13 +183,15 @@ def _describe_fault(error: RuleFileError) -> str:
     return f"{error.message}{hint}; until that is fixed, every call is asked about, or denied"
 
 
-def _parse(text: str, decision: RuleDecision, scope: permissions.RuleScope) -> PermissionRule:
-    option = "--allow" if decision is RuleDecision.ALLOW else "--deny"
+def _parse(
+    origins: Mapping[str, str], text: str, decision: RuleDecision, scope: permissions.RuleScope
+) -> PermissionRule:
+    source = origins.get(text, "--allow" if decision is RuleDecision.ALLOW else "--deny")
     try:
         rule = check_names(PermissionRule.parse(text, decision, scope=scope))
-        return replace(rule, source=option)
+        return replace(rule, source=source)
     except RuleFileError as error:
-        raise RuleFileError(f"{option}: {error.message}", hint=error.hint) from error
+        raise RuleFileError(f"{source}: {error.message}", hint=error.hint) from error
 
 
 def _ignored_note(workspace: Path, count: int) -> str:

@@ -15,11 +15,12 @@ from textwrap import shorten
 import trio
 
 from greenroom.agents import AskPerson, ProjectText, Skill, Skills, coder, read_notes
-from greenroom.cli.arguments import Options
 from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.modes import ModeSwitch
+from greenroom.cli.options import Options
 from greenroom.cli.run_rules import load_run_rules
-from greenroom.cli.settings import Settings, collect_advice, read_settings
+from greenroom.cli.settings import Settings, collect_advice
+from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
 from greenroom.llm import AfterOutput, LLMProvider, price_of, window_of
@@ -116,11 +117,11 @@ async def open_setup(
     store = open_store(options)
     session = await _open_session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(read_instructions, workspace, options.memory)
-    notes = [*rules.notes, *instructions.notes]
+    notes = [*options.notes, *rules.notes, *instructions.notes]
     if session.repair is not None:
         notes.append(str(session.repair))
     notes += restore_grants(session, rules.manager, workspace, options)
-    settings = await trio.to_thread.run_sync(read_settings)
+    settings = await trio.to_thread.run_sync(read_run_settings, workspace, env)
     # A program that reads the pieces has them already; a person is told to forget them.
     after_output: AfterOutput = "raise" if options.output_format == "stream-json" else "restart"
     model, about_model = open_model_of_run(options.model, session, env, settings, after_output)

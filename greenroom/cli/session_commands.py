@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greenroom.cli.arguments import Options
 from greenroom.cli.command_context import CommandContext, NextRun
 from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.options import Options
 from greenroom.cli.stored_sessions import SessionList, find_session_id
 from greenroom.core import ConfigurationError, Message, SessionNotFoundError
 from greenroom.session import AgentSession, SessionMetadata, SessionStore

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.arguments import SessionsOptions
 from greenroom.cli.formatting import age, one_line, quantity, recap, title_of
+from greenroom.cli.options import SessionsOptions
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import find_session_id, load_session, open_store, working_folder

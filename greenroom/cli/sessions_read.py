@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.arguments import SessionsOptions
 from greenroom.cli.formatting import (
     RecapLine,
     age,
@@ -23,6 +22,7 @@ from greenroom.cli.formatting import (
     shorten_home,
     title_of,
 )
+from greenroom.cli.options import SessionsOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.core import ConfigurationError, Message, SessionError, serde, visible

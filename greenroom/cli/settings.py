@@ -1,16 +1,23 @@
-"""Reads the user's settings file: the default model, how it is asked, what models cost; strict."""
+"""Reads settings files: the options of a run, the default model, what models cost; strict.
+
+`settings_layers` puts a user's and a project's together.
+"""
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date
+from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from greenroom import core
 from greenroom.core import ConfigurationFileError, Price, error_at, serde
 from greenroom.llm import (
+    FILE_SUFFIX,
+    VENDORS,
     AfterOutput,
     LLMProvider,
     ModelChoice,
@@ -21,8 +28,13 @@ from greenroom.llm import (
     resilient,
     without_date,
 )
-from greenroom.permissions import user_rules_path
+from greenroom.permissions import PermissionRule, user_rules_path
 from greenroom.resilience import RateLimit, Retry
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from greenroom.cli.settings_schema import FixedSettingsModel
 
 KeyBindingsName: TypeAlias = Literal["emacs", "vi"]
 """Whose keys edit the input line."""
@@ -52,19 +64,59 @@ class ListedPrice:
 
 
 @dataclass(frozen=True)
+class KeyPlace:
+    """Where the key of a provider is: in a file, or in the keyring under this name."""
+
+    file: str = ""
+    keyring: str = ""
+
+
+@dataclass(frozen=True)
+class WebSearchSettings:
+    """What searches the web: the kind of engine, its address, the variable that holds the key."""
+
+    backend: Literal["searxng", "brave", "tavily"]
+    url: str = ""
+    key_env: str = ""
+
+
+@dataclass(frozen=True)
+class HookSettings:
+    """A hook as a settings file has it: a shell command, and when it runs."""
+
+    event: str
+    command: str
+    matcher: str = ""
+    timeout: float = 5.0
+
+
+@dataclass(frozen=True)
 class Settings:
-    """What the user's settings file says.
+    """What settings files say.
 
     Attributes:
+        values: the settings that are given, by name, as the file has them.
         model: the default model, as `provider:model`; or None.
         window: the tokens that the model of a run takes, whichever it is; or None.
         prices: what models cost, by `provider:model`.
         model_settings: how the model is asked.
         retry: how long to hold out while a model fails; None for not at all.
         rate_limit: what all calls of models wait for, or None.
+        api_keys: where the keys of providers are, by provider.
+        web_search: what searches the web, or None.
         key_bindings: whose keys edit the input line, "emacs" or "vi".
         editor: the command of the editor for a draft, if the environment names none; or None.
+        hooks: the commands that run at events, in the order of the file.
+        keys: the variables that would hold the keys of providers, and their values.
     """
+
+    values: Mapping[str, object] = field(default_factory=dict, kw_only=True)
+    api_keys: Mapping[str, KeyPlace] = field(default_factory=dict, kw_only=True)
+    web_search: WebSearchSettings | None = field(default=None, kw_only=True)
+    key_bindings: KeyBindingsName = field(default="emacs", kw_only=True)
+    editor: str | None = field(default=None, kw_only=True)
+    hooks: tuple[HookSettings, ...] = field(default=(), kw_only=True)
+    keys: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True, repr=False)
 
     model: str | None = None
     window: int | None = None
@@ -72,8 +124,6 @@ class Settings:
     model_settings: ModelSettings | None = None
     retry: Retry | None = field(default_factory=Retry)
     rate_limit: RateLimit | None = None
-    key_bindings: KeyBindingsName = "emacs"
-    editor: str | None = None
 
     @property
     def currency(self) -> str:
@@ -90,7 +140,12 @@ class Settings:
         Raises:
             ConfigurationError: `GREENROOM_MODEL` names no model.
         """
-        return choose_model(env, self.model)
+        return choose_model(self.add_keys(env), self.model)
+
+    def add_keys(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """Return an environment with the keys that were read, where it has none itself."""
+        missing = (each for name, each in self.keys.items() if not VENDORS[name].key_in(env))
+        return {**env, **dict(missing)}
 
     def open(self, name: str | None, env: Mapping[str, str]) -> LLMProvider:
         """Open the model of this name, or the chosen default; it does not retry.
@@ -98,6 +153,7 @@ class Settings:
         Raises:
             ConfigurationError: no such provider, or its key is missing.
         """
+        env = self.add_keys(env)
         name = self.choose(env).name if name is None else full_name(name, env)
         listed = self.price_of(name)
         price = listed.price if listed else None
@@ -155,26 +211,67 @@ def read_settings(path: Path | None = None) -> Settings:
         raise ConfigurationFileError(f"can't be read: {error}", path=str(path)) from error
     if len(data) > _MAX_SIZE:
         raise ConfigurationFileError(f"larger than {_MAX_SIZE >> 20} MiB", path=str(path))
-    return _parse(text, str(path))
+    return parse_settings(text, str(path))
 
 
-def _parse(text: str, path: str) -> Settings:
+def parse_settings(text: str, path: str) -> Settings:
+    """Parse the text of a settings file; errors name `path` as their origin.
+
+    Raises:
+        ConfigurationFileError: as `read_settings`.
+    """
+    model = _validate(text, path)
+    retry = Retry(seconds=model.retry) if model.retry else None
+    limit, search = model.rate_limit, model.web_search
+    _check_rules(model, text, path)
+    _check_keys(model.api_keys, text, path)
+    return Settings(
+        _check_name(model.model, text, path, ("model",)) if model.model else None,
+        model.window,
+        _read_prices(model, text, path),
+        _read_model_settings(model, text, path),
+        retry,
+        RateLimit(requests=limit.requests, tokens=limit.tokens) if limit else None,
+        key_bindings=model.key_bindings,
+        editor=model.editor,
+        values=model.model_dump(mode="json", exclude_unset=True, exclude={"schema_"}),
+        api_keys={
+            name: KeyPlace(each.file or "", each.keyring or "")
+            for name, each in model.api_keys.items()
+        },
+        web_search=WebSearchSettings(search.backend, search.url or "", search.key_env or "")
+        if search
+        else None,
+        hooks=tuple(
+            HookSettings(event, each.command, each.matcher or "", each.timeout)
+            for event in type(model.hooks).model_fields
+            for each in getattr(model.hooks, event)
+        ),
+    )
+
+
+def _validate(text: str, path: str) -> "FixedSettingsModel":
     # Here and not above: pydantic is only loaded by those who have settings.
     from pydantic import ValidationError
 
     from greenroom.cli.settings_schema import SettingsModel
 
-    kind = ConfigurationFileError
+    kind, hint = ConfigurationFileError, f"write {_SHAPE}"
     try:
-        model = SettingsModel.model_validate(serde.loads_object(text))
+        return cast("FixedSettingsModel", SettingsModel.model_validate(serde.loads_object(text)))
     except core.InvalidJSONError as error:
-        raise core.error_of_json(kind, text, error, path, f"write {_SHAPE}") from error
+        raise core.error_of_json(kind, text, error, path, hint) from error
     except ValidationError as error:
         first = error.errors()[0]
-        message = "no such setting" if first["type"] == "extra_forbidden" else first["msg"]
-        raise error_at(kind, text, path, first["loc"], message, f"write {_SHAPE}") from error
-    chosen = _check_name(model.model, text, path, ("model",)) if model.model else None
+        message = first["msg"]
+        if first["type"] == "extra_forbidden":
+            message, hint = "no such setting", _suggest(first["loc"], SettingsModel, hint)
+        raise error_at(kind, text, path, first["loc"], message, hint) from error
+
+
+def _read_prices(model: "FixedSettingsModel", text: str, path: str) -> dict[str, ListedPrice]:
     prices: dict[str, ListedPrice] = {}
+    kind = ConfigurationFileError
     for name, each in model.prices.items():
         steps = ("prices", name)
         if each.currency != next(iter(model.prices.values())).currency:
@@ -186,27 +283,81 @@ def _parse(text: str, path: str) -> Settings:
             what = f"two prices of {full}"
             raise error_at(kind, text, path, steps, what, "leave one of them out")
         prices[full] = ListedPrice(listed, each.currency, each.date, each.source)
+    return prices
+
+
+def _read_model_settings(model: "FixedSettingsModel", text: str, path: str) -> ModelSettings | None:
     given = model.model_settings.model_dump(exclude_unset=True)
     if isinstance(named := given.get("tool_choice"), dict):
         given["tool_choice"] = core.NamedTool(**named)
     try:
-        settings = ModelSettings(**given) if given else None
+        return ModelSettings(**given) if given else None
     except core.ConfigurationError as error:
-        place = ("model_settings",)
+        kind, place = ConfigurationFileError, ("model_settings",)
         raise error_at(kind, text, path, place, error.message, error.hint) from error
-    retry = Retry(seconds=model.retry) if model.retry else None
-    limit = model.rate_limit
-    rate_limit = RateLimit(requests=limit.requests, tokens=limit.tokens) if limit else None
-    return Settings(
-        chosen,
-        model.window,
-        prices,
-        settings,
-        retry,
-        rate_limit,
-        model.key_bindings,
-        model.editor,
-    )
+
+
+def _suggest(steps: tuple[int | str, ...], model: "type[BaseModel]", hint: str) -> str:
+    """Suggest the nearest name of a setting where one of the outermost is unknown."""
+    near = get_close_matches(str(steps[0]), model.model_fields, 1) if len(steps) == 1 else []
+    return f"did you mean {near[0]}?" if near else hint
+
+
+def _check_rules(model: "FixedSettingsModel", text: str, path: str) -> None:
+    for name in ("allow", "deny"):
+        for at, rule in enumerate(getattr(model, name) or ()):
+            try:
+                PermissionRule.parse(rule, core.RuleDecision(name))
+            except core.RuleFileError as error:
+                steps, kind = (name, at), ConfigurationFileError
+                raise error_at(kind, text, path, steps, error.message, error.hint) from error
+
+
+def _check_keys(names: Iterable[str], text: str, path: str) -> None:
+    for name in names:
+        if name not in VENDORS:
+            near = get_close_matches(name, VENDORS, 1)
+            hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(VENDORS))}"
+            kind, steps = ConfigurationFileError, ("api_keys", name)
+            raise error_at(kind, text, path, steps, "no such provider", hint)
+
+
+def read_keys(settings: Settings) -> Settings:
+    """Read the keys that settings keep in the keyring, and note where the others are; it blocks.
+
+    Raises:
+        ConfigurationError: the keyring has no such entry, or can't be used.
+    """
+    keys = dict[str, tuple[str, str]]()
+    for provider, place in settings.api_keys.items():
+        variable = VENDORS[provider].keys[0]
+        if place.file:
+            keys[provider] = variable + FILE_SUFFIX, place.file
+        else:
+            keys[provider] = variable, _read_keyring(place.keyring, provider)
+    return replace(settings, keys=keys)
+
+
+def _read_keyring(name: str, provider: str) -> str:
+    place = f"the key of {provider} in the keyring, greenroom {name},"
+    try:
+        keyring = import_module("keyring")
+    except ImportError as error:
+        raise core.ConfigurationError(
+            f"{place} can't be read: keyring is not installed",
+            hint="pip install 'greenroom[keyring]'",
+        ) from error
+    try:
+        key = keyring.get_password("greenroom", name)
+    except keyring.errors.KeyringError as error:
+        raise core.ConfigurationError(
+            f"{place} can't be read: {core.describe_error(error)}", hint="unlock the keyring"
+        ) from error
+    if not key:
+        raise core.ConfigurationError(
+            f"{place} does not exist", hint=f"store it: keyring set greenroom {name}"
+        )
+    return str(key)
 
 
 def _check_name(name: str, text: str, path: str, steps: tuple[str, ...]) -> str:

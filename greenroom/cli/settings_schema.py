@@ -3,8 +3,9 @@
 import datetime
 from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, create_model, model_validator
 
+from greenroom.cli.run_settings import RunSetting, list_run_settings
 from greenroom.llm import SMALLEST_WINDOW, Effort
 
 Text = Annotated[str, Field(min_length=1)]
@@ -71,8 +72,51 @@ class RateLimitModel(BaseModel, extra="forbid"):
         return self
 
 
-class SettingsModel(BaseModel, extra="forbid"):
-    """A user's settings of Greenroom."""
+class KeyPlaceModel(BaseModel, extra="forbid"):
+    """Where the key of a provider is kept."""
+
+    file: Text | None = Field(None, description="A file with the key alone, for its owner alone.")
+    keyring: Text | None = Field(None, description="The name of an entry in the keyring.")
+
+    @model_validator(mode="after")
+    def is_one_place(self) -> Self:
+        """Refuse no place, and two."""
+        if (self.file is None) == (self.keyring is None):
+            raise ValueError("write either file or keyring")
+        return self
+
+
+class WebSearchModel(BaseModel, extra="forbid"):
+    """What the tool WebSearch asks."""
+
+    backend: Literal["searxng", "brave", "tavily"]
+    url: Text | None = Field(None, description="The address of your searxng.")
+    key_env: Text | None = Field(None, description="The variable that holds the key.")
+
+
+class HookModel(BaseModel, extra="forbid"):
+    """A shell command that runs at an event."""
+
+    matcher: Text | None = Field(None, description="A tool, tools with |, or a rule; all without.")
+    command: Text = Field(description="Run in the folder of the project.")
+    timeout: Annotated[float, Field(gt=0, le=600, strict=True)] = Field(5, description="Seconds.")
+
+
+class HooksModel(BaseModel, extra="forbid"):
+    """The hooks of each event."""
+
+    PreToolUse: list[HookModel] = []
+    PostToolUse: list[HookModel] = []
+    UserPromptSubmit: list[HookModel] = []
+    PermissionRequest: list[HookModel] = []
+    Stop: list[HookModel] = []
+    SubagentStop: list[HookModel] = []
+    SessionStart: list[HookModel] = []
+    SessionEnd: list[HookModel] = []
+
+
+class FixedSettingsModel(BaseModel, extra="forbid"):
+    """The settings that are no options of a run, and the model."""
 
     schema_: str | None = Field(None, alias="$schema", description="For editors.")
     model: Text | None = Field(None, description="The model to use where none is named.")
@@ -89,9 +133,38 @@ class SettingsModel(BaseModel, extra="forbid"):
         description="Seconds to hold out while a model fails for a while; 0 to give up at once.",
     )
     rate_limit: RateLimitModel | None = Field(None, description="For all models together.")
-    key_bindings: Literal["emacs", "vi"] = Field(
-        "emacs", description="Whose keys edit the input line."
+    api_keys: dict[Text, KeyPlaceModel] = Field({}, description="By provider; yours alone.")
+    web_search: WebSearchModel | None = Field(None, description="What searches the web for you.")
+    hooks: HooksModel = Field(HooksModel(), description="Commands that run at events.")
+    theme: Literal["auto", "dark", "light", "colour-blind", "plain"] = Field(
+        "auto", description="The colours of the terminal."
     )
-    editor: Text | None = Field(
-        None, description="The command of the editor, if VISUAL and EDITOR are not set."
+    notify: Literal["none"] | list[Literal["bell", "title", "osc9", "osc777"]] = Field(
+        ["bell", "title"], description="How the terminal calls you when a question waits."
     )
+    key_bindings: Literal["emacs", "vi"] = Field("emacs", description="Of the input line.")
+    editor: Text | None = Field(None, description="Instead of $VISUAL and $EDITOR.")
+
+
+def _field_of(setting: RunSetting) -> tuple[object, object]:
+    kinds: dict[str, object] = {
+        "text": Text,
+        "switch": Annotated[bool, Field(strict=True)],
+        "count": Count,
+        "amount": Annotated[float, Field(gt=0, allow_inf_nan=False, strict=True)],
+        "rules": list[Text],
+    }
+    kind = kinds.get(setting.kind) or Literal[setting.choices]
+    return kind | None, Field(None, description=f"As {setting.option}: {setting.text}")  # type: ignore[operator]
+
+
+_OF_A_RUN = {each.name: _field_of(each) for each in list_run_settings().values()}
+del _OF_A_RUN["model"]
+
+SettingsModel = create_model(  # type: ignore[call-overload]
+    "SettingsModel",
+    __base__=FixedSettingsModel,
+    __doc__="Settings of Greenroom, a user's or a project's.",
+    **_OF_A_RUN,
+)
+"""All settings: the fixed ones, and each option of a run."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.arguments import INTERRUPTED, Options
 from greenroom.cli.formatting import age, place_of, shorten, shorten_home, title_of
+from greenroom.cli.options import INTERRUPTED, Options
 from greenroom.cli.stdio import EndSignals, OutputWriter, is_hung_up, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from greenroom import core
-from greenroom.cli.arguments import DENIED, DONE, FAILED, INTERRUPTED, USAGE
 from greenroom.cli.formatting import describe_call, shorten
+from greenroom.cli.options import DENIED, DONE, FAILED, INTERRUPTED, USAGE
 from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, exact
 
 _CONFIGURATION = frozenset(

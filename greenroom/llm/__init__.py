@@ -59,7 +59,7 @@ from greenroom.llm.gemini import (
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
 from greenroom.llm.http_stream import ReplyDecoder as ReplyDecoder
 from greenroom.llm.json_fields import decode_event as decode_event
-from greenroom.llm.keys import read_key as read_key
+from greenroom.llm.keys import FILE_SUFFIX as FILE_SUFFIX, read_key as read_key
 from greenroom.llm.merged_messages import (
     MediaLimits as MediaLimits,
     MergedMessage as MergedMessage,

@@ -14,7 +14,7 @@ from rich.cells import cell_len
 
 from greenroom import AgentSession, FileStore, Message
 from greenroom.cli import stored_sessions
-from greenroom.cli.arguments import Options
+from greenroom.cli.options import Options
 from greenroom.cli.stdio import is_hung_up
 from greenroom.cli.stored_sessions import SessionList, choose_session
 from greenroom.core import set_clock, visible

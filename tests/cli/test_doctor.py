@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.cli import doctor
-from greenroom.cli.arguments import Options
 from greenroom.cli.doctor import examine
+from greenroom.cli.options import Options
 from greenroom.cli.run_rules import is_foreign
 from greenroom.sandbox.report import Mechanisms, report_on
 

@@ -257,6 +257,16 @@ def test_a_session_is_resumed_by_its_id(run):
         (["--resume", "s-unknown"], "sessions list"),
         (["--resume", "../etc"], "../etc"),
         (["--log", "/nowhere/x.log"], "/nowhere/x.log"),
+        (["--sandbox-network", "all"], "add --sandbox"),
+        (["--sandboxed", "allow"], "add --sandbox"),
+        (["--input-format", "stream-json"], "needs --output-format stream-json"),
+        (
+            ["--input-format", "stream-json", "--output-format", "stream-json"],
+            "write -p without one",
+        ),
+        (["-p", ""], "the prompt is empty"),
+        (["-p", " \n"], "the prompt is empty"),
+        (["-p"], "the prompt is empty"),
     ],
 )
 def test_a_bad_set_up_is_one_clear_line_and_exit_code_2(run, words, says):

@@ -2,8 +2,8 @@
 
 import trio
 
-from greenroom.cli.arguments import Options
 from greenroom.cli.memory_command import memory_file
+from greenroom.cli.options import Options
 from greenroom.cli.run_setup import open_setup
 from greenroom.memory import SQLiteMemory
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 import trio
 
-from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import log_to_file
 from greenroom.cli.formatting import count_earlier_turns, recap
 from greenroom.cli.interactive import _exit_code
+from greenroom.cli.options import Options
 from greenroom.cli.painter import ColorScheme, Painter, detect_colors
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.run_setup import open_setup, read_instructions

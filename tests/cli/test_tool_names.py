@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from greenroom.agents import Task
-from greenroom.cli.arguments import Options
+from greenroom.cli.options import Options
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.run_setup import open_setup
 from greenroom.cli.tool_names import TOOLS

@@ -12,8 +12,8 @@ import trio
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore
 from greenroom.cli import serve_tree
-from greenroom.cli.arguments import Options
 from greenroom.cli.diagnostics import live_folder, print_trees, read_trees
+from greenroom.cli.options import Options
 from greenroom.flow import pipeline
 
 
