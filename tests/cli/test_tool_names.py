@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from greenroom.agents import Task
+from greenroom.agents import SubmitPlan, Task
 from greenroom.cli.options import Options
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.run_setup import open_setup
@@ -30,7 +30,7 @@ async def test_the_known_tools_are_those_that_there_are(tmp_path, monkeypatch):
     async with open_setup(options, {}) as setup:
         names = setup.tools.list_tools()
         tools = [setup.tools.get(name) for name in names]
-    tools += [Task(None, None), calculator, run_python(), web_search(Index())]
+    tools += [SubmitPlan(setup.permissions), Task(None, None), calculator, run_python(), web_search(Index())]
     assert {each.name: each.category for each in tools} == TOOLS
 
 
