@@ -233,6 +233,7 @@ KEYS: tuple[KeyHelp, ...] = (
     ),
     KeyHelp("Ctrl-R", "search in earlier inputs"),
     KeyHelp("Tab", "take what is marked in a menu", at_question="exact words or a prefix"),
+    KeyHelp("Shift-Tab", "the next permission mode"),
     KeyHelp("Ctrl-G", "edit the draft in $VISUAL or $EDITOR"),
     KeyHelp("Space, PgDn, PgUp", "", at_question="turn pages"),
 )

@@ -100,6 +100,7 @@ def shorten_home(place: str) -> str:
 
 _KEYS = ("command", "file_path", "pattern", "url", "prompt")
 _MAX_CALL = 120
+_MAX_LINES = 20  # of what a person has said, in a recap
 _BLANKS = re.compile(r"[ \t\n]++")
 
 
@@ -178,6 +179,16 @@ def _find_start(messages: Sequence[Message], last: int) -> int:
     return next(words, start) if messages else 0
 
 
+def first_words(message: Message) -> str:
+    """Return what a message begins with: of a person's, the words, without files behind them.
+
+    Example:
+        >>> first_words(Message.user("look"))
+        'look'
+    """
+    return next((each.text for each in message.content if isinstance(each, core.TextBlock)), "")
+
+
 def _has_user_text(message: Message) -> bool:
     return message.role == "user" and bool(message.text)
 
@@ -187,12 +198,21 @@ def _line(
 ) -> RecapLine | None:
     match block:
         case core.TextBlock() if block.text.strip():
-            kind: RecapKind = "user" if message.role == "user" else "reply"
-            return RecapLine(kind, legible(block.text.strip()), sender=message.sender)
+            text = legible(block.text.strip())
+            if message.role != "user":
+                return RecapLine("reply", text)
+            return RecapLine("user", _cut(text), sender=message.sender)
         case core.ToolUseBlock():
             return _call(block, results)
         case _:
             return None
+
+
+def _cut(text: str) -> str:
+    """Cut what a person has pasted, or the file that they have named."""
+    lines = text.splitlines()
+    more = len(lines) - _MAX_LINES
+    return "\n".join([*lines[:_MAX_LINES], f"… {more} more lines"]) if more > 1 else text
 
 
 def _call(call: core.ToolUseBlock, results: Sequence[core.ToolResultBlock]) -> RecapLine:

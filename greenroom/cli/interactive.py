@@ -76,7 +76,7 @@ async def run_interactive(options: Options) -> int:
 async def _line_options(setup: RunSetup) -> LineOptions:
     """Return how the input line is edited, with what was typed in this folder before."""
     settings, env = setup.settings, os.environ
-    editor = env.get("VISUAL") or env.get("EDITOR") or settings.editor or "vi"
+    editor = settings.editor or env.get("VISUAL") or env.get("EDITOR") or "vi"
     path = history_file(Path(setup.workspace))
     history = await trio.to_thread.run_sync(read_history, path)
     return LineOptions(settings.key_bindings == "vi", editor, history)

@@ -77,4 +77,5 @@ class RunInputs:
     def _print(self, ended: OwnCommand) -> None:
         scheme = self._screen.scheme
         lines = visible(ended.result.text)
-        self._screen.print(Text(lines, scheme.error if ended.result.is_error else scheme.output))
+        style = scheme.error if ended.result.is_error else scheme.output
+        self._screen.print(Text(lines, style), Text(""))

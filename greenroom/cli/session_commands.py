@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from greenroom.cli.command_context import CommandContext, NextRun
-from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.formatting import first_words, one_line, quantity
 from greenroom.cli.options import Options
 from greenroom.cli.stored_sessions import SessionList, find_session_id
 from greenroom.core import ConfigurationError, Message, SessionNotFoundError
@@ -54,12 +54,13 @@ def find_turns(history: Sequence[Message]) -> list[PersonTurn]:
         >>> [(turn.number, turn.at, turn.text) for turn in find_turns(messages)]
         [(1, 0, 'hello'), (2, 2, 'bye')]
     """
-    places = [
-        at
+    said = [
+        (at, first_words(each))
         for at, each in enumerate(history)
-        if each.role == "user" and each.text.strip() and not each.sender
+        if each.role == "user" and not each.sender
     ]
-    return [PersonTurn(n, at, history[at].text) for n, at in enumerate(places, 1)]
+    begun = [(at, text) for at, text in said if text.strip()]
+    return [PersonTurn(number, at, text) for number, (at, text) in enumerate(begun, 1)]
 
 
 async def clear(context: CommandContext, words: str) -> None:

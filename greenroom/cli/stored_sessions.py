@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.cli.formatting import age, place_of, shorten, shorten_home, title_of
+from greenroom.cli.formatting import age, first_words, place_of, shorten, shorten_home, title_of
 from greenroom.cli.options import INTERRUPTED, Options
 from greenroom.cli.stdio import EndSignals, OutputWriter, is_hung_up, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
@@ -106,7 +106,7 @@ def describe_session(session: AgentSession, workspace: Path, *, is_headless: boo
     if (is_headless and is_new) or session.get_metadata(HEADLESS):
         session.set_metadata(HEADLESS, is_headless)
     if is_new:
-        words = next((each.text for each in session.history if each.role == "user"), "")
+        words = next((first_words(each) for each in session.history if each.role == "user"), "")
         session.set_metadata("title", shorten(" ".join(words.split()), _MAX_TITLE))
 
 
