@@ -1,5 +1,6 @@
 """Programs in a real pseudo-terminal, for tests that look at the screen and press keys."""
 
+import copy
 import fcntl
 import os
 import pty
@@ -35,6 +36,28 @@ def start(command, terminal, cwd, env):
     )
 
 
+_ALTERNATE = 1049
+
+
+class Screen(pyte.Screen):
+    """A screen that has an alternate one, which programs draw on and leave again."""
+
+    def set_mode(self, *modes, **options):
+        super().set_mode(*modes, **options)
+        if options.get("private") and _ALTERNATE in modes:
+            self._main = copy.deepcopy((dict(self.buffer), self.cursor))
+            self.erase_in_display(2)
+
+    def reset_mode(self, *modes, **options):
+        super().reset_mode(*modes, **options)
+        if options.get("private") and _ALTERNATE in modes:
+            rows, self.cursor = self._main
+            self.buffer.clear()
+            self.buffer.update(rows)
+            self.cursor.y = min(self.cursor.y, self.lines - 1)
+            self.dirty.update(range(self.lines))
+
+
 class TerminalProgram:
     """A program in a real pseudo-terminal, whose screen can be read."""
 
@@ -44,7 +67,7 @@ class TerminalProgram:
         self.before = termios.tcgetattr(slave)
         self._slave = slave
         self.output = b""
-        self._screen = pyte.Screen(size[1], size[0])
+        self._screen = Screen(size[1], size[0])
         self._stream = pyte.ByteStream(self._screen)
         self.process = start(command, slave, cwd, env)
 

@@ -98,18 +98,23 @@ class Prefixed:
 class Quoted:
     """Text that is shown exactly: full rows, each after the same prefix, with all its blanks."""
 
-    def __init__(self, prefix: Text, text: Text) -> None:
-        """Put this prefix, one line, before each row of the text."""
+    def __init__(self, prefix: Text, text: Text, *, later: Text | None = None) -> None:
+        """Put this prefix, one line, before each row of the text, or the later one before others.
+
+        Both must be equally wide.
+        """
         self._prefix = prefix
+        self._later = later or prefix
         self._text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(options.max_width - self._prefix.cell_len, 2)
-        prefix = list(self._prefix.render(console))
+        prefix, later = (list(each.render(console)) for each in (self._prefix, self._later))
         for line in self._text.split("\n", allow_blank=True):
             line.expand_tabs(_TAB)
             for row in line.divide(_row_ends(line.plain, width)):
                 yield from (*prefix, *row.render(console), Segment.line())
+                prefix = later
 
 
 def _row_ends(line: str, width: int) -> Iterator[int]:

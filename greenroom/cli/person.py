@@ -11,7 +11,8 @@ from greenroom.cli.command_context import CommandContext, OpenRun
 from greenroom.cli.commands import COMMANDS, CommandLine, read_command
 from greenroom.cli.input_queue import InputQueue, SentInput
 from greenroom.cli.menu import Candidate
-from greenroom.cli.permission_prompt import TOO_LATE, PersonDecision
+from greenroom.cli.modes import DESCRIPTIONS, ModeSwitch
+from greenroom.cli.question_queue import TOO_LATE, PersonDecision
 from greenroom.cli.run_inputs import RunInputs
 from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen, innermost
@@ -35,8 +36,10 @@ class Person:
         screen: Screen,
         nursery: trio.Nursery,
         open_run: OpenRun | None = None,
+        modes: ModeSwitch | None = None,
     ) -> None:
         """Act on this agent; leaving cancels the nursery."""
+        self._modes = modes
         self._handle = handle
         self._screen = screen
         self._nursery = nursery
@@ -208,7 +211,8 @@ class Person:
         """Carry out a key that is not text."""
         match key.name:
             case KeyName.ESCAPE:
-                self._press_escape(key)
+                if not self._screen.questions.go_back():
+                    self._press_escape(key)
             case KeyName.CTRL_C:
                 self._press_ctrl_c(key)
             case KeyName.CTRL_D:
@@ -217,18 +221,35 @@ class Person:
                 await self._inputs.take_back(only_last=True)
             case KeyName.STEER:
                 await self._inputs.steer_first()
-            case KeyName.TAB:
-                self._screen.questions.switch()
+            case KeyName.TAB | KeyName.NEXT_CHOICE | KeyName.PREVIOUS_CHOICE:
+                self._press_at_question(key)
+            case KeyName.UNFOLD if self._screen.questions.current is not None:
+                self._screen.questions.toggle_long()
             case KeyName.NEXT_MODE:
                 self._switch_mode()
             case KeyName.UNFOLD | KeyName.TODOS:
                 pass
 
+    def _press_at_question(self, key: Key) -> None:
+        """Carry out a key of the question that was open when it was pressed."""
+        questions = self._screen.questions
+        asked = questions.current
+        if asked is None or not key.question.startswith(asked.request_id):
+            return
+        if key.name is KeyName.TAB:
+            questions.switch()
+        else:
+            questions.move(1 if key.name is KeyName.NEXT_CHOICE else -1)
+
     def _switch_mode(self) -> None:
-        run = self._context.open_run
-        if run is not None:
-            run.setup.modes.next()
-            self._screen.hint = run.setup.modes.warning
+        """Switch to the next mode, for the calls to come."""
+        modes = self._modes
+        if modes is None:
+            self._show_hint("the mode can't be switched here")
+            return
+        self._show_hint(f"mode {modes.next()}: {DESCRIPTIONS[modes.current]}")
+        if modes.warning:
+            self._screen.error(modes.warning)
 
     def _press_escape(self, key: Key) -> None:
         if self._ends_something():

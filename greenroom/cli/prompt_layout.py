@@ -12,7 +12,7 @@ from textwrap import wrap
 
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.filters import Filter
-from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
@@ -25,142 +25,15 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
-from prompt_toolkit.utils import get_cwidth
 
 from greenroom.cli.input_line import InputLine
 from greenroom.cli.paste_chips import ShowChips
-from greenroom.cli.terminal import NARROWEST, Frame
+from greenroom.cli.question_pane import QuestionPane, fold, join
+from greenroom.cli.terminal import Frame
 from greenroom.core import visible
 
-_MIN_ROWS = 3  # rows of a question, below which it can't be read
-_TOO_SMALL = f"the terminal is too narrow or too low for a question: {NARROWEST} columns, 8 lines"
-_KEYS = "Space/PgDn/↓: on, PgUp/↑: back"
 _MAX_LENGTH = 65_536  # characters of a hidden line; more is ignored
 _MASK = "•••"
-
-
-def fold(text: str, columns: int) -> list[StyleAndTextTuples]:
-    r"""Cut painted text into rows of at most so many columns; no character of it is left out.
-
-    Example:
-        >>> ["".join(part[1] for part in row) for row in fold("abc\nde", 2)]
-        ['ab', 'c', 'de']
-    """
-    rows = list[StyleAndTextTuples]()
-    row, used = StyleAndTextTuples(), 0
-    for style, piece in _pieces(text):
-        if piece == "\n":
-            rows.append(row)
-            row, used = [], 0
-            continue
-        start = 0
-        for at, character in enumerate(piece):
-            width = 1 if " " <= character <= "~" else get_cwidth(character)
-            if used + width > columns and used:  # one without width stays with the one before it
-                row.append((style, piece[start:at]))
-                rows.append(row)
-                row, used, start = [], 0, at
-            used += width
-        row.append((style, piece[start:]))
-    return [*rows, row] if row else rows
-
-
-def join(rows: list[StyleAndTextTuples]) -> StyleAndTextTuples:
-    """Join rows by newlines."""
-    parts = StyleAndTextTuples()
-    for number, row in enumerate(rows):
-        parts += [("", "\n"), *row] if number else row
-    return parts
-
-
-def _pieces(text: str) -> Iterator[tuple[str, str]]:
-    """Return runs of one style, and each newline separately."""
-    style, run = "", list[str]()
-    for part in to_formatted_text(ANSI(text)):
-        if run and (part[0] != style or part[1] == "\n"):
-            yield style, "".join(run)
-            run = []
-        style = part[0]
-        if part[1] == "\n":
-            yield style, "\n"
-        else:
-            run.append(part[1])
-    if run:
-        yield style, "".join(run)
-
-
-class QuestionPane:
-    """One question, fitted into the available rows, and how much of it was shown.
-
-    It counts as read once every row was shown, one page after the other. Another width makes other
-    rows: a question that was not read to its end by then begins again.
-    """
-
-    def __init__(self, paint: Callable[[int], str]) -> None:
-        """Take what paints the question for a number of columns."""
-        self.paint = paint
-        self.is_too_small = False
-        self._rows = list[StyleAndTextTuples]()
-        self._columns = 0
-        self._top = 0
-        self._height = 0  # of a page
-        self._shown_rows = 0  # rows that were shown, from the first one on without a gap
-
-    @property
-    def is_read(self) -> bool:
-        """Whether all of it was on the screen."""
-        return bool(self._columns) and self._shown_rows >= len(self._rows)
-
-    @property
-    def is_paged(self) -> bool:
-        """Whether there is more than one page."""
-        return not self.is_too_small and self._height < len(self._rows)
-
-    def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
-        """Return the rows to show in this many columns and lines: a page, and its number."""
-        self.is_too_small = columns < NARROWEST or room < _MIN_ROWS
-        if self.is_too_small:
-            return fold("\n".join(wrap(_TOO_SMALL, columns)), columns)[: max(room, 0)]
-        self._fold(columns)
-        footer = _footer(place, columns)
-        self._height = room - len(footer)
-        if len(self._rows) > self._height:
-            # As many lines for each page, whichever its number.
-            lines = len(_footer(self._page(place, 9_999, 9_999), columns))
-            self._height = max(room - lines, 1)
-            pages = -(-len(self._rows) // self._height)
-            self._top = max(min(self._top, len(self._rows) - self._height), 0)
-            page = -(-self._top // self._height) + 1
-            footer = _footer(self._page(place, page, pages), columns)[: room - self._height]
-        else:
-            self._top = 0
-        return [*self._rows[self._top : self._top + self._height], *footer]
-
-    def mark_shown(self) -> None:
-        """Record that the rows returned by `fit` are on the screen."""
-        if not self.is_too_small and self._top <= self._shown_rows:
-            self._shown_rows = max(self._shown_rows, min(self._top + self._height, len(self._rows)))
-
-    def turn(self, pages: int) -> None:
-        """Turn pages forward or back; not beyond a page that has not been shown yet."""
-        if pages < 0 or self._top + self._height <= self._shown_rows:
-            self._top = max(self._top + pages * self._height, 0)
-
-    def _fold(self, columns: int) -> None:
-        if columns == self._columns:
-            return
-        was_read = self.is_read
-        self._rows = fold(self.paint(columns), columns)
-        self._columns, self._top = columns, 0
-        self._shown_rows = len(self._rows) if was_read else 0
-
-    @staticmethod
-    def _page(place: str, page: int, pages: int) -> str:
-        return " · ".join(filter(None, (place, f"page {page} of {pages}", _KEYS)))
-
-
-def _footer(text: str, columns: int) -> list[StyleAndTextTuples]:
-    return [[("class:question", line)] for line in wrap(text, columns - 1)]
 
 
 class HiddenLine:

@@ -40,9 +40,9 @@ from greenroom.cli.prompt_layout import (
     BatchedOutput,
     HiddenLine,
     PromptLayout,
-    QuestionPane,
     terminal_size,
 )
+from greenroom.cli.question_pane import QuestionPane
 from greenroom.cli.stdio import count_unread
 from greenroom.cli.terminal import (
     GUARD,
@@ -75,9 +75,12 @@ _STYLES = {
     "menu.marked": "bold",
     "menu.preview": "ansicyan",
 }
+# Keys that look through earlier inputs, or otherwise mean nothing while a question is open.
+_UNUSED = ("c-p", "c-n", "c-r", "c-s", "c-x", "c-q", "c-v", "s-tab", "c-t", "c-g")
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _LABEL, _SEARCH, _COMMANDS = "> ", "search: ", ": "
+_MOST_INLINE = 10  # rows of a question that is drawn among what was printed
 _EARLY = "too early, not taken: read the question first"
 _RESIZED = "not taken: the window has another size now; look at the question again"
 _PASTED = "not taken: a question takes no pasted text; type the answer"
@@ -198,8 +201,7 @@ class PromptApplication:
     def _ask(self, before: PromptQuestion | None, question: PromptQuestion | None) -> None:
         """Give the line to a new question, and restore it when no question is open."""
         if (question.id if question else None) == (before.id if before else None):
-            if question is not None and self._pane and self._pane.paint is not question.paint:
-                self._pane = QuestionPane(question.paint)
+            self._update_pane(question, is_same=True)
             return
         if before is None:
             self._saved_document = self._buffer.document
@@ -210,14 +212,25 @@ class PromptApplication:
         self._buffer.reset()
         self._is_armed = question is not None and question.is_follow_up
         self._is_painted = False
+        self._update_pane(question, is_same=question is not None and question.is_follow_up)
         if question is None:
-            self._pane = None
             self._set_aside(self._saved_document)
             return
-        if self._pane is None or self._pane.paint is not question.paint:
-            self._pane = QuestionPane(question.paint)
+        self._app.vi_state.input_mode = InputMode.INSERT
         if question.text:
             self._buffer.insert_text(question.text)
+        if question.opens_editor:
+            self._line.edit(self._options.editor)
+
+    def _update_pane(self, question: PromptQuestion | None, *, is_same: bool) -> None:
+        """Show what the question shows now; what was read of the same one counts as read."""
+        if question is None:
+            self._pane = None
+        elif self._pane is None or not self._pane.is_same(question.shown):
+            was_read = is_same and self._pane is not None and self._pane.is_read
+            self._pane = QuestionPane(question.shown, was_read=was_read)
+        else:
+            self._pane.shown = question.shown
 
     def _set_aside(self, document: Document) -> None:
         """Keep this until no question is open; if none is, put it into the line."""
@@ -289,7 +302,7 @@ class PromptApplication:
         keys.add("escape", filter=~(vi_insert_mode & ~is_empty))(self._presser(KeyName.ESCAPE))
         keys.add("c-c")(self._presser(KeyName.CTRL_C))
         keys.add("c-d", filter=is_empty)(self._presser(KeyName.CTRL_D))
-        keys.add("s-tab")(self._presser(KeyName.NEXT_MODE))
+        keys.add("s-tab", filter=is_free)(self._presser(KeyName.NEXT_MODE))
         keys.add("c-o")(self._presser(KeyName.UNFOLD))
         keys.add("c-t", filter=is_free)(self._presser(KeyName.TODOS))
         take_back = self._presser(KeyName.TAKE_BACK)
@@ -305,16 +318,28 @@ class PromptApplication:
         return keys
 
     def _bind_question(self, keys: KeyBindings, is_empty: Condition) -> None:
-        """Bind the keys of an open question."""
+        """Bind the keys of an open question; those of the input line don't count meanwhile."""
+        is_open = Condition(lambda: self._frame.question is not None)
         is_guarded = Condition(lambda: self._is_guarded)
-        is_asked = Condition(lambda: self._frame.question is not None) & ~is_guarded
+        takes_text = Condition(
+            lambda: bool(self._frame.question and self._frame.question.takes_text)
+        )
         is_paged = Condition(lambda: self._pane is not None and self._pane.is_paged) & is_empty
+        is_asked = is_open & ~is_guarded
+        is_choice = is_asked & ~takes_text
+        for key in _UNUSED:
+            keys.add(key, filter=is_open)(lambda event: None)
+        keys.add("c-j", filter=is_choice)(lambda event: None)
+        keys.add(" ", filter=is_choice & is_empty)(lambda event: None)
         keys.add("tab", filter=is_asked)(self._presser(KeyName.TAB))
+        for key, step in (("down", KeyName.NEXT_CHOICE), ("up", KeyName.PREVIOUS_CHOICE)):
+            keys.add(key, filter=is_choice)(self._presser(step))
+        keys.add("down", filter=is_asked & takes_text)(lambda event: self._buffer.cursor_down())
+        keys.add("up", filter=is_asked & takes_text)(lambda event: self._buffer.cursor_up())
         keys.add(Keys.Any, filter=is_guarded)(lambda event: self._refuse())
-        for key in (" ", "pagedown", "down"):
+        for key in (" ", "pagedown"):
             keys.add(key, filter=is_paged)(lambda event: self._turn(1))
-        for key in ("pageup", "up"):
-            keys.add(key, filter=is_paged)(lambda event: self._turn(-1))
+        keys.add("pageup", filter=is_paged)(lambda event: self._turn(-1))
 
     def _bind_hidden(self, keys: KeyBindings) -> None:
         """Bind the keys of a hidden line, and of its possible rest, before all others."""
@@ -358,7 +383,8 @@ class PromptApplication:
         def press(event: KeyPressEvent) -> None:
             before = [press.key for press in event.previous_key_sequence]
             is_first = before != [press.key for press in event.key_sequence]
-            self._on_event(Key(name, self._line.text, is_first))
+            question = self._frame.question
+            self._on_event(Key(name, self._line.text, is_first, question.id if question else ""))
 
         return press
 
@@ -381,7 +407,7 @@ class PromptApplication:
         question = self._frame.question
         if question is None:
             self._line.paste(event.data)
-        elif question.is_follow_up:
+        elif question.takes_text and self._is_armed:
             self._buffer.insert_text(event.data.replace("\r\n", "\n").replace("\r", "\n"))
         else:
             self._refuse(_PASTED)
@@ -395,7 +421,7 @@ class PromptApplication:
         elif self.size != self._size:
             self._refuse(_RESIZED)
         else:
-            self._send_line(Line(self._buffer.text, question.id, pane.is_read))
+            self._send_line(Line(self._line.text, question.id, pane.is_read))
 
     def _send_text(self) -> None:
         """Send what is typed to the agent."""
@@ -433,11 +459,24 @@ class PromptApplication:
 
     def _arrange(self) -> None:
         self._size = self.size
+        self._choose_screen()
         hint = "" if self._frame.hint == self._dismissed_hint else self._frame.hint
         hint = self._refusal or hint
         self._layout.arrange(self._size, self._frame, hint, self._pane, self._saved_document.text)
         if self._pane is not None and self._pane.is_too_small:
             self._is_armed = self._is_painted = False
+
+    def _choose_screen(self) -> None:
+        """Draw a question of more than a few rows on the alternate screen.
+
+        When the window gets smaller, rows of the main screen may leave it, and nothing can erase
+        them then: they would look like a question that nobody has answered.
+        """
+        renderer, pane = self._app.renderer, self._pane
+        is_tall = pane is not None and pane.is_taller(max(self._size[0], 1), _MOST_INLINE)
+        if is_tall != renderer.full_screen:
+            renderer.erase()
+            renderer.full_screen = is_tall
 
 
 @asynccontextmanager

@@ -117,7 +117,7 @@ class ConsoleRenderer:
     ) -> Outcome | None:
         outcome: Outcome | None = None
         async with trio.open_nursery() as nursery:
-            person = Person(self._handle, screen, nursery, self._open_run)
+            person = Person(self._handle, screen, nursery, self._open_run, self._modes)
             nursery.start_soon(person.handle_events, events)
             nursery.start_soon(_watch_interrupts, person, screen)
             await screen.draw()

@@ -1,15 +1,17 @@
 """Makes frames of an agent: lasting output, live output, the question, the status."""
 
 from collections.abc import Callable
-from functools import partial
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom import core
 from greenroom.cli.agent_view import AgentView
+from greenroom.cli.choices import is_plan
+from greenroom.cli.markdown_view import render_markdown
 from greenroom.cli.painter import ColorScheme, Painter
-from greenroom.cli.permission_prompt import QuestionQueue, render_record, render_request
+from greenroom.cli.question_queue import QuestionQueue
+from greenroom.cli.short_prompt import QuestionView, render_record
 from greenroom.cli.terminal import Frame, PromptQuestion, Terminal
 from greenroom.core import OutputChunk, PermissionRequest, visible
 from greenroom.llm import model_profile
@@ -59,10 +61,8 @@ class Screen:
         self._currency = currency
         self._unwritten = ""
         self.questions = QuestionQueue(can_hide=terminal.is_live)
-        self._asked_request: PermissionRequest | None = None
-        # Terminals know a question by these functions, so they stay the same while it is asked; by
-        # whether a remembered yes stores a prefix, and whether it shows how its command was read.
-        self._paints: dict[tuple[bool, bool], Callable[[int], str]] = {}
+        self._asked: QuestionView | None = None
+        self._unrecorded: dict[str, PermissionRequest] = {}  # asked, and what came of it not shown
         self.queued_inputs: tuple[str, ...] = ()
         self.hint = ""
 
@@ -88,10 +88,13 @@ class Screen:
 
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
-        said, asked_id = innermost(chunk), self._asked_request and self._asked_request.request_id
-        if isinstance(said, core.PermissionResponse) and said.request_id == asked_id:
-            self._close_question()
+        said = innermost(chunk)
+        if isinstance(said, core.PermissionResponse) and said.request_id in self._unrecorded:
+            self._record(said.request_id, said)
+            return  # the record says it
         self.print(*self._view.feed(chunk))
+        if isinstance(said, core.Lagged | core.Done):
+            self._record_missed()
 
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
@@ -112,36 +115,26 @@ class Screen:
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
         """Show this request until it is decided; from now on it may be answered."""
-        self._close_question()
-        self._asked_request = request
-        paint = partial(self._paint_request, request, warning)
-        both = (False, True)
-        self._paints = {(p, r): partial(paint, p, r) for p in both for r in both}
-
-    def _paint_request(
-        self,
-        request: PermissionRequest,
-        warning: str,
-        takes_prefix: bool,
-        shows_reading: bool,
-        columns: int,
-    ) -> str:
-        # The last column stays free here too, if it can.
-        rendered = render_request(
-            request,
-            self.scheme,
-            warning,
-            can_hide=self._terminal.is_live,
-            takes_prefix=takes_prefix,
-            shows_reading=shows_reading,
+        self._asked = QuestionView(
+            request, self._painter, self.scheme, warning, is_live=self._terminal.is_live
         )
-        return self._painter.paint([rendered], columns - 1)
+        if self._terminal.is_live:  # a plain terminal has printed the question itself
+            self._unrecorded[request.request_id] = request
+        if is_plan(request):  # it stays, as what the model says does
+            self.print(render_markdown(str(request.input["plan"]), self.scheme), Text(""))
 
-    def _close_question(self) -> None:
-        """Print a record of what was asked; a plain terminal has printed the question itself."""
-        if self._asked_request is not None and self._terminal.is_live:
-            self.print(render_record(self._asked_request, self.scheme))
-        self._asked_request = None
+    def _record(self, request_id: str, response: core.PermissionResponse | None) -> None:
+        """Print one line about a question that is over."""
+        request = self._unrecorded.pop(request_id)
+        self.print(render_record(request, response, self.scheme, self._columns))
+        if self._asked is not None and self._asked.request is request:
+            self._asked = None
+
+    def _record_missed(self) -> None:
+        """Print a line about each question whose end was missed."""
+        for id_, request in tuple(self._unrecorded.items()):
+            if request is not self.questions.current:
+                self._record(id_, None)
 
     def refuse(self, why: str) -> None:
         """Show briefly why the input was rejected."""
@@ -163,8 +156,8 @@ class Screen:
 
     async def draw(self) -> None:
         """Show everything as it is now."""
-        if self.questions.current is not self._asked_request:
-            self._close_question()
+        if self._asked is not None and self.questions.current is not self._asked.request:
+            self._asked = None
         printed, self._unwritten = self._unwritten, ""
         parts = (printed, self._live(), self._status(), self._question())
         await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
@@ -173,10 +166,11 @@ class Screen:
         """Return the question that the next line may answer; it takes none until it is shown."""
         if self.questions.current is None:
             return None
-        if self._asked_request is None:
+        if self._asked is None:
             return PromptQuestion("", "")
         questions = self.questions
-        return questions.question(self._paints[questions.takes_prefix, questions.shows_reading])
+        words = questions.asks_for_words
+        return questions.question(self._asked.show(questions.state, asks_for_words=words))
 
     @property
     def _columns(self) -> int:

@@ -17,11 +17,41 @@ from greenroom.cli.painter import Colors
 from greenroom.cli.stdio import OutputWriter, count_unread, read_some
 from greenroom.core import visible
 
-GUARD = 0.4
+GUARD = 0.5
 """Seconds for a person to see a question before a key may answer it."""
 
 NARROWEST = 20
 """Columns below which no question is answered, since it could not be read."""
+
+
+Paint: TypeAlias = Callable[[int], str]
+"""Paints something for a terminal of so many columns."""
+
+
+def _paint_nothing(columns: int) -> str:
+    return ""
+
+
+@dataclass(frozen=True)
+class QuestionText:
+    """What a question shows; the same functions for as long as it looks the same.
+
+    Attributes:
+        paint: paints what has to be read before a yes.
+        content: paints what may be cut in the middle, above that, such as a file's content.
+        choices: paints the choices, which a live terminal always shows whole.
+    """
+
+    paint: Paint = _paint_nothing
+    content: Paint = _paint_nothing
+    choices: Paint = _paint_nothing
+
+    def whole(self, columns: int) -> str:
+        """Paint all of it."""
+        return self.content(columns) + self.paint(columns) + self.choices(columns)
+
+
+_NOTHING = QuestionText()
 
 
 @dataclass(frozen=True)
@@ -31,21 +61,24 @@ class PromptQuestion:
     Attributes:
         id: what the answer is bound to; empty while one is coming that takes no answer yet.
         label: the text before the line while the line would be the answer.
-        paint: paints the whole question for a terminal of so many columns; the same function for as
-            long as it looks the same.
+        shown: what it shows.
         place: which question of how many it is; empty for the only one.
         is_follow_up: whether the person asked for it, and so expects it at once.
+        takes_text: whether the answer is any text, which may be pasted, and no choice.
         text: the initial text of the line, if the terminal supports it.
         is_hidden: whether typed text is never shown and never stored; for live terminals.
+        opens_editor: whether the text is at once opened in the person's editor, likewise.
     """
 
     id: str
     label: str
-    paint: Callable[[int], str] = lambda _: ""
+    shown: QuestionText = _NOTHING
     place: str = ""
     is_follow_up: bool = False
+    takes_text: bool = False
     text: str = ""
     is_hidden: bool = False
+    opens_editor: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,6 +129,8 @@ class KeyName(StrEnum):
     TAKE_BACK = "take back"
     STEER = "steer"
     TAB = "tab"
+    NEXT_CHOICE = "next choice"
+    PREVIOUS_CHOICE = "previous choice"
     NEXT_MODE = "next mode"
     UNFOLD = "unfold"
     TODOS = "todos"
@@ -109,11 +144,13 @@ class Key:
         name: which.
         line: the text in the line when it was pressed, which stays there.
         is_first: whether any other key or paste came since the last time that it was pressed.
+        question: the id of the question that was open, or empty.
     """
 
     name: KeyName
     line: str = ""
     is_first: bool = False
+    question: str = ""
 
 
 @dataclass(frozen=True)
@@ -228,7 +265,7 @@ class _PlainTerminal:
         self._one_writer = trio.Lock()
         self._hint = ""
         self._question: PromptQuestion | None = None
-        self._last_printed: object = None  # the `paint` of the question, if it was printed last
+        self._last_printed: object = None  # what the question shows, if it was printed last
         self._open_id = ""  # the id of the question whose label was printed
         self._stale_bytes = 0  # bytes that were there before the question was
         self._stale_id = ""  # the question that was open then, for which they may have been meant
@@ -279,7 +316,7 @@ class _PlainTerminal:
             lines, question = [text for text in texts if text], self._question
             if lines:
                 self._last_printed = None
-            if question is None or self._last_printed is not question.paint:
+            if question is None or self._last_printed is not question.shown:
                 lines += self._question_lines()
             if lines:
                 await self._out.line("\n".join(lines).encode("utf-8", "replace"))
@@ -290,10 +327,10 @@ class _PlainTerminal:
         if question is None:
             self._last_printed = None
             return []
-        self._last_printed = question.paint
+        self._last_printed = question.shown
         place = f"  {question.place}" if question.place else ""
         label = question.label.rstrip() if self._open_id and self._open_id == question.id else ""
-        whole = question.paint(self.size[0]).removesuffix("\n")
+        whole = question.shown.whole(self.size[0]).removesuffix("\n")
         return [line for line in (whole, place, label) if line]
 
     async def _ask(self, question: PromptQuestion) -> None:
@@ -319,7 +356,7 @@ class _PlainTerminal:
         # Before it is written, since a reader may answer before we are back.
         self._open_id = question.id
         async with self._one_writer:
-            is_last = self._last_printed is question.paint
+            is_last = self._last_printed is question.shown
             lines = [question.label.rstrip()] if is_last else self._question_lines()
             await self._out.line("\n".join(lines).encode("utf-8", "replace"))
 

@@ -178,7 +178,18 @@ class PermissionRequest(Wire, frozen=True, tag="permission_request"):
 
 
 class PermissionResponse(Wire, frozen=True, tag="permission_response"):
-    """A request was decided or withdrawn; every subscriber can close its prompt."""
+    """A request was decided or withdrawn; every subscriber can close its prompt.
+
+    Attributes:
+        request_id: the request.
+        tool_name: its tool.
+        decision: allow or deny.
+        by: who decided, as in `Answer.by`.
+        message: the person's words, or the reason for a denial.
+        remember: how long the answer is remembered, or None.
+        cancelled: whether it was withdrawn, without an answer.
+        rules: the rules that a remembered answer adds, in words.
+    """
 
     request_id: str
     tool_name: str
@@ -187,6 +198,7 @@ class PermissionResponse(Wire, frozen=True, tag="permission_response"):
     message: str = ""
     remember: Remember | None = None
     cancelled: bool = False
+    rules: tuple[str, ...] = ()
 
 
 class SubAgentSpawned(Wire, frozen=True, tag="subagent_spawned"):

@@ -239,6 +239,7 @@ class Approvals:
                 message=answer.message,
                 remember=answer.remember,
                 cancelled=cancelled,
+                rules=_find_rules(request, answer),
             )
         )
 
@@ -320,3 +321,12 @@ class Approvals:
             return True
         was_attended = any(each._was_attended for each in chain)
         return not was_attended and chain[-1]._agent.unattended == "ask"
+
+
+def _find_rules(request: PermissionRequest, answer: Answer) -> tuple[str, ...]:
+    """Return the rules that an answer adds, in words; one to a changed call adds none."""
+    if answer.remember is None or answer.input is not None:
+        return ()
+    if not answer.allowed:
+        return request.forbids
+    return (answer.prefix and request.prefixes) or request.remembers

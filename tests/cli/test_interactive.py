@@ -8,7 +8,7 @@ import subprocess
 import termios
 from pathlib import Path
 
-ENTER, ESCAPE, CTRL_C, CTRL_D = "\r", "\x1b", "\x03", "\x04"
+ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_O = "\r", "\x1b", "\x03", "\x04", "\x0f"
 READY = "/help"
 
 
@@ -106,23 +106,24 @@ def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
     program = terminal()
     program.wait_for(READY)
     ask(program, "run touch made")
-    program.wait_for("allow? >", "remembered as: allow Bash(touch made)")
+    program.wait_for("allow? >", "s, p, a keep: touch made")
     ask(program, "s")
-    program.wait_for("remembered for this session", "idle")
+    program.wait_for("remembered for this session: Bash(touch made)", "idle")
     ask(program, "run touch made")
     screen = program.wait_for("idle", "> run touch made\nI will run touch made.\n\n● Bash")
-    assert screen.count("coder asked") == 1
+    assert screen.count("✓ coder: touch made") == 1
 
 
-def test_how_a_command_was_read_is_shown_in_the_question(terminal):
+def test_the_long_form_has_all_that_is_known_and_answers_nothing(terminal, project):
     program = terminal()
     program.wait_for(READY)
     ask(program, "run touch made")
-    program.wait_for("allow? >", without=["read as"])
-    ask(program, "r")
-    program.wait_for("read as:", "'touch' 'made'", "coder asks")
-    ask(program, "r")
-    program.wait_for("coder asks", without=["read as"])
+    program.wait_for("allow? >", "Ctrl-O: more", without=["read as"])
+    program.type(CTRL_O)
+    program.wait_for("read as:", "'touch' 'made'", "? coder asks", "Ctrl-O: less")
+    program.type(CTRL_O)
+    program.wait_for("? touch made", without=["read as"])
+    assert not (project / "made").exists()
     ask(program, "n")
     program.wait_for("denied", "idle")
 
@@ -131,14 +132,14 @@ def test_tab_lets_an_answer_be_remembered_for_the_first_words(terminal):
     program = terminal()
     program.wait_for(READY)
     ask(program, "run git commit -m one --dry-run")
-    program.wait_for("allow? >", "--dry-run) · Tab: allow Bash(git commit:*)")
+    program.wait_for("allow? >", "--dry-run · Tab: git commit:*")
     program.type("\t")
-    program.wait_for("remembered as: allow Bash(git commit:*) · Tab", "coder asks")
+    program.wait_for("keep: git commit:* · Tab", "coder asks")
     program.type("\t\ts" + ENTER)
     program.wait_for("remembered for this session", "idle")
     ask(program, "run git commit -m two --dry-run")
     screen = program.wait_for("● Bash  git commit -m two", "idle")
-    assert screen.count("coder asked") == 1
+    assert screen.count("✓ coder: git commit") == 1
 
 
 def test_an_answer_for_the_project_holds_in_its_next_run(terminal, run, project):
@@ -178,7 +179,9 @@ def test_a_prompt_says_where_an_answer_for_the_project_would_not_count(terminal,
     program = terminal()
     program.wait_for(READY)
     ask(program, "run touch made")
-    program.wait_for("allow? >", "this project: counts in this run only")
+    program.wait_for("allow? >", "[p] project (this run)")
+    program.type(CTRL_O)
+    program.wait_for("this project: counts in this run only")
 
 
 def test_a_session_that_is_open_elsewhere_is_told_of_once(terminal):

@@ -7,18 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
+from greenroom.cli.choices import find_choice, find_choices
 from greenroom.cli.painter import ColorScheme, Painter
-from greenroom.cli.permission_prompt import (
-    TOO_LATE,
-    PersonDecision,
-    QuestionQueue,
-    find_choice,
-    find_choices,
-    render_record,
-    render_request,
-)
-from greenroom.cli.prompt_layout import QuestionPane
-from greenroom.cli.terminal import Line
+from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.question_pane import QuestionPane
+from greenroom.cli.question_queue import TOO_LATE, PersonDecision, QuestionQueue
+from greenroom.cli.terminal import Line, QuestionText
 from greenroom.core import (
     PermissionEffects,
     PermissionPart,
@@ -79,8 +73,7 @@ def test_a_prompt_tells_who_what_parts_effects_rules_and_last_what_the_agent_say
         "  never stores: deny Bash(make)",
         "  always and never count in every project: ~/.config/greenroom/permissions.json",
         "  agent says: “Look at the state”",
-        "  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  "
-        "[w] no, and say why",
+        "  [y] once  [s] session  [p] project  [a] always  [n] no  [v] never  [w] no, and why",
     ]
 
 
@@ -151,10 +144,6 @@ def test_a_line_that_wraps_can_not_pass_for_one_of_ours():
 LONG = "\n".join(f"line {number}" for number in range(500))
 
 
-def record(asked):
-    return Painter(None).paint([render_record(asked, ColorScheme())], 100)
-
-
 def test_a_long_text_a_long_diff_and_many_parts_are_shown_whole():
     parts = tuple(PermissionPart(f"ls {number}", ALLOW, "a rule") for number in range(300))
     lines = shown(request(LONG, diff=LONG.replace("line", "+x"), parts=parts)).splitlines()
@@ -177,14 +166,6 @@ def test_of_a_command_no_character_is_lost_and_no_row_is_too_wide(text, width):
     assert all(cell_len(row) <= width for row in rows)
     found = "".join(row.removeprefix("  │ ") for row in rows)
     assert "".join(found.split()) == "".join(exact(text).split())
-
-
-def test_a_record_tells_what_was_asked_and_of_a_long_text_the_beginning():
-    assert record(request("make")) == "? the agent asked: Run a command (Bash)\n  │ make\n"
-    text = record(request(LONG, diff="+" + "x" * 9_000))
-    assert "  │ line 39\n" in text
-    assert "line 40" not in text
-    assert "  │ … 5,001 more characters …\n" in text
 
 
 def line(text, question="p-1"):
@@ -260,7 +241,7 @@ def test_a_prompt_shows_what_is_kept_and_what_tab_would_keep():
 def test_tab_is_a_part_of_the_line_where_a_terminal_passes_it_on():
     queue = queue_of(BUILD)
     assert queue.read(line("\t")) == ""
-    assert queue.takes_prefix
+    assert queue.state.takes_prefix
     assert queue.read(line("\ta")) == PersonDecision("p-1", ALLOW, "always")
     assert queue.read(line("\ts")).prefix
 
@@ -273,26 +254,28 @@ def test_tab_switches_nothing_without_a_prefix_and_in_a_reason():
     queue.read(line("w"))
     queue.switch()
     assert queue.read(line("\tno", "p-1 why")).message == "no"
-    assert not queue.takes_prefix
+    assert not queue.state.takes_prefix
 
 
-def test_how_a_command_was_read_is_shown_if_it_is_plain_and_answers_nothing():
+def test_the_long_form_shows_how_a_plain_command_was_read():
     asked = request(runs_as="'ls' 'a\u202eb'")
-    assert shown(asked).endswith("  [r] how it was read\n")
-    queue = queue_of(asked)
-    assert queue.read(line("R")) == ""
-    assert queue.shows_reading
-    assert "  read as:\n  │ 'ls' 'a\\u{202e}b'\n" in shown(asked, shows_reading=True)
-    assert queue.read(line("r")) == ""
-    assert not queue.shows_reading
-    assert queue_of(request()).read(line("r")).startswith("“r” is not a choice")
-    assert "how it was read" not in shown(request())
+    assert "  read as:\n  │ 'ls' 'a\\u{202e}b'\n" in shown(asked)
+    assert "read as" not in shown(request())
+
+
+@pytest.mark.parametrize("word", ["o", "More", "\x0f"])
+def test_the_long_form_is_shown_and_hidden_by_a_word_where_no_key_does_and_answers_nothing(word):
+    queue = queue_of(request())
+    assert queue.read(line(word)) == ""
+    assert queue.state.is_long
+    assert queue.read(line(word)) == ""
+    assert not queue.state.is_long
 
 
 def test_all_of_how_a_command_was_read_can_be_paged_through():
     words = [f"'word-{number}'" for number in range(5_000)]
     asked = request(runs_as=" ".join(words))
-    pane, text = QuestionPane(lambda columns: shown(asked, shows_reading=True)), ""
+    pane, text = QuestionPane(QuestionText(lambda columns: shown(asked))), ""
     while not pane.is_read:
         rows = pane.fit(120, 20)
         assert len(rows) <= 20
@@ -302,11 +285,11 @@ def test_all_of_how_a_command_was_read_can_be_paged_through():
     assert all(word in text.replace("  │ ", "") for word in words)
 
 
-def test_the_next_question_is_not_shown_as_it_was_read():
-    queue = queue_of(request(runs_as="'ls'"))
-    queue.read(line("r"))
+def test_the_next_question_is_shown_in_short_again():
+    queue = queue_of(request())
+    queue.toggle_long()
     queue.follow([msgspec.structs.replace(request(), request_id="p-2")])
-    assert not queue.shows_reading
+    assert not queue.state.is_long
 
 
 def test_programs_whose_default_files_are_not_known_are_named():
@@ -320,7 +303,7 @@ def test_programs_whose_default_files_are_not_known_are_named():
 def test_what_is_no_choice_is_refused_with_the_choices():
     told = queue_of(request(remembers=())).read(line("yes\u202e please"))
     assert told.startswith("“yes\\u{202e} please” is not a choice, and was not sent: [y] once")
-    assert told.endswith("[n] no  [v] never  [w] no, and say why")
+    assert told.endswith("[n] no  [v] never  [w] no, and why")
 
 
 def test_each_question_says_which_of_how_many_it_is():
@@ -355,7 +338,7 @@ def test_a_line_of_another_question_decides_nothing():
 
 def test_without_rules_nothing_can_be_remembered():
     choices = find_choices(request(remembers=(), forbids=()), can_hide=True)
-    assert [choice.label for choice in choices] == ["once", "no", "no, and say why"]
+    assert [choice.label for choice in choices] == ["once", "no", "no, and why"]
 
 
 def test_a_headless_run_prints_the_request_that_a_terminal_would_render(run, env):
@@ -392,7 +375,7 @@ def test_a_command_may_be_changed_and_then_runs_once():
     queue = queue_of(editable())
     assert "[e] edit" in shown(editable())
     assert queue.read(line("e")) == ""
-    question = queue.question(str)
+    question = queue.question(QuestionText())
     assert (question.label, question.text) == ("run instead? > ", "make")
     answer = queue.read(line("make -n", question.id))
     assert answer == PersonDecision("p-1", ALLOW, input={"command": "make -n", "timeout": 5})
@@ -402,15 +385,15 @@ def test_a_command_may_be_changed_and_then_runs_once():
 def test_a_command_that_was_not_changed_leaves_the_question_open(text):
     queue = queue_of(editable())
     queue.read(line("edit"))
-    told = queue.read(line(text, queue.question(str).id))
+    told = queue.read(line(text, queue.question(QuestionText()).id))
     assert told == "nothing was changed; the question is still open"
-    assert queue.question(str).label == "allow? > "
+    assert queue.question(QuestionText()).label == "allow? > "
 
 
 def test_what_can_not_be_shown_in_a_line_is_typed_anew():
     queue = queue_of(editable("ls \u202e"))
     queue.read(line("e"))
-    assert queue.question(str).text == ""
+    assert queue.question(QuestionText()).text == ""
 
 
 def test_what_has_no_command_can_not_be_changed_in_a_line():
@@ -439,7 +422,7 @@ def test_whatever_is_typed_is_the_answer():
     for words in ("y", "never", "2", "/quit", "a  longer answer"):
         queue = queue_of(question())
         assert queue.asks_for_words
-        assert queue.question(str).label == "answer> "
+        assert queue.question(QuestionText()).label == "answer> "
         assert queue.read(line(f" {words} ")) == PersonDecision("p-1", ALLOW, message=words)
     queue = queue_of(question())
     assert queue.read(line(" ")) == ""
@@ -452,7 +435,7 @@ TOKEN = request(credential="token", remembers=(), forbids=(), input={"command": 
 
 def test_a_credential_is_not_taken_where_it_would_be_seen():
     text = shown(TOKEN, can_hide=False)
-    assert text.endswith("[n] no  [w] no, and say why\n")
+    assert text.endswith("[n] no  [w] no, and why\n")
     assert "handle.give_credential" in text
     assert "handle.give_credential" in queue_of(TOKEN).read(line("g"))
     assert "give it, or not" in queue_of(TOKEN).read(line("y"))
@@ -465,10 +448,10 @@ def asks_for_token():
 
 
 def test_a_credential_is_given_hidden_and_nothing_shows_its_value():
-    assert shown(TOKEN).endswith("[g] give it, unseen  [n] no  [w] no, and say why\n")
+    assert shown(TOKEN).endswith("[g] give it, unseen  [n] no  [w] no, and why\n")
     queue = asks_for_token()
     assert queue.read(line("g")) == ""
-    question = queue.question(str)
+    question = queue.question(QuestionText())
     assert (question.is_hidden, question.is_follow_up, queue.asks_for_words) == (True, True, True)
     assert "still open" in queue.read(Line(" ", question.id))
     queue.read(line("g"))

@@ -74,7 +74,7 @@ def test_what_was_typed_before_the_question_is_painted_never_answers_it(play):
     program = play("plain")
     for _ in range(40):  # while it starts, and then paints
         program.type("y" + ENTER)
-    program.wait_for("? coder asks", "queued: y", LABEL)
+    program.wait_for("coder asks", "queued: y", LABEL)
     assert "Bash allowed" not in program.screen
     program.type("n" + ENTER)
     program.wait_for("Bash denied by user")
@@ -83,7 +83,7 @@ def test_what_was_typed_before_the_question_is_painted_never_answers_it(play):
 def test_a_line_that_was_begun_before_a_question_is_kept_and_comes_back(play):
     program = play("plain")
     program.type("half a line")  # while it starts
-    program.wait_for("? coder asks", "for afterwards: half a line", LABEL)
+    program.wait_for("coder asks", "for afterwards: half a line", LABEL)
     program.type("n" + ENTER)
     program.wait_for("Bash denied by user", "Done.", "\n> half a line", without=["queued"])
 
@@ -128,7 +128,7 @@ def test_without_control_codes_a_line_before_the_label_answers_nothing(play):
     program = play("plain", TERM="dumb")
     for _ in range(5):
         program.type("y\n")
-    program.wait_for("? coder asks", LABEL)
+    program.wait_for("coder asks", LABEL)
     assert "Bash allowed" not in program.screen
     assert b"\x1b" not in program.output
     program.type("n\n")
@@ -137,7 +137,7 @@ def test_without_control_codes_a_line_before_the_label_answers_nothing(play):
 
 def test_without_control_codes_the_beginning_of_a_line_is_thrown_away(play):
     program = play("plain", TERM="dumb")
-    program.wait_for("? coder asks")
+    program.wait_for("coder asks")
     program.type("y")  # of "yes, and then …", before the label stands there
     program.wait_for(LABEL)
     program.type("\n")

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, strategies as st
 from prompt_toolkit.utils import get_cwidth
 
-from greenroom.cli.prompt_layout import QuestionPane, fold
+from greenroom.cli.question_pane import QuestionPane, fold
+from greenroom.cli.terminal import QuestionText
 
 LINES = [f"line {number}" for number in range(50)]
 
@@ -14,7 +15,7 @@ def texts(rows):
 
 
 def pane_of(lines=LINES):
-    return QuestionPane(lambda columns: "\n".join(lines))
+    return QuestionPane(QuestionText(lambda columns: "\n".join(lines)))
 
 
 def fit(pane, columns=80, room=12):
@@ -104,3 +105,92 @@ def test_a_pane_never_takes_more_room_than_there_is(columns, room, is_one_of_man
     assert len(rows) <= room
     assert all(get_cwidth(row) <= columns for row in rows)
     assert pane.is_paged == (not pane.is_read and "page 1" in " ".join(rows))
+
+
+def with_content(content=LINES, block=("? a.txt", "why"), choices=("[y] once",), was_read=False):
+    painted = ["\n".join(lines) for lines in (block, content, choices)]
+    shown = QuestionText(*[lambda columns, text=text: text for text in painted])
+    return QuestionPane(shown, was_read=was_read)
+
+
+def test_content_is_cut_in_the_middle_and_holds_no_answer_back():
+    pane = with_content()
+    rows = fit(pane)
+    assert rows[:6] == [f"line {number}" for number in range(6)]
+    assert rows[6] == "… 42 more rows · Space: all"
+    assert rows[7:] == ["line 48", "line 49", "? a.txt", "why", "[y] once"]
+    pane.mark_shown()
+    assert pane.is_read
+    assert pane.is_paged
+
+
+def test_space_shows_all_of_the_content_and_back_again_the_question_alone():
+    pane, seen = with_content(), []
+    folded = fit(pane)
+    pane.mark_shown()
+    pane.turn(1)
+    for page in range(1, 8):
+        rows = fit(pane)
+        pane.mark_shown()
+        assert rows[-2] == "[y] once"
+        assert rows[-1].startswith(f"page {page} of 6") or page == 7
+        seen += rows[:-2]
+        pane.turn(1)
+        assert pane.is_read
+    assert {*LINES, "? a.txt", "why"} <= {*seen}
+    pane.turn(-99)
+    fit(pane)
+    pane.turn(-1)
+    assert fit(pane) == folded
+
+
+def test_a_block_without_room_is_paged_with_its_content_and_holds_answers_back():
+    pane = with_content(LINES[:4], LINES[4:20])
+    assert not pane.is_read
+    for _ in range(3):
+        fit(pane)
+        pane.mark_shown()
+        pane.turn(1)
+    assert pane.is_read
+
+
+def test_what_was_read_in_another_form_counts_as_read():
+    assert with_content(was_read=True).is_read
+
+
+def test_choices_without_room_beside_a_page_are_paged_too():
+    pane = with_content((), LINES[:9], [f"[{n}]" for n in range(6)])
+    seen = []
+    for _ in range(5):
+        rows = fit(pane, room=8)
+        assert len(rows) <= 8
+        pane.mark_shown()
+        seen += rows
+        pane.turn(1)
+    assert pane.is_read
+    assert {f"[{n}]" for n in range(6)} <= {*seen}
+
+
+@given(
+    st.integers(20, 90),
+    st.integers(3, 40),
+    st.integers(0, 60),
+    st.integers(1, 30),
+    st.integers(0, 5),
+    st.integers(0, 2),
+)
+def test_no_form_takes_more_room_than_there_is_or_loses_what_has_to_be_read(
+    columns, room, content, block, choices, turns
+):
+    pane = with_content(LINES[:content], [f"b{n}" for n in range(block)], ["[y]"] * choices)
+    seen = set()
+    for _ in range(turns + 200):
+        rows = texts(pane.fit(columns, room, ""))
+        assert len(rows) <= room
+        pane.mark_shown()
+        seen |= {*rows}
+        if pane.is_read:
+            break
+        pane.turn(1)
+    assert pane.is_read
+    assert {f"b{n}" for n in range(block)} <= seen

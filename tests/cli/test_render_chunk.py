@@ -107,7 +107,7 @@ GOLDEN = [
   remembered as: allow Bash(rm -rf build)
   never stores: deny Bash(rm -rf build)
   always and never count in every project: ~/.config/greenroom/permissions.json
-  [y] once  [s] this session  [p] this project  [a] always  [n] no  [v] never  [w] no, and say why\
+  [y] once  [s] session  [p] project  [a] always  [n] no  [v] never  [w] no, and why\
 """,
     ),
     (
@@ -123,7 +123,7 @@ GOLDEN = [
 ? the agent asks: Run a command (Bash)
   no narrow rule fits, so a yes can't be remembered
   sandbox: workspace-write, network none (landlock); NOT HELD: protected
-  [y] once  [n] no  [w] no, and say why""",
+  [y] once  [n] no  [w] no, and why""",
     ),
     (PermissionResponse("p-1", "Bash", ALLOW, "user"), "  Bash allowed by user"),
     (
@@ -243,7 +243,7 @@ def test_a_prompt_without_a_narrow_rule_offers_nothing_to_remember():
     text = seen(PermissionRequest("p", "Bash", "Run", details="x", reason="it is dynamic"))
     assert "a yes can't be remembered" in text
     assert "asked because: it is dynamic" in text
-    assert "[y] once  [n] no  [w] no, and say why" in text
+    assert "[y] once  [n] no  [w] no, and why" in text
 
 
 def test_a_prompt_shows_a_diff_in_colour():

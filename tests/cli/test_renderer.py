@@ -78,7 +78,7 @@ class HandTerminal:
     def text(self):
         printed = "".join(frame.scrollback for frame in self.frames)
         asked = self.frame.question
-        question = f"{asked.paint(99)}{asked.place}\n" if asked else ""
+        question = f"{asked.shown.whole(99)}{asked.place}\n" if asked else ""
         return f"{printed}{self.frame.live}\n{question}{self.frame.hint}\n{self.frame.status}"
 
     async def wait_for(self, *texts, without=()):
@@ -259,12 +259,12 @@ async def test_a_question_leaves_a_record_before_its_answer_and_a_withdrawn_one_
         await it.terminal.say("1")
         await it.terminal.wait_for("actor asks: action 0")
         await it.terminal.answer("y")
-        record = "? actor asked: action 0 (Tool)\n  │ do 0\n"
-        await it.terminal.wait_for(f"{record}  Tool allowed by user", without=["actor asks"])
+        record = "actor: do 0 · "
+        await it.terminal.wait_for(f"✓ {record}Tool allowed by user", without=["actor asks"])
         await it.terminal.say("1")
         await it.terminal.wait_for("actor asks: action 0")
         await it.terminal.press(ESC)
-        gone = f"{record}  the question about Tool was withdrawn"
+        gone = f"- {record}the question about Tool was withdrawn"
         await it.terminal.wait_for(gone, without=["actor asks"])
 
 
@@ -746,11 +746,11 @@ async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
             await it.terminal.say("1")
             await trio.to_thread.run_sync(reached.wait, 10)
             await it.terminal.say("hello")  # draws all anew
-            await it.terminal.wait_for("queued: hello", without=["? actor asks"])
+            await it.terminal.wait_for("queued: hello", without=["actor asks"])
             assert it.terminal.frame.question == PromptQuestion("", "")
         finally:
             release.set()
-        await it.terminal.wait_for("? actor asks: action 0")
+        await it.terminal.wait_for("actor asks: action 0")
         await it.terminal.answer("y")
         await it.terminal.wait_for("0: allow", "idle")
 
@@ -777,9 +777,9 @@ async def test_a_question_that_is_decided_before_it_is_shown_is_passed_over(monk
             await it.handle.respond_permission(pending[1].request_id, RuleDecision.DENY)
         finally:
             release.set()
-        await it.terminal.wait_for("? actor asks: action 2")
+        await it.terminal.wait_for("actor asks: action 2")
         await it.terminal.answer("y")
-        await it.terminal.wait_for("2: allow", "idle", without=["? actor asks: action 0"])
+        await it.terminal.wait_for("2: allow", "idle", without=["actor asks: action 0"])
 
 
 async def test_a_question_in_words_is_answered_with_a_line_and_ctrl_d_gives_none():
