@@ -178,13 +178,23 @@ class PermissionManager:
     def remove_session_rule(self, session_id: str, rule_id: str) -> bool:
         """Forget one rule of a session; return whether there was one.
 
-        An answer that the session remembers is back when the session is next opened.
+        If the session is bound, it no longer remembers an answer that is forgotten so.
         """
         kept = [each for each in self._rules if each.session != session_id or each.id != rule_id]
-        is_known = len(kept) < len(self._rules)
-        if is_known:
-            self._set_rules(kept)
-        return is_known
+        if len(kept) == len(self._rules):
+            return False
+        self._set_rules(kept)
+        session, binding = self._find_session(session_id), self._bound.get(session_id)
+        if session is not None and binding is not None:
+            grants = session.conversation.grants
+            rules = [read_grants([each], session_id, binding.root)[0] for each in grants]
+            pairs = zip(grants, rules, strict=True)
+            left = [each for each, found in pairs if rule_id not in {rule.id for rule in found}]
+            if len(left) < len(grants):
+                session.conversation.revoke_grants()
+                session.conversation.add_grants(left)
+                self.bind_session(session, binding.root)
+        return True
 
     def clear_session_rules(self, session_id: str) -> None:
         """Forget every rule of a session, remembered answers included.

@@ -248,3 +248,18 @@ def test_grants_are_json(session):
     assert serde.loads(serde.dumps(list(session.conversation.grants))) == list(
         session.conversation.grants
     )
+
+
+def test_an_answer_that_is_forgotten_stays_forgotten_and_the_others_stay(session):
+    manager, _ = bound(session)
+    [merge], [edit] = answer(manager, session), answer(manager, session, "Edit")
+    assert manager.remove_session_rule("s-1", merge.id)
+    answer(manager, session, "WebFetch")  # which reads the session's answers anew
+    found = [decision(manager, session, tool) for tool in ("Bash", "Edit", "WebFetch")]
+    assert found == [ASK, ALLOW, ALLOW]
+    again, notes = bound(session)
+    assert [decision(again, session, tool) for tool in ("Bash", "Edit")] == [ASK, ALLOW]
+    assert notes == ()
+    assert not manager.remove_session_rule("s-1", merge.id)
+    assert manager.remove_session_rule("s-1", edit.id)
+    assert decision(manager, session, "Edit") is ASK
