@@ -51,6 +51,7 @@ def research(change=lambda step: step, fetch=lambda url: "x"):
     return tool, calls
 
 
+@pytest.mark.checkpoint("7.1 a composite refuses a cycle")
 def test_a_composite_validates_that_its_graph_has_no_cycle():
     def knot(step: Subtask) -> Subtask:
         return replace(step, after=("summary",)) if step.id == "search" else step
@@ -59,6 +60,7 @@ def test_a_composite_validates_that_its_graph_has_no_cycle():
         research(knot)
 
 
+@pytest.mark.checkpoint("7.2 a composite runs in topological order")
 async def test_a_composite_runs_its_steps_in_topological_order():
     tool, calls = research(fetch=lambda url: f"page {url}")
     await tool.execute(INPUT, HERE)
@@ -69,6 +71,7 @@ async def test_a_composite_runs_its_steps_in_topological_order():
         assert place["search"] < place[url] < place[f"points of page {url}"] < place["summary"]
 
 
+@pytest.mark.checkpoint("7.3 a composite survives the failure of a step")
 async def test_a_composite_ends_what_waits_for_a_failed_step():
     def fetch(url: str) -> str:
         if url == "tides1":
@@ -83,12 +86,14 @@ async def test_a_composite_ends_what_waits_for_a_failed_step():
     assert "summary" not in calls
 
 
+@pytest.mark.checkpoint("7.4 a composite maps outputs to inputs")
 async def test_a_composite_passes_outputs_on_to_later_steps():
     tool, _ = research(fetch=lambda url: f"page {url}")
     result = await tool.execute(INPUT, HERE)
     assert result.text == "short: ['PAGE TIDES0', 'PAGE TIDES1']"
 
 
+@pytest.mark.checkpoint("7.5 a composite is drawn")
 def test_a_composite_is_drawn_with_its_tools_and_the_flow_of_data():
     picture = research()[0].plan.to_mermaid()
     assert 'search["search: web_search"]' in picture

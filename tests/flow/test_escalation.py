@@ -37,6 +37,7 @@ async def ask(approve):
     return bool(made), result
 
 
+@pytest.mark.checkpoint("6.2 a question that nobody answers has a default")
 @pytest.mark.parametrize(
     ("people", "default", "paid", "seconds"),
     [
@@ -58,6 +59,7 @@ async def test_the_next_person_is_asked_and_then_there_is_a_default(
         assert "ask again on Monday" in result.denials[0].reason
 
 
+@pytest.mark.checkpoint("6.1 somebody is told of a question")
 async def test_somebody_is_told_that_a_question_waits(autojump_clock):
     told = []
 

@@ -67,6 +67,7 @@ async def test_what_is_to_be_changed_in_a_revised_plan_goes_to_the_planner():
     assert person.booked == ["a canoe"]
 
 
+@pytest.mark.checkpoint("6.3 the work pauses where a person wants to look")
 async def test_each_subtask_may_be_looked_at_before_others_start():
     person = Person(True, NO)
     then = {"id": "then", "goal": "", "tool": "book", "arguments": {"what": "a car"}}

@@ -422,6 +422,7 @@ async def test_a_limit_that_is_raised_lets_a_run_go_on():
     assert [state.total for state in states] == [2, 4, 8]
 
 
+@pytest.mark.checkpoint("6.4 an answer lets the work go on")
 async def test_a_question_is_answered_by_a_function_or_by_a_later_run():
     class Draft(TypedDict, total=False):
         text: str
