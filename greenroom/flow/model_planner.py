@@ -225,9 +225,10 @@ def describe_results(run: PlanRun) -> str:
 
 
 def describe_errors(run: PlanRun) -> str:
-    """Describe which subtasks failed, are blocked, or are uncertain."""
+    """Describe which subtasks failed, are blocked, are uncertain, or were undone."""
     open_ = {id_: run.state(id_).error or "not done" for id_ in run.ids(SubtaskStatus.PENDING)}
-    return _list_texts(run.errors | open_)
+    undone = (id_ for id_, state in run.states.items() if state.is_undone)
+    return _list_texts(run.errors | open_ | dict.fromkeys(undone, "done, and undone again"))
 
 
 def _list_texts(texts: dict[str, str]) -> str:

@@ -30,6 +30,7 @@ from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.revision import Planner
 from greenroom.flow.strategies import Contradiction, find_contradictions
+from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
 from greenroom.runtime import AgentInternals
 
@@ -57,6 +58,7 @@ def orchestrator(
     patience: float | None = None,
     planner: Planner | None = None,
     facts: Mapping[str, float] | None = None,
+    undo: Undo | None = None,
     name: str = "orchestrator",
     description: str = "",
 ) -> Pattern["TeamResult"]:
@@ -91,6 +93,7 @@ def orchestrator(
         facts: fields of results that have to be the same in all of them, each with a tolerance, as
             in `find_contradictions`. Where they differ, it is in the `TeamResult`, in the warnings,
             and told to the model that answers.
+        undo: undoes what completed subtasks have done if the plan ends with failures (`undo_plan`).
         name: the name for people, logs, and a team that it is part of; its capabilities are its
             agents'.
         description: what it is good for, for the model that plans in that team.
@@ -123,7 +126,7 @@ def orchestrator(
         model = find_model(llm, turn.agent.context.resources)
         guide = f"{_TEAM}\n{describe_workers(workers)}"
         planning = planner or ModelPlanner(model, instructions=guide)
-        crew = Crew(turn, workers, planning, concurrency=concurrency, patience=patience)
+        crew = Crew(turn, workers, planning, concurrency=concurrency, patience=patience, undo=undo)
         with turn.agent.budget(seconds=deadline):
             run = await crew.carry_out(turn.message.text)
             result = await _answer(turn, model, crew, run, compared)

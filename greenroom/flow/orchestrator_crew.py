@@ -30,6 +30,7 @@ from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, find_open_run
 from greenroom.flow.resume import NOTHING, Trace, find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskDecision
+from greenroom.flow.undo import Undo
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry, tool
@@ -119,6 +120,7 @@ class Crew:
         *,
         concurrency: int,
         patience: float | None,
+        undo: Undo | None = None,
     ) -> None:
         """Take the workers, in order of preference."""
         self.workers = workers
@@ -127,6 +129,7 @@ class Crew:
         self._planner = planner
         self._concurrency = concurrency
         self._patience = patience
+        self._undo = undo
         self._help_wait = min(_HELP_WAIT, _HELP_WAIT if patience is None else patience / 2)
         goal, was_answered = turn.message.text, turn.was_answered
         self._open_run = find_open_run(agent.session, goal, was_answered=was_answered)
@@ -161,6 +164,7 @@ class Crew:
             planner=None if isinstance(self._planner, Plan) else self,
             recovery=self,
             patience=self._patience,
+            undo=self._undo,
         )
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:

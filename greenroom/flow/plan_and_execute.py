@@ -18,6 +18,7 @@ from greenroom.flow.plan_run import PlanRun, find_open_run
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.review import ReviewedPlanner, ReviewPoint, read_points
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
+from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
 from greenroom.memory import EntryOrigin, Memory, describe_recalled, report_failure
 from greenroom.permissions import PermissionManager
@@ -57,6 +58,7 @@ def plan_and_execute(
     max_subtasks: int = 20,
     policy: ReplanPolicy = _POLICY,
     recovery: SubtaskRecovery | None = None,
+    undo: Undo | None = None,
     name: str = "planner",
     description: str = "",
 ) -> Pattern[str]:
@@ -86,6 +88,7 @@ def plan_and_execute(
         policy: when a plan is revised.
         recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy`
             also handles errors of the model, but not those of your own `planner` or `worker`.
+        undo: undoes what completed subtasks have done if the plan ends with failures (`undo_plan`).
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
@@ -134,6 +137,7 @@ def plan_and_execute(
             tools=registry,
             permissions=permissions,
             on_end=reviewed.review_end,
+            undo=undo,
         )
         answer = await _synthesise(agent, model, run)
         await _remember(agent, memory, goal, answer)

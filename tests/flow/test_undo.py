@@ -3,9 +3,14 @@
 import pytest
 import trio
 
-from greenroom import AgentSession, Custom
-from greenroom.flow import Plan, PlanRun, Subtask, undo_plan
-from greenroom.testing import Scenario, cancel_at_every_checkpoint, run_agent_async
+from greenroom import Agent, AgentSession, Custom
+from greenroom.flow import Plan, PlanRun, Subtask, orchestrator, plan_and_execute, undo_plan
+from greenroom.testing import (
+    Scenario,
+    ScriptedProvider,
+    cancel_at_every_checkpoint,
+    run_agent_async,
+)
 from tests.flow.planned import Planned, worker
 
 TRIP = Plan(
@@ -109,3 +114,28 @@ def test_undoing_may_be_cancelled_at_any_checkpoint_and_loses_nothing():
         return Scenario(agent_fn, inputs="Stop.")
 
     assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+
+
+@pytest.mark.parametrize("make", [plan_and_execute, orchestrator])
+async def test_whoever_answers_knows_what_was_undone(make, autojump_clock):
+    undone = []
+
+    async def undo(subtask, result):
+        undone.append((subtask.id, result))
+
+    def answer(request):
+        asked.append(request.messages[-1].text)
+        return "There is no trip."
+
+    asked = []
+    plan = Plan("", [Subtask("flight", "Fly"), Subtask("stay", "Sleep", after=["flight"])])
+    traveller = Agent(ScriptedProvider("a seat"), name="traveller")  # and then it fails
+    llm = ScriptedProvider(*[answer] * 9)
+    if make is plan_and_execute:
+        team = make(llm, planner=plan, worker=traveller, undo=undo)
+    else:
+        team = make(llm, traveller, planner=plan, undo=undo)
+    result = await team.run("A trip")
+    assert result.text == "There is no trip."
+    assert undone == [("flight", "a seat")]
+    assert "- flight: done, and undone again" in asked[-1]
