@@ -130,9 +130,8 @@ class AgentMessage(Wire, frozen=True):
         check_sender(self.sender)
         if not self.kind:
             msgspec.structs.force_setattr(self, "kind", _KINDS.get(type(self.content), ""))
-        content = self.content
-        if isinstance(content, msgspec.Struct):
-            content = serde.loads(serde.encode(content))
+        is_struct = isinstance(self.content, msgspec.Struct)
+        content = serde.loads(serde.encode(self.content)) if is_struct else self.content
         plain = serde.plain(content, "the content of a message")
         msgspec.structs.force_setattr(self, "content", freeze(plain))
 

@@ -152,7 +152,8 @@ class ModelPlanner:
     def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
         """Return the whole plan, with at most `max_subtasks` new subtasks."""
         for each in draft:
-            if each.tool and each.id in done and _call(each) != _call(done[each.id]):
+            before = done[each.id] if each.id in done.ids else each
+            if each.tool and (each.tool, each.arguments) != (before.tool, before.arguments):
                 hint = "leave it out, or give the new call an id of its own"
                 raise PlanError(f"{each.id} is completed, and was another call", hint=hint)
         new = [subtask for subtask in draft if subtask.id not in done]
@@ -221,7 +222,8 @@ def describe_results(run: PlanRun) -> str:
     """Describe the results of subtasks in about 60,000 characters at most; long ones are cut."""
     results = run.results
     longest = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(results)))
-    return _list_texts({id_: _text(result, longest) for id_, result in results.items()})
+    longest = max(longest, _SHORTEST_RESULT)
+    return _list_texts({id_: clip(serde.to_text(each), longest) for id_, each in results.items()})
 
 
 def describe_errors(run: PlanRun) -> str:
@@ -235,14 +237,6 @@ def _list_texts(texts: dict[str, str]) -> str:
     """List texts by id; continuation lines are indented, so that none looks like the next entry."""
     lines = ("\n  ".join(f"- {id_}: {text}".splitlines()) for id_, text in texts.items())
     return "\n".join(lines) or "nothing"
-
-
-def _text(result: object, longest: int) -> str:
-    return clip(serde.to_text(result), max(longest, _SHORTEST_RESULT))
-
-
-def _call(subtask: Subtask) -> tuple[str, dict[str, object]]:
-    return subtask.tool, subtask.arguments
 
 
 def _describe_tools(tools: ToolRegistry) -> str:
@@ -281,25 +275,19 @@ def merge(plan: Plan, max_subtasks: int, done: Collection[str] = ()) -> Plan:
     kept = [[plan[id_]] for id_ in plan.order() if id_ in done]
     groups = [[plan[id_]] for id_ in plan.order() if id_ not in done]
     while len(groups) > max_subtasks:
-        last = len(groups) - 1
-        pairs = [n for n in range(last) if _may_merge(groups[n][0], groups[n + 1][0])]
-        if not pairs:
+        prices = []
+        for at, (first, second) in enumerate(pairwise(groups)):
+            is_call = first[0].tool or second[0].tool
+            if not is_call and first[0].capability == second[0].capability:
+                ids = {subtask.id for subtask in first}
+                is_chain = any(ids.intersection(subtask.after) for subtask in second)
+                prices.append((not is_chain, len(first) + len(second), at))
+        if not prices:
             break
-        at = min(pairs, key=lambda n: _price(groups[n], groups[n + 1]))
+        at = min(prices)[-1]
         groups[at : at + 2] = [groups[at] + groups[at + 1]]
     names = {each.id: group[0].id for group in (*kept, *groups) for each in group}
     return Plan(plan.goal, tuple(_merge_group(group, names) for group in (*kept, *groups)))
-
-
-def _may_merge(first: Subtask, second: Subtask) -> bool:
-    is_call = first.tool or second.tool
-    return not is_call and first.capability == second.capability
-
-
-def _price(first: Sequence[Subtask], second: Sequence[Subtask]) -> tuple[bool, int]:
-    ids = {subtask.id for subtask in first}
-    is_chain = any(ids.intersection(subtask.after) for subtask in second)
-    return not is_chain, len(first) + len(second)
 
 
 def _merge_group(group: Sequence[Subtask], names: dict[str, str]) -> Subtask:

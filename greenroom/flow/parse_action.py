@@ -353,7 +353,8 @@ class _Scan:
         if event[0].endswith("[") and not _LISTED.match(self._text, event.end()):
             return None  # a list in code
         is_tag = not event[0].rstrip().endswith((":", "："))
-        text, at = self._text, _skip(_OPENING, self._text, event.end())
+        text, opening = self._text, _OPENING.match(self._text, event.end())
+        at = opening.end() if opening else event.end()
         if text.startswith("{", at) or _FIRST_KEY.match(text, at):
             found = self._read_object(at)
             if isinstance(found, Fault):
@@ -412,8 +413,3 @@ def open_mark(label: str) -> str:
     """Return the Markdown mark that a label leaves open for the answer to close, such as `**`."""
     found = _MARK.search(label)
     return found[1] if found and label.count(found[1]) % 2 else ""
-
-
-def _skip(pattern: re.Pattern[str], text: str, at: int) -> int:
-    found = pattern.match(text, at)
-    return found.end() if found else at

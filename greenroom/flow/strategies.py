@@ -186,12 +186,7 @@ def _is_sure(found: Resolution, answers: Sequence[AgentAnswer], least: float) ->
 
 
 def by_authority(answers: Sequence[AgentAnswer]) -> Resolution | None:
-    """Take the first answer, as agents are in the order of their authority; None without answers.
-
-    Example:
-        >>> by_authority([AgentAnswer("senior", "tabs"), AgentAnswer("junior", "spaces")]).value
-        'tabs'
-    """
+    """Take the first answer: agents are in the order of their authority; None without answers."""
     return _make_resolution(answers, answers[0].value, "by_authority") if answers else None
 
 

@@ -75,10 +75,8 @@ class TaskQueue:
         """
         if len(self._waiting) >= self._limit:
             raise MailboxFullError(f"{self._limit} requests wait for {self._handle.name}")
-        correlation_id = correlation_id or new_id("task")
-        message = AgentMessage(
-            sender, self._handle.name, content=task, correlation_id=correlation_id
-        )
+        id_ = correlation_id or new_id("task")
+        message = AgentMessage(sender, self._handle.name, content=task, correlation_id=id_)
         place = _Place(-task.priority, _find_end(task), next(self._numbers))
         self._waiting.append(place)
         self._admit_next()

@@ -121,7 +121,8 @@ class TextTools(ProviderWrapper):
             ModelOutputError: no reply could be parsed.
             ModelError: the request failed.
         """
-        if not request.tools and not any(map(_has_calls, request.messages)):
+        has_calls = any(each.tool_uses or each.tool_results for each in request.messages)
+        if not request.tools and not has_calls:
             return self.llm.stream(request)
         messages = [self._convert(message) for message in request.messages]
         if not request.tools:
@@ -143,10 +144,6 @@ class TextTools(ProviderWrapper):
         if len(self._cache) > _CACHE_SIZE:
             self._cache.popitem(last=False)
         return self._cache[id(message)][1]
-
-
-def _has_calls(message: Message) -> bool:
-    return bool(message.tool_uses or message.tool_results)
 
 
 class _TextToolsStream(ModelStream):
@@ -175,13 +172,7 @@ class _TextToolsStream(ModelStream):
         return super().has_arrived or (inner is not None and inner.has_arrived)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Return the next events, converted.
-
-        Raises:
-            ModelOutputError: no reply could be parsed.
-            ModelError: the request failed.
-            BudgetExceededError: the budget has no room for another attempt.
-        """
+        """Return the next events, converted."""
         if self._failure is not None:
             raise self._failure
         if self._is_over:
@@ -236,14 +227,14 @@ class _TextToolsStream(ModelStream):
         if isinstance(outcome, Fault):
             return self._ask_again(message, outcome)
         others = [block for block in message.content if not isinstance(block, TextBlock)]
-        said = _preamble_block(parsed)
         made = self._make_block(outcome)
-        if said is not None:
-            events.append(BlockEnd(self._index("said"), said))
-        is_new = said is not None or "answer" in self._indexes
-        events.append(BlockEnd(self._index("answer" if is_new else "said"), made))
         is_call = isinstance(made, ToolUseBlock)
-        content = (*others, *filter(None, (said, made)))
+        kind = TextBlock if is_call else ThinkingBlock  # what precedes an answer is a thought
+        said = [kind(parsed.before)] if parsed.before else []
+        events += [BlockEnd(self._index("said"), block) for block in said]
+        is_new = bool(said) or "answer" in self._indexes
+        events.append(BlockEnd(self._index("answer" if is_new else "said"), made))
+        content = (*others, *said, made)
         stop = StopReason.TOOL_USE if is_call else message.stop_reason
         end = StreamEnd(replace(message, content=content, stop_reason=stop))
         return [*events, *_announce_step(outcome, made), end]
@@ -299,14 +290,6 @@ class _TextToolsStream(ModelStream):
         # Subscribers drop what they have shown of the reply.
         begins = _announcement("reply.restarted", provider=self._llm.name, model=self._llm.model)
         return [StreamRestart(message), begins, _announcement("react.reformat", text, **data)]
-
-
-def _preamble_block(parsed: ParsedReply) -> ContentBlock | None:
-    """Return what precedes an action as text, or what precedes an answer as a thought."""
-    if not parsed.before:
-        return None
-    is_action = isinstance(parsed.outcome, Action)
-    return TextBlock(parsed.before) if is_action else ThinkingBlock(parsed.before)
 
 
 def _announce_step(outcome: Action | FinalAnswer, made: ContentBlock) -> Iterable[Announcement]:
@@ -367,11 +350,6 @@ def closing_note(request: ModelRequest) -> str:
             return ""
 
 
-def _is_thought(block: ContentBlock) -> bool:
-    """Whether a block is a thought without a signature, which no provider needs back."""
-    return isinstance(block, ThinkingBlock) and not block.signature and not block.extra
-
-
 def convert_to_text(message: Message) -> Iterable[ContentBlock]:
     """Yield the blocks of a message, with tool blocks as text in the format of the prompt."""
     is_answer = message.role == "assistant" and not message.tool_uses
@@ -387,7 +365,8 @@ def convert_to_text(message: Message) -> Iterable[ContentBlock]:
                 said = describe_failure(block.text) if block.is_error else block.text
                 yield TextBlock(f"{line}Observation: {said}")
                 yield from (part for part in block.content if not isinstance(part, TextBlock))
-            case ThinkingBlock(thinking=thought) if _is_thought(block):
+            case ThinkingBlock(thinking=thought) if not (block.signature or block.extra):
+                # No provider needs a thought back that is not signed.
                 yield TextBlock(f"{thought}\n")
             case TextBlock(text) if is_answer:
                 yield replace(block, text=f"Final Answer: {text}")

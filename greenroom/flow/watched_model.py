@@ -100,11 +100,7 @@ class _WatchedStream(ModelStream):
         return super().has_arrived or (self._inner is not None and self._inner.has_arrived)
 
     async def receive(self) -> Iterable[StreamEvent]:
-        """Return the next events of the model, with reports.
-
-        Raises:
-            GreenroomError: the model failed, or its row of the table gives up.
-        """
+        """Return the next events of the model, with reports."""
         if self._failure is not None:
             raise self._failure
         try:
@@ -149,10 +145,8 @@ class _WatchedStream(ModelStream):
     def _announce(self, context: ErrorContext, *, is_announced: bool = False) -> None:
         """Report an error, without a text if it was announced before."""
         chunk = context.chunk()
-        text = (
-            "" if is_announced and context.decision is not RecoveryDecision.GIVE_UP else chunk.text
-        )
-        self._ready.append(Announcement(chunk.kind, chunk.data, text))
+        is_silent = is_announced and context.decision is not RecoveryDecision.GIVE_UP
+        self._ready.append(Announcement(chunk.kind, chunk.data, "" if is_silent else chunk.text))
 
     def _translate(self, kind: str, data: dict[str, object]) -> None:
         """Report a retry, a fallback or a request to reformat as a decision of the table."""

@@ -82,15 +82,13 @@ class Graph(Generic[StateT]):
         """Start without nodes."""
         self.nodes: dict[str, Node] = {}
         self._edges: dict[str, list[Edge[StateT]]] = {START: []}
-        self._places: dict[str, int] = {}
 
     def add(self, node: Node) -> None:
         """Add a node."""
-        if node.name in (START, END, "") or node.name in self.nodes:
+        if node.name in (START, END, "", *self.nodes):
             raise WorkflowError(f"the name {node.name!r} is taken", hint="give each node its own")
         self.nodes[node.name] = node
         self._edges.setdefault(node.name, [])
-        self._places[node.name] = len(self._places)
 
     def repeat_for_each(self, name: str, over: str, concurrency: int) -> None:
         """Run a node once for each item of a field."""
@@ -168,7 +166,7 @@ class Graph(Generic[StateT]):
                     hint=f'add an edge without a condition, such as .edge("{source}", END)',
                 )
             ready |= found
-        return tuple(sorted(ready - {END}, key=self._places.__getitem__))
+        return tuple(name for name in self.nodes if name in ready)
 
 
 def _find_literals(function: object) -> tuple[str, ...]:
