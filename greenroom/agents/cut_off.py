@@ -242,6 +242,7 @@ class NestedRuns:
             return AgentSession.new(name, store=store)  # of the conversation that this one forks
         if found.parent_session_id != self.session.session_id:  # the caller goes on as a copy
             found = await copy_session(found, self.session)
+            await found.save()  # before the caller's session refers to it
             self.session.add_record(_COPIES, {**copies, first_id: found.session_id})
             await self.session.save()
         return found

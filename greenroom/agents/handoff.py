@@ -163,7 +163,9 @@ class Team(Generic[DepsT]):
 
     def continues(self, call: ToolUseBlock) -> bool:
         """Whether a call of a member that was cut off goes on when it is made again."""
-        return any(continues(each.toolbox.registry, call) for each in self.members.values())
+        members = self.members.values()
+        is_handoff = any(each.name == call.name for one in members for each in self.handoffs(one))
+        return is_handoff or any(continues(each.toolbox.registry, call) for each in members)
 
     def handoffs(self, agent: AgentConfiguration[DepsT, object]) -> tuple[Handoff, ...]:
         """Return the tools with which one of the agents passes the conversation on."""

@@ -109,7 +109,8 @@ class AgentTool(Generic[DepsT, OutputT]):
         result = await self._agent.run(prompt, deps=deps, budget=budget)
         if result.status is not TurnStatus.COMPLETED:
             why = f": {result.error}" if result.error else ""
-            raise ToolError(f"{self.name} has not answered: its turn {result.status}{why}")
+            told = f"{self.name} has not answered: its turn {result.status}{why}"
+            raise ToolError(told) from result.error
         text = serde.to_text(to_json_value(result.output))
         return ToolResult.ok(text, session_id=result.session.session_id)
 

@@ -72,8 +72,8 @@ async def run_tools(
 
     Denied and impossible calls are answered with the reason, and so is a call for which a budget
     has nothing left; when the others have ended, that budget's scope ends. So it does if an agent
-    that a call runs fails for want of a budget; that call has no result, as if it had been
-    interrupted, and goes on when it is made again. Every call gives one
+    that a call runs fails for want of a budget; a call that runs an agent has no result then, as if
+    it had been interrupted, and goes on when it is made again. Every other call gives one
     `ToolStart` and one `ToolEnd`. The results are appended as one message, in the calls' order,
     even if the turn is interrupted: calls that had ended keep their results, and those that had not
     started say so. Where a question would suspend the turn, it is asked when no call runs.
@@ -241,6 +241,8 @@ class _Gate:
                     await self._run(index)
             except BudgetExceededError as error:
                 self.budget_error = self.budget_error or error
+                if continues(self._tools, verdict.call):
+                    return
                 name = verdict.call.name
                 refusal = ToolResult.error(f"{name} was not run: {error.message}.")
             else:

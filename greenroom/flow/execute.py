@@ -20,7 +20,7 @@ import trio
 from msgspec import UNSET
 
 from greenroom.agents import Toolbox, pass_permissions
-from greenroom.core import AgentState, ConfigurationError, PlanError
+from greenroom.core import AgentState, BudgetExceededError, ConfigurationError, PlanError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import (
@@ -120,6 +120,7 @@ async def execute_plan(
             is too long for a record.
         ConfigurationError: `concurrency` is below 1.
         TurnError: the agent has no room for another subagent.
+        BudgetExceededError: a budget of the agent is spent; what it has stopped is pending.
         SessionError: the session can't be written; nothing unrecorded has started.
         GreenroomError: the planner failed; its `PlanError` only ends the revisions.
 
@@ -198,6 +199,7 @@ class _Execution:
     on_end: Callable[[PlanRun, str], Awaitable[None]] | None
     consecutive: int = 0  # failures since something was completed
     is_stopped: bool = False  # nothing else starts before the plan is revised
+    spent: str = ""  # the error of a budget of the agent, with which the execution ends
     abandoned_ids: set[str] = field(default_factory=set)
     tries: Counter[str] = field(default_factory=Counter)  # failed tries in this execution
     error_classes: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
@@ -220,6 +222,8 @@ class _Execution:
         while True:
             self.agent.set_state(AgentState.processing("executing"))
             await self._run_ready()
+            if self.spent:
+                raise BudgetExceededError(self.spent)
             failure = self._find_failure()
             if failure is None or not await self._revise(failure):
                 self.agent.set_state(AgentState.processing())
@@ -286,16 +290,18 @@ class _Execution:
         if decided.result is not UNSET:
             self.runner.record_result(failure.subtask, decided.result, session_id)
             return None
-        if end.error is ErrorClass.SPENT and self._is_put_off(decided):
-            self.recorder.write(msgspec.structs.replace(end.move, status=SubtaskStatus.PENDING))
+        if end.error is ErrorClass.SPENT and self._is_put_off(decided, failure.error):
+            pending, error = SubtaskStatus.PENDING, "" if self.spent else failure.error
+            self.recorder.write(msgspec.structs.replace(end.move, status=pending, error=error))
             return None
         self.recorder.write(end.move)
         return None if is_refused else self._apply_decision(failure, decided)
 
-    def _is_put_off(self, decided: "_Decided") -> bool:
+    def _is_put_off(self, decided: "_Decided", error: str) -> bool:
         """Whether a subtask without a budget stays pending, since no other plan can help now."""
-        self.is_stopped |= not self.agent.has_budget
-        return self.is_stopped or not self._may_revise or decided.decision == "give_up"
+        if not self.agent.has_budget:
+            self.is_stopped, self.spent = True, error
+        return bool(self.spent) or not self._may_revise or decided.decision == "give_up"
 
     def _apply_decision(self, failure: Failure, decided: "_Decided") -> float | None:
         """Apply a decision; return the seconds until another try, if any."""

@@ -14,6 +14,7 @@ from greenroom.agents import (
 )
 from greenroom.core import (
     RUNTIME,
+    BudgetExceededError,
     ConfigurationError,
     Message,
     ModelRequest,
@@ -157,13 +158,19 @@ class TeamModel:
 
         Raises:
             ToolError: the team did not answer, or this is called outside an agent.
+            BudgetExceededError: it did not for want of a budget.
         """
         context = calling_agent()
         if context is None:
             raise ToolError(f"{self.model} can only be asked by an agent")
         asked = next(filter(_is_input, reversed(request.messages)), Message.user(""))
-        with continue_runs(asked.id, self.model):
-            result = await self._tool.execute({"prompt": asked.text}, context)
+        try:
+            with continue_runs(asked.id, self.model):
+                result = await self._tool.execute({"prompt": asked.text}, context)
+        except ToolError as error:
+            if isinstance(error.__cause__, BudgetExceededError):
+                raise BudgetExceededError(error.message) from None
+            raise
         reply = Message(
             "assistant",
             as_blocks(result.text),

@@ -10,7 +10,7 @@ from inspect import isawaitable
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext, find_cycle
+from greenroom.agents import Agent, RunContext, find_cycle, find_lives
 from greenroom.core import (
     AgentContext,
     AgentState,
@@ -194,9 +194,8 @@ class Crew:
 
     def inspect(self, session: AgentSession) -> Trace:
         """Find out what became of a worker, which is none if no stint in the session began."""
-        name = next(
-            (each.agent for each in self.stints if each.session_id == session.session_id), ""
-        )
+        lives = find_lives(session)
+        name = next((each.agent for each in self.stints if each.session_id in lives), "")
         worker = next((each for each in self.workers if each.name == name), None)
         return NOTHING if worker is None else find_inspection(worker.run)(session)
 

@@ -19,6 +19,7 @@ from greenroom.agents import (
     track_turn,
 )
 from greenroom.core import (
+    BudgetExceededError,
     ConfigurationError,
     ConversationInput,
     Message,
@@ -100,6 +101,7 @@ class TeamTurn:
 
         Raises:
             TeamError: a member failed, and there is no `on_failure`.
+            BudgetExceededError: a budget of the team is spent.
         """
         outputs: dict[str, object] = {}
         _ = self.log  # its beginning comes before the members'
@@ -118,8 +120,9 @@ class TeamTurn:
 
         try:
             await run_each(lambda: left.popleft() if left else None, ask, len(members))
-        except* TeamError as failed:
-            raise leaves(failed)[0] from None
+        except* (TeamError, BudgetExceededError) as failed:
+            # Where a budget is spent, that is why the others failed.
+            raise min(leaves(failed), key=lambda error: isinstance(error, TeamError)) from None
         return {name: outputs[name] for name in members if name in outputs}
 
 

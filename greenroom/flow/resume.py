@@ -38,6 +38,7 @@ from greenroom.core import (
     AUTOMATIC_DECIDERS,
     RUNTIME,
     Answer,
+    BudgetExceededError,
     ContentBlock,
     ConversationInput,
     Done,
@@ -373,8 +374,9 @@ async def ask_to_continue(
         return await _wait_for_turn(handle, session)
     has_begun = session.model and any(each.role == "assistant" for each in session.history)
     if has_begun or is_flow(session):
-        content = f"{_TAKE_OVER} It had stopped with: {error}" if error else GO_ON
-        sender = sender if error else RUNTIME
+        content, sender = GO_ON, RUNTIME
+        if error and not is_flow(session):
+            content = f"{_TAKE_OVER} It had stopped with: {error}"
     return await try_ask(handle, content, sender=sender, metadata=metadata)
 
 
@@ -393,6 +395,16 @@ async def _wait_for_turn(handle: AgentHandle, session: AgentSession) -> TurnResu
     outcome = await handle.wait()
     problem = describe_error(outcome.error) if outcome.error else f"it has {outcome.status}"
     return TurnResult(TurnStatus.FAILED, error=problem, kind=type(outcome.error).__name__)
+
+
+def check_budget(agent: AgentInternals, result: TurnResult) -> None:
+    """End the work of an agent if a member has stopped since a budget of that agent is spent.
+
+    Raises:
+        BudgetExceededError: it has.
+    """
+    if result.kind == BudgetExceededError.__name__ and not agent.has_budget:
+        raise BudgetExceededError(result.error)
 
 
 async def reopen(

@@ -237,8 +237,8 @@ class SubtaskRunner:
         move, error = await self._wait_for_end(handle, session, text, subtask)
         is_from_tool = error is ErrorClass.FAILED  # the turn reports nothing more specific
         error = agent_fn.error_class if is_from_tool else error
-        if trace_call(session).kind != "unsure":
-            move = replace(move, session_id="")  # the call has ended, or was refused
+        if trace_call(session).kind == "result":  # it has ended, or was refused
+            move = replace(move, session_id="")
         if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
             move = replace(move, call=call)
         return SubtaskEnd(move, error)
@@ -284,11 +284,13 @@ class SubtaskRunner:
 
     def _record_interruption(self, subtask: Subtask, session: AgentSession, call: str) -> None:
         """Record that a subtask was cut off, or the result of a call that ended nevertheless."""
-        trace = trace_call(session) if subtask.tool else None
-        if trace is not None and trace.kind == "result":
+        trace = trace_call(session) if subtask.tool else NOTHING
+        has_ended = trace.kind == "result"
+        is_refused = bool(trace.error) and not self.agent.has_budget
+        if has_ended and not is_refused:
             self.recorder.write(replace(_end_of_trace(trace, subtask).move, call=call))
         else:
-            left = session.session_id if session.history else ""
+            left = session.session_id if session.history and not has_ended else ""
             pending = SubtaskStatus.PENDING
             self.recorder.write(SubtaskMove(subtask.id, pending, session_id=left))
 

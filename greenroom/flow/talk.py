@@ -28,6 +28,7 @@ from greenroom.flow.resume import (
     Trace,
     ask_person,
     ask_to_continue,
+    check_budget,
     describe_cut,
     find_inspection,
     find_trace,
@@ -139,9 +140,11 @@ class Talk:
 
         Raises:
             TeamError: the turn did not complete.
+            BudgetExceededError: it did not for want of a budget, which the team lacks, too.
         """
         if self._recorded is not None:
             self._recorded.check()
+        check_budget(self._agent, result)
         output = read_output(result, self._name)
         self._log.end(unit, output)
         return output

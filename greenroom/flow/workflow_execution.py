@@ -36,6 +36,7 @@ from greenroom.flow.resume import (
     answers_ahead,
     ask_person,
     ask_to_continue,
+    check_budget,
     describe_cut,
     find_trace,
     reopen,
@@ -272,6 +273,7 @@ class WorkflowExecution(Generic[StateT]):
             text = self._input(node, unit)
             result = await ask_to_continue(handle, session, text, sender="workflow", metadata=facts)
         member.check()
+        check_budget(self._agent, result)
         if result.status is not TurnStatus.COMPLETED:
             raise WorkflowError(f"{unit} failed: {result.error or result.status}")
         return result.text if result.value is UNSET else result.value

@@ -25,6 +25,7 @@ from greenroom.flow import (
     Plan,
     Subtask,
     Workflow,
+    by_authority,
     committee,
     composite,
     handoff_team,
@@ -54,27 +55,28 @@ def find_results(request):
         if message.text.startswith("Observation: "):
             found.append(message.text)
         found += (each.text for each in message.tool_results if not each.is_error)
-    return [each for each in found if "has the conversation" not in each]
+    errors = ("has the conversation", "Observation: Error:")
+    return [each for each in found if not any(error in each for error in errors)]
 
 
 class Work:
     """A random composition whose leaves have an effect each, and a person who sees them."""
 
-    def __init__(self, seed, store=None, effects=(), at=lambda: None, kinds=(), depth=3):
+    def __init__(self, seed, store=None, effects=(), at=lambda: None, depth=3):
         self.chance = random.Random(f"{seed}")
         self.store = store
         self.effects = list(effects)
         self.at = at
         self.expected = set()
         self.asked = []
+        self.session_id = "work"
         self.kinds = Counter()
         self._names = (f"e{number}" for number in range(10_000))
-        self._only = kinds
         self.team = self.build(depth)
 
     def build(self, depth):
         leaves = [self.agent, self.agent, self.react]
-        teams = [getattr(self, name) for name in self._only or TEAMS]
+        teams = [getattr(self, name) for name in TEAMS]
         # The outermost is always a team; below it one in three is an agent.
         is_leaf = depth == 0 or (self.kinds and self.chance.random() < 0.3)
         make = self.chance.choice(leaves if is_leaf else teams)
@@ -195,8 +197,7 @@ class Work:
 
     def jury(self, depth):
         agents = [self.build(depth) for _ in range(2)]
-        first = lambda answers: answers[0].value  # noqa: E731
-        return committee(*agents, tie=first, name=self.name, description="Works.")
+        return committee(*agents, tie=by_authority, name=self.name, description="Works.")
 
     def crew(self, depth):
         agents = self.some(depth)
@@ -260,13 +261,13 @@ class Work:
 
     async def run(self, budget=None):
         """Run it, or go on with it; return the result."""
-        given = None if await self.store.exists("work") else "Go."
+        given = None if await self.store.exists(self.session_id) else "Go."
         if given is None:
-            session = await AgentSession.load("work", store=self.store)
+            session = await AgentSession.load(self.session_id, store=self.store)
             if is_answered(session):  # it was killed behind its end
                 return None
         return await self.team.run(
-            given, session="work", store=self.store, approve=self.answer, budget=budget
+            given, session=self.session_id, store=self.store, approve=self.answer, budget=budget
         )
 
     def check(self, result):
@@ -291,10 +292,6 @@ TEAMS = (
     "graph",
 )
 """The kinds of teams, by the methods that make them."""
-
-
-class Killed(Exception):
-    """The process would have ended here."""
 
 
 class Life:
@@ -361,4 +358,4 @@ def in_folder(folder, seed, death=0):
 
 
 if __name__ == "__main__":
-    trio.run(in_folder(Path.cwd(), sys.argv[1], int(sys.argv[2])).run)
+    trio.run(in_folder(Path.cwd(), *map(int, sys.argv[1:3])).run)

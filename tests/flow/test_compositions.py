@@ -1,155 +1,124 @@
-"""Teams, plans and workflows in each other, cut off at any moment, with a truthful person.
+"""Random compositions, three deep, that end at any moment and go on: each effect happens once.
 
-A snapshot is what a kill would leave: the stored sessions, and the effects so far. From each the
-work goes on with `run(None, session=id)`, reaches its goal, and has each effect once.
+`GREENROOM_KILLS=long` tries hundreds of them, with the seed of `GREENROOM_KILLS_SEED`.
 """
 
+import os
 import random
-from collections import Counter
-from typing import TypedDict
+import signal
+import sys
+from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 import trio
 
-from greenroom import Agent, Answer, RuleDecision
 from greenroom.core import TurnStatus
-from greenroom.flow import (
-    END,
-    START,
-    Plan,
-    Subtask,
-    Workflow,
-    committee,
-    loop,
-    orchestrator,
-    parallel,
-    pipeline,
-)
-from greenroom.testing import ScriptedProvider, call
+from greenroom.resilience import Budget
+from greenroom.testing import Scenario, cancel_at_every_checkpoint
+from greenroom.testing.fuzz.sweep import repeatable
+from tests.flow import compositions
+from tests.flow.compositions import Life, Work, in_folder
 from tests.flow.test_workflow_kills import SeenStore
+from tests.warm_python import WarmProgram
+
+IS_LONG = os.environ.get("GREENROOM_KILLS") == "long"
+BEGIN = int(os.environ.get("GREENROOM_KILLS_SEED", "0"))
 
 
-class State(TypedDict, total=False):
-    text: str
+def seeds(few, many):
+    return range(BEGIN, BEGIN + (many if IS_LONG else few))
 
 
-class Work:
-    """A random composition whose leaves have an effect each, and a person who sees them."""
-
-    def __init__(self, seed, store, effects=(), at=lambda: None, depth=3):
-        self.chance = random.Random(seed)
-        self.store = store
-        self.effects = list(effects)
-        self.at = at
-        self.names = (f"e{number}" for number in range(100))
-        self.expected = set()
-        self.asked = []
-        self.team = self.build(depth)
-        while isinstance(self.team, Agent):
-            self.team = self.build(depth)
-
-    def build(self, depth):
-        kinds = [self.agent]
-        if depth:
-            kinds += [self.pipe, self.side, self.rounds, self.jury, self.crew, self.graph]
-        return self.chance.choice(kinds[bool(depth == 3) :])(depth - 1)
-
-    def some(self, depth):
-        return [self.build(depth) for _ in range(self.chance.randint(1, 2))]
-
-    async def act(self, effect):
-        self.at()
-        self.effects.append(effect)
-        self.at()
-        await trio.lowlevel.checkpoint()
-        return f"{effect} is done"
-
-    def agent(self, depth):
-        name = next(self.names)
-        self.expected.add(name)
-
-        async def act(effect: str) -> str:
-            """Have an effect."""
-            return await self.act(effect)
-
-        def model(request):
-            results = [each for message in request.messages for each in message.tool_results]
-            done = [each.text for each in results if not each.is_error]
-            return "yes" if done else call("act", effect=name)
-
-        return Agent(ScriptedProvider(*[model] * 99), name=name, tools=[act])
-
-    def pipe(self, depth):
-        return pipeline(*self.some(depth), name=next(self.names))
-
-    def side(self, depth):
-        return parallel(*self.some(depth), name=next(self.names))
-
-    def rounds(self, depth):
-        return loop(self.build(depth), lambda output: True, name=next(self.names))
-
-    def jury(self, depth):
-        def decide(answers):
-            return None
-
-        agents = [self.agent(depth) for _ in range(2)]
-        return committee(*agents, tie=decide, name=next(self.names))
-
-    def crew(self, depth):
-        agents = self.some(depth)
-        ids = [f"s{number}" for number in range(len(agents))]
-        plan = Plan(
-            "",
-            [
-                Subtask(id_, f"Do {id_}", capability=each.name)
-                for id_, each in zip(ids, agents, strict=False)
-            ],
-        )
-        llm = ScriptedProvider(*["All is done."] * 99)
-        return orchestrator(llm, *agents, planner=plan, name=next(self.names))
-
-    def graph(self, depth):
-        effect = next(self.names)
-        self.expected.add(effect)
-
-        async def first(state: State) -> None:
-            await self.act(effect)
-
-        flow = Workflow(State, input="text", output="text", name=next(self.names))
-        flow.node(effect, first).edge(START, effect)
-        for member in self.some(depth):
-            name = next(self.names)
-            flow.node(name, member, input="text", output="")
-            flow.edge(effect, name).edge(name, END)
-        return flow
-
-    async def answer(self, request):
-        """Say of each call or function in doubt whether it has run."""
-        self.asked.append(request.action)
-        assert request.may_have_run, request
-        effect = request.input.get("effect") or request.input["node"]
-        if effect not in self.effects:
-            return True
-        return Answer(RuleDecision.DENY, input={"result": None if "node" in request.input else "x"})
-
-    async def run(self, given):
-        result = await self.team.run(given, session="work", store=self.store, approve=self.answer)
-        assert result.status is TurnStatus.COMPLETED, result.error
-        assert Counter(self.effects) == dict.fromkeys(self.expected, 1)
+async def count_moments(seed):
+    life = Life(seed)
+    life.work.check(await life.run())
+    assert life.work.asked == []
+    return life.moments
 
 
-@pytest.mark.parametrize("seed", range(12))
-async def test_every_effect_happens_once_wherever_it_is_cut_off(seed):
-    store, left = SeenStore(), []
+async def kill_again_and_again(seed):
+    """Kill a composition at random moments, one to five times, then let it end."""
+    chance, moments = random.Random(seed), await count_moments(seed)
+    sessions, effects = None, ()
+    for _ in range(1 + seed % 5):
+        life = Life(seed, sessions, effects, kill_at=chance.randint(1, moments))
+        result = await life.run()
+        if life.left is None:  # it had ended before
+            life.work.check(result)
+            return
+        sessions, effects = life.left
+    life = Life(seed, sessions, effects)
+    life.work.check(await life.run())
 
-    def keep(*_):
-        left.append((store.copy(), tuple(work.effects)))
 
-    work = Work(seed, store, at=keep)
-    store.seen = keep
-    await work.run("Go.")
-    assert work.asked == []
-    for sessions, effects in left[:-1:7]:
-        again = Work(seed, SeenStore(sessions), effects)
-        is_stored = await again.store.exists("work")
-        await again.run(None if is_stored else "Go.")
+@pytest.mark.parametrize("seed", seeds(20, 300))
+def test_it_is_killed_again_and_again(seed):
+    with repeatable(seed):
+        trio.run(kill_again_and_again, seed)
+
+
+async def spend_budgets(seed):
+    """Run a composition with small budgets, until one suffices."""
+    chance, sessions, effects = random.Random(seed), None, ()
+    for _ in range(100):
+        calls = chance.randint(1, 4)
+        budget = chance.choice([Budget(model_calls=calls), Budget(tool_calls=calls)])
+        life = Life(seed, sessions, effects)
+        result = await life.run(budget)
+        if result is None or result.status is TurnStatus.COMPLETED:
+            break
+        assert "the budget of" in str(result.error)
+        sessions, effects = life.store.copy(), tuple(life.work.effects)
+    life.work.check(result)
+
+
+@pytest.mark.parametrize("seed", seeds(20, 200))
+def test_its_budgets_end(seed):
+    with repeatable(seed):
+        trio.run(spend_budgets, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(3, 60))
+def test_it_is_cancelled_at_any_checkpoint(seed):
+    tried = []
+
+    def scenario():
+        work = Work(seed, SeenStore())
+        tried.append(work)
+        return Scenario(work.team, inputs="Go.", probe=(), store=work.store)
+
+    def it_goes_on(trial):
+        id_ = trial.session_id
+        before = next(each for each in tried if id_ in each.store.copy())
+        work = Work(seed, SeenStore(before.store.copy()), before.effects)
+        work.session_id = id_
+
+        async def go_on():
+            work.check(await work.run())
+
+        trio.run(go_on)
+
+    report = cancel_at_every_checkpoint(
+        scenario, invariants=[it_goes_on], at_most=60 if IS_LONG else 10
+    )
+    assert sum(report.cancels.values()) >= 10
+
+
+@pytest.mark.parametrize("seed", seeds(3, 100))
+def test_its_process_is_killed(seed, tmp_path):
+    moment = random.Random(seed).randint(1, trio.run(count_moments, seed))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
+    with TemporaryFile("w+") as printed:
+        arguments = [compositions.__file__, str(seed), str(moment)]
+        program = WarmProgram(arguments, printed.fileno(), tmp_path, environment)
+        code = program.wait(120)
+        printed.seek(0)
+        assert code == -signal.SIGKILL, printed.read()
+
+    async def go_on():
+        work = in_folder(tmp_path, seed)
+        work.check(await work.run())
+
+    trio.run(go_on)

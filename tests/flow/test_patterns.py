@@ -333,7 +333,7 @@ async def test_a_run_has_a_budget_for_all_of_it(pattern):
     members = [echo(name) for name in "abc"]
     result = await pattern(*members).run("x", budget=Budget(model_calls=2))
     assert sum(len(member.llm.requests) for member in members) == 2
-    assert (result.status, type(result.error)) == ("failed", TeamError)
+    assert (result.status, type(result.error)) == ("failed", BudgetExceededError)
     assert "model calls" in str(result.error)
     purse = Budget(model_calls=1)
     ends = [(await echo("a").run("x", budget=purse)).status for _ in range(2)]

@@ -189,6 +189,15 @@ def test_as_a_tool_it_goes_on_in_another_process_and_pays_once(kind, tmp_path):
     assert payment.asked == ["pay"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_as_a_tool_it_is_killed_twice_and_pays_once(kind, tmp_path):
+    for _ in range(2):
+        kill(tmp_path, kind, "told pay", "tool")
+    payment = Payment(tmp_path, kind, is_tool=True)
+    go_on(payment)
+    assert payment.asked == []
+
+
 def test_all_of_them_are_runnables():
     for make in KINDS.values():
         assert isinstance(make(agent()), Runnable)
