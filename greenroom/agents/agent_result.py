@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 from greenroom.core import (
     EMPTY,
     AgentCrashError,
+    Custom,
     GreenroomError,
     Message,
     PermissionRequest,
@@ -70,6 +71,7 @@ class RunReport:
         error: the `GreenroomError` that ended the turn, if one did.
         has_crashed: whether any other exception did: a bug, which ends the agent.
         output: the output of the turn; `msgspec.UNSET` until there is one.
+        state: the `deps` of the run.
     """
 
     above: "RunReport | None" = None
@@ -81,6 +83,7 @@ class RunReport:
     error: GreenroomError | None = None
     has_crashed: bool = False
     output: object = UNSET
+    state: object = None
 
     @property
     def agents(self) -> tuple[object, ...]:
@@ -127,6 +130,10 @@ class AgentResult(Generic[OutputT]):
         warnings: oddities that did not stop the run, such as a repeated call.
         error: what made the run fail, or None.
         session: the conversation; go on with `agent.run("…", session=result.session)`.
+        state: what the run worked on besides the conversation: its `deps`, as its tools left them;
+            of a workflow, the state of the graph.
+        events: the `Custom` chunks of the run, such as the steps of a plan; the newest 1,000, and
+            of a run whose reader fell behind those that it was given.
 
     Example:
         >>> from greenroom import Agent
@@ -147,6 +154,8 @@ class AgentResult(Generic[OutputT]):
     warnings: tuple[str, ...]
     error: GreenroomError | None
     session: AgentSession
+    state: object = field(default=None, repr=False)
+    events: tuple[Custom, ...] = field(default=(), repr=False)
     value: object = field(default=UNSET, repr=False)
     """The output, or `msgspec.UNSET` if there is none; read it as `output`."""
 

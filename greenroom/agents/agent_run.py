@@ -1,5 +1,6 @@
 """A run of an `Agent`, from its spawn to its result."""
 
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from greenroom.core import (
     Answer,
     ConfigurationError,
     ContentBlock,
+    Custom,
     Done,
     EndStatus,
     Error,
@@ -65,6 +67,7 @@ GO_ON = "Go on where you left off."
 """The input of a run without one; its sender is `RUNTIME`."""
 
 _ANSWERS = "agent.answers"
+_MOST_EVENTS = 1_000
 
 
 class _Given(Wire, frozen=True):
@@ -346,6 +349,7 @@ class AgentRun(Generic[OutputT]):
         self._error: Error | None = None
         self._end: Done | Exited | None = None
         self._usage = Usage()
+        self._events = deque[Custom](maxlen=_MOST_EVENTS)
 
     async def _begin(self, options: RunOptions) -> None:
         """Send the agent its input, or the answers that it waits for."""
@@ -360,6 +364,7 @@ class AgentRun(Generic[OutputT]):
         """Find out how it ended if its chunks were not read to the end; this never waits."""
         if self._end is None:
             chunks = self.handle.subscribe("turn")
+            self._events.clear()  # they come again
             while self._end is None:
                 self._note(await anext(chunks, Exited(EndStatus.CANCELLED)))
         self._usage = await self.handle.tree_usage()
@@ -402,6 +407,8 @@ class AgentRun(Generic[OutputT]):
                 self._requests[chunk.request_id] = chunk
             case PermissionResponse(cancelled=False):
                 self._requests.pop(chunk.request_id, None)
+            case Custom():
+                self._events.append(chunk)
             case Error():
                 self._error = chunk
             case Done() | Exited():
@@ -439,6 +446,8 @@ class AgentRun(Generic[OutputT]):
             warnings=tuple(report.warnings),
             error=self._failure() if status is TurnStatus.FAILED else None,
             session=self._session,
+            state=report.state,
+            events=tuple(self._events),
             value=report.output if status is TurnStatus.COMPLETED else UNSET,
         )
 

@@ -352,7 +352,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             ```
         """
         self._check_run(input, deps)
-        report = RunReport()
+        report = RunReport(state=deps)
         function = self if settings is None else self.replace_settings(settings)
         return open_run(
             RunOptions(

@@ -335,11 +335,11 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         """Return the result of a run with its progress, whose state is that after its last step."""
         facts = {each.name: getattr(result, each.name) for each in fields(result)}
         if progress is None:
-            return WorkflowRun(**{**facts, "steps": ()}, state=cast("StateT", None), next=())
+            return WorkflowRun(**{**facts, "steps": (), "state": cast("StateT", None)}, next=())
         if result.value is not UNSET:
             facts["value"] = self._read_output(progress)
-        steps = tuple(progress.steps)
-        return WorkflowRun(**{**facts, "steps": steps}, state=progress.state(), next=progress.ready)
+        facts |= {"steps": tuple(progress.steps), "state": progress.state()}
+        return WorkflowRun(**facts, next=progress.ready)
 
     def _read_output(self, progress: WorkflowProgress[StateT]) -> object:
         if self._output:

@@ -34,6 +34,7 @@ from greenroom import (
 )
 from greenroom.agents import resilient_tool
 from greenroom.core import (
+    Custom,
     EventLoopError,
     Message,
     ModelOverloadedError,
@@ -42,6 +43,7 @@ from greenroom.core import (
     ToolResultBlock,
     TurnError,
 )
+from greenroom.flow import Pattern
 from greenroom.llm import ModelProfile
 from greenroom.llm.catalog import MODELS
 from greenroom.memory import SQLiteMemory
@@ -119,6 +121,51 @@ async def test_a_run_that_succeeds():
     assert result.messages == result.session.history
     nothing = (result.is_truncated, result.denials, result.pending, result.warnings, result.error)
     assert nothing == (False, (), (), (), None)
+
+
+def counter(numbers, fails=False):
+    """A team of none that sends a chunk for each number."""
+
+    async def count(run):
+        for number in numbers:
+            await run.agent.send(Custom("number", {"is": number}))
+        if fails:
+            raise ToolError("enough")
+        return "counted"
+
+    return Pattern("counter", count)
+
+
+def numbers_of(result):
+    return [event.data["is"] for event in result.events if event.kind == "number"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_result_has_the_events_of_the_run_and_what_it_worked_on(fails):
+    deps = {"of": "mine"}
+    result = await counter(range(3), fails=fails).run("Count!", deps=deps)
+    assert (result.status, numbers_of(result)) == ("failed" if fails else "completed", [0, 1, 2])
+    assert result.state is deps
+
+
+async def test_the_newest_thousand_events_are_kept():
+    result = await counter(range(1_500)).run("Count!")
+    assert numbers_of(result) == list(range(500, 1_500))
+
+
+async def test_no_event_is_listed_twice_if_a_reader_leaves_early():
+    async with counter(range(3)).stream("Count!") as run:
+        async for chunk in run:
+            if isinstance(chunk, Custom) and chunk.data["is"] == 1:
+                break
+    assert numbers_of(run.result)[:2] == [0, 1]
+    assert len(set(numbers_of(run.result))) == len(numbers_of(run.result))
+
+
+async def test_of_a_truncated_run_too():
+    deps = ["notes"]
+    result = await agent(Reply("Once", stop_reason=StopReason.MAX_TOKENS)).run("Go!", deps=deps)
+    assert (result.is_truncated, result.state, result.events) == (True, deps, ())
 
 
 @pytest.mark.parametrize("obeys", [True, False])
