@@ -166,6 +166,17 @@ def test_the_coder_of_primitives_fits_on_two_screens():
     assert len((EXAMPLES / "coder.py").read_text().splitlines()) <= 120
 
 
+def test_parts_of_ones_own(tmp_path):
+    printed = run("own_parts.py", cwd=tmp_path).splitlines()
+    assert printed[0] == "The cat sat down: It is short."
+    assert "  plan: count failed: I can only count to four" in printed
+    assert "  plan: revised, 1 subtasks" in printed
+    assert printed[-2:] == [
+        "2 calls, 2 entries. The task: The other cat sat down",
+        "The answer: It is long.",
+    ]
+
+
 @pytest.mark.parametrize("path", list(EXAMPLES.glob("*.py")), ids=lambda path: path.name)
 def test_examples_use_nothing_private(path):
     assert "._" not in path.read_text()
