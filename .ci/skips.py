@@ -17,6 +17,9 @@ ALLOWED: dict[str, str] = {
         )
         for kind in ("files", "database")
     },
+    "tests.e2e.test_endpoint::test_a_real_model_is_right_within_three_steps": (
+        "it needs a server of a model; a server of ours that plays one takes the same path"
+    ),
     **{
         f"tests.export.test_in_browser::{name}": (
             "a browser takes minutes to install; the page is taken apart by a parser as well"
