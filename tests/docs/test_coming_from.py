@@ -1,6 +1,7 @@
 """Our programs are as short as the page for newcomers says, and no longer than theirs."""
 
 import ast
+import importlib
 import io
 import re
 import tokenize
@@ -8,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+ROOT = Path(__file__).parents[2]
+HOW_TO = ROOT / "docs" / "how-to"
 PAGES = {
     "coming-from.md": {"pydantic/pydantic-ai": 5, "openai/openai-agents-python": 5},
     "coming-from-teams.md": {
@@ -103,3 +105,28 @@ def test_a_program_is_no_longer_than_theirs(program):
     assert measure(source) == (lines, statements)
     assert lines <= theirs[0]
     assert statements <= theirs[1]
+
+
+def offered():
+    """Return everything that packages offer, by name."""
+    fronts = (ROOT / "greenroom").glob("*/__init__.py")
+    modules = [importlib.import_module(f"greenroom.{path.parent.name}") for path in fronts]
+    return {name: getattr(module, name) for module in modules for name in dir(module)}
+
+
+def test_our_names_for_those_of_papers_exist():
+    ours, missing, count = offered(), [], 0
+    rows = re.findall(
+        r"^\| (.+?) \| (.+?) \|", (HOW_TO / "coming-from-designs.md").read_text(), re.MULTILINE
+    )
+    for _, here in rows:
+        for code in re.findall(r"`([A-Za-z]\w*(?:\.\w+)?)`", here):
+            name, _, member = code.partition(".")
+            if code.islower() and name not in ours:
+                continue  # a member or an option, which stands with its class
+            count += 1
+            fields = getattr(ours.get(name), "__annotations__", {})
+            if name not in ours or (member and member not in (*dir(ours[name]), *fields)):
+                missing.append(code)
+    assert count > 80
+    assert missing == []
