@@ -15,7 +15,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.tools import Packs, WorkspaceRecorder
+from greenroom.tools._internal import Packs, WorkspaceRecorder
 
 ROUNDS = 15
 SIZES = (100, 1_000, 10_000, 40_000)

@@ -23,7 +23,8 @@ import trio
 from greenroom import AgentInternals, AgentRuntime, AgentSession, FileStore, Message, stream_reply
 from greenroom.core import ModelRequest, Usage
 from greenroom.llm import EstimatedCounter
-from greenroom.memory import Compactor, ContextBudget, SQLiteMemory, remind
+from greenroom.memory import Compactor, ContextBudget, SQLiteMemory
+from greenroom.memory._internal import remind
 from greenroom.testing import Reply, ScriptedProvider
 
 TURNS = 10_000

@@ -23,7 +23,7 @@ from greenroom import (
     coder,
     tool,
 )
-from greenroom.core import Hook, Instruments
+from greenroom.core._internal import Hook, Instruments
 from greenroom.testing import ScriptedProvider, call
 
 ROUNDS = 21

@@ -28,7 +28,6 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
-    AnthropicProvider,
     FileStore,
     InMemoryStore,
     Message,
@@ -38,7 +37,7 @@ from greenroom import (
     ToolUseBlock,
     stream_reply,
 )
-from greenroom.llm import ModelRequest
+from greenroom.llm import AnthropicProvider, ModelRequest
 
 MESSAGES = 10_000
 STEPS = 30

@@ -14,7 +14,8 @@ import time
 import trio
 
 from greenroom import AgentInternals, AgentRuntime, AgentSession, InMemoryStore, Message
-from greenroom.flow import Member, parallel, pipeline
+from greenroom.flow import parallel, pipeline
+from greenroom.flow._internal import Member
 
 MEMBERS = {"pipeline": 20, "parallel": 50}
 ROUNDS = 9

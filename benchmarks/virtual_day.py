@@ -26,7 +26,8 @@ from greenroom import (
     Message,
     RuntimeLimits,
 )
-from greenroom.core import ModelOverloadedError, TurnStatus
+from greenroom.core import TurnStatus
+from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Backoff
 
 DAY = 24 * 3600.0

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from greenroom import Agent
-from greenroom.core import ModelOutputError
+from greenroom.llm import ModelOutputError
 from greenroom.testing import ScriptedProvider
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from greenroom import Agent, FileStore, PermissionManager, PermissionRule
-from greenroom.llm import ModelRequest
+from greenroom import Agent, FileStore, ModelRequest, PermissionManager, PermissionRule
 from greenroom.testing import ScriptedProvider, Step, call
 
 

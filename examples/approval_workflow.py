@@ -10,9 +10,8 @@ import sys
 import msgspec
 import trio
 
-from greenroom import Agent, Answer, FileStore, RuleDecision
+from greenroom import Agent, Answer, FileStore, ModelRequest, RuleDecision
 from greenroom.flow import END, START, Workflow, request_approval
-from greenroom.llm import ModelRequest
 from greenroom.testing import ScriptedProvider
 
 

@@ -8,8 +8,8 @@ The model is scripted, so this needs no API key. It has a price of its own.
 import trio
 
 import greenroom as gr
+from greenroom import Budget
 from greenroom.core import Price
-from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedProvider, call
 
 ALLOW = gr.PermissionManager([gr.PermissionRule.allow_all()])

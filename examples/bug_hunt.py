@@ -10,9 +10,8 @@ import sys
 
 import trio
 
-from greenroom import AgentRuntime, AgentSession, ConsoleRenderer, Custom, FileStore
+from greenroom import AgentRuntime, AgentSession, ConsoleRenderer, Custom, FileStore, ModelRequest
 from greenroom.flow import plan_and_execute
-from greenroom.llm import ModelRequest
 from greenroom.testing import ScriptedProvider, Step, call
 
 FILES = {

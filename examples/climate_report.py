@@ -10,10 +10,11 @@ from greenroom import (
     AgentSession,
     InMemoryStore,
     Message,
+    ModelRequest,
     stream_reply,
 )
 from greenroom.flow import AgentMessage, TaskRequest, TaskResponse, Topic
-from greenroom.llm import ModelRequest, generate_structured
+from greenroom.llm import generate_structured
 from greenroom.testing import ScriptedProvider, call
 
 desk = Topic[AgentMessage]("desk")

@@ -14,7 +14,8 @@ from functools import partial
 import trio
 
 import greenroom as gr
-from greenroom.llm import BlockDelta, BlockEnd, ModelRequest
+from greenroom import ModelRequest
+from greenroom.llm import BlockDelta, BlockEnd
 
 
 @dataclass

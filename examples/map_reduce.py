@@ -6,9 +6,8 @@ from typing import Annotated, TypedDict
 
 import trio
 
-from greenroom import Agent
+from greenroom import Agent, ModelRequest
 from greenroom.flow import END, START, Workflow
-from greenroom.llm import ModelRequest
 from greenroom.testing import ScriptedProvider
 
 

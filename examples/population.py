@@ -7,9 +7,8 @@ The model is scripted, so this needs no API key.
 
 import trio
 
-from greenroom import ToolRegistry
+from greenroom import ModelRequest, ToolRegistry
 from greenroom.flow import ModelPlanner, run_task
-from greenroom.llm import ModelRequest
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool, calculator
 

@@ -1,8 +1,7 @@
 """One tool made of others: search, read the pages that were found, and sum them up."""
 
-from greenroom import Agent
+from greenroom import Agent, ModelRequest
 from greenroom.flow import Subtask, composite
-from greenroom.llm import ModelRequest
 from greenroom.testing import ScriptedProvider, call
 
 PAGES = {

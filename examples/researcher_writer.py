@@ -2,8 +2,7 @@
 
 import trio
 
-from greenroom import Agent, SubAgentOutput, TextComplete
-from greenroom.resilience import Budget
+from greenroom import Agent, Budget, SubAgentOutput, TextComplete
 from greenroom.testing import ScriptedProvider, call
 
 

@@ -8,9 +8,9 @@ The models are scripted, so this needs no API key, and the delays are short.
 import trio
 
 import greenroom as gr
+from greenroom import ModelRequest
 from greenroom.agents import resilient_tool
-from greenroom.core import ModelOverloadedError
-from greenroom.llm import ModelRequest, resilient
+from greenroom.llm import ModelOverloadedError, resilient
 from greenroom.resilience import Backoff, CircuitBreaker, Retry
 from greenroom.testing import ScriptedProvider, call
 

@@ -11,8 +11,8 @@ import trio
 from pydantic import BaseModel, Field
 
 import greenroom as gr
-from greenroom.core import ModelOutputError
-from greenroom.llm import ModelRequest, generate_structured
+from greenroom import ModelRequest
+from greenroom.llm import ModelOutputError, generate_structured
 from greenroom.testing import ScriptedProvider
 
 NOTE = "Invoice 4711. Ink, 2 at 12.50. Paper, 10 at 4.00. Please pay by 2026-12-01."

@@ -3,8 +3,7 @@
 The packages; each imports only from those below it:
 
     cli, testing       the terminal program; what you import in your own tests
-    teams              several agents: pipelines, workflows, orchestrators, topics
-    planning           a goal as a plan, carried out, revised, resumed
+    flow               work of several steps or agents that lasts: plans, workflows, teams
     agents             Agent, stream_reply, run_tools, coder: where everything below meets
     memory             what a model sees of a long conversation, and what outlives it
     llm, runtime       talking to models; the actor kernel, which knows no model
@@ -14,15 +13,16 @@ The packages; each imports only from those below it:
     permissions        rules on what a tool call may do
     tools              what agents can do
     net                the one place that speaks HTTP
-    shell              reading commands: what one would do, before it runs
+    shell, programs    reading commands: what one would do, before it runs
     sandbox            confined commands, and processes that leave nothing behind
+    git, schemas       what a repository names; values checked against JSON Schemas
     fs, threads        durable and atomic files; the threads that work on files
     core               the vocabulary: messages, chunks, states, errors; no I/O
 
 The names that most programs need can be imported from here, and load when they are first used:
 agents, their handles, messages and chunks, sessions, tools, permissions, models, and the errors
 that most programs catch. Everything else is imported from its package:
-`from greenroom.resilience import Retry`.
+`from greenroom.resilience import Retry`. What a package keeps for the others is in its `_internal`.
 """
 
 from logging import NullHandler, getLogger

@@ -9,23 +9,15 @@ from greenroom.agents import (
     Rewrite as Rewrite,
     RunContext as RunContext,
     Skills as Skills,
-    Task as Task,
     coder as coder,
-    merged as merged,
-    only as only,
-    project_notes as project_notes,
     run_tools as run_tools,
-    run_turn as run_turn,
     stream_reply as stream_reply,
-    texts as texts,
-    windowed as windowed,
 )
 from greenroom.cli import ConsoleRenderer as ConsoleRenderer
 from greenroom.core import (
     AgentContext as AgentContext,
     AgentCrashError as AgentCrashError,
     AgentExit as AgentExit,
-    AgentNotRunningError as AgentNotRunningError,
     AgentState as AgentState,
     Answer as Answer,
     BudgetExceededError as BudgetExceededError,
@@ -44,7 +36,7 @@ from greenroom.core import (
     Lagged as Lagged,
     MailboxFullError as MailboxFullError,
     Message as Message,
-    ModelError as ModelError,
+    ModelRequest as ModelRequest,
     OutputChunk as OutputChunk,
     PermissionRequest as PermissionRequest,
     PermissionResponse as PermissionResponse,
@@ -54,10 +46,7 @@ from greenroom.core import (
     Resume as Resume,
     RuleDecision as RuleDecision,
     RuleFileError as RuleFileError,
-    RuntimeClosedError as RuntimeClosedError,
     SelfWaitError as SelfWaitError,
-    SessionCorruptError as SessionCorruptError,
-    SessionExistsError as SessionExistsError,
     SessionInUseError as SessionInUseError,
     SessionLockedError as SessionLockedError,
     SessionNotFoundError as SessionNotFoundError,
@@ -91,10 +80,8 @@ from greenroom.core import (
     UserInput as UserInput,
 )
 from greenroom.llm import (
-    AnthropicProvider as AnthropicProvider,
     LLMProvider as LLMProvider,
-    OfflineProvider as OfflineProvider,
-    OpenAIProvider as OpenAIProvider,
+    ModelError as ModelError,
     open_model as open_model,
 )
 from greenroom.permissions import (
@@ -103,13 +90,16 @@ from greenroom.permissions import (
     RuleMatcher as RuleMatcher,
     RuleScope as RuleScope,
 )
+from greenroom.resilience import Budget as Budget
 from greenroom.runtime import (
     AgentHandle as AgentHandle,
     AgentInternals as AgentInternals,
+    AgentNotRunningError as AgentNotRunningError,
     AgentRuntime as AgentRuntime,
     InterruptReport as InterruptReport,
     Outcome as Outcome,
     Receipt as Receipt,
+    RuntimeClosedError as RuntimeClosedError,
     RuntimeLimits as RuntimeLimits,
     RuntimeThread as RuntimeThread,
     Subscription as Subscription,
@@ -121,6 +111,8 @@ from greenroom.session import (
     AgentSession as AgentSession,
     FileStore as FileStore,
     InMemoryStore as InMemoryStore,
+    SessionCorruptError as SessionCorruptError,
+    SessionExistsError as SessionExistsError,
     SessionStore as SessionStore,
     SQLiteStore as SQLiteStore,
 )

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from greenroom.llm import MODELS, ModelProfile
+from greenroom.llm._internal import MODELS, ModelProfile
 from greenroom.llm.catalog import ABILITIES
 from greenroom.llm.request_rules import UNKNOWN_RULES
 

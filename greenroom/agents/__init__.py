@@ -14,81 +14,74 @@
 - `resilient_tool` adds retry, breaker and limits to a tool; `chunk_streams` are for readers.
 """
 
-from greenroom.agents.agent import Agent as Agent, run_turn as run_turn
-from greenroom.agents.agent_result import (
-    AgentResult as AgentResult,
-    Denial as Denial,
-    RunReport as RunReport,
-)
-from greenroom.agents.agent_run import (
-    GO_ON as GO_ON,
-    AgentRun as AgentRun,
-    Answers as Answers,
-    Approve as Approve,
-    RunOptions as RunOptions,
-    open_run as open_run,
-)
-from greenroom.agents.bound_agent import find_model as find_model, to_json_value as to_json_value
+from greenroom.agents.agent import Agent, run_turn
+from greenroom.agents.agent_result import AgentResult
+from greenroom.agents.agent_run import AgentRun
 from greenroom.agents.chunk_streams import (
-    StreamEvent as StreamEvent,
-    StreamEventType as StreamEventType,
-    mapped as mapped,
-    merged as merged,
-    only as only,
-    stream_events as stream_events,
-    texts as texts,
-    windowed as windowed,
+    StreamEvent,
+    mapped,
+    merged,
+    only,
+    stream_events,
+    texts,
+    windowed,
 )
-from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT, coder as coder
-from greenroom.agents.configuration import Toolbox as Toolbox, Tools as Tools
-from greenroom.agents.cut_off import (
-    CHOICES as CHOICES,
-    copy_session as copy_session,
-    find_lives as find_lives,
-    last_reply as last_reply,
-    mend_calls as mend_calls,
+from greenroom.agents.coder import coder
+from greenroom.agents.configuration import Tools
+from greenroom.agents.errors import (
+    AlreadyAnsweredError,
+    GuardError,
+    HandoffLimitError,
+    NoProgressError,
 )
-from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
-from greenroom.agents.file_restore import (
-    FileRestore as FileRestore,
-    RestorePlan as RestorePlan,
-    RestoreReport as RestoreReport,
-    plan_restore as plan_restore,
-)
-from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
-from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
-from greenroom.agents.plan_mode import (
-    PLAN_OPTIONS as PLAN_OPTIONS,
-    PLAN_PROMPT as PLAN_PROMPT,
-    PlanMode as PlanMode,
-    SubmitPlan as SubmitPlan,
-)
-from greenroom.agents.project import (
-    ProjectNotes as ProjectNotes,
-    ProjectText as ProjectText,
-    git_branch as git_branch,
-    project_notes as project_notes,
-    read_notes as read_notes,
-)
-from greenroom.agents.questions import (
-    AskPerson as AskPerson,
-    Decide as Decide,
-    as_answer as as_answer,
-)
-from greenroom.agents.reply import stream_reply as stream_reply
-from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as warn_of_end
-from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
-from greenroom.agents.result_cache import ResultCache as ResultCache
-from greenroom.agents.run_context import RunContext as RunContext
-from greenroom.agents.runnable import Runnable as Runnable, run_in_loop as run_in_loop
-from greenroom.agents.skills import Skill as Skill, Skills as Skills
-from greenroom.agents.task import Task as Task
-from greenroom.agents.tool_calls import (
-    check_depth as check_depth,
-    continue_runs as continue_runs,
-    find_caller as find_caller,
-    find_cycle as find_cycle,
-    pass_permissions as pass_permissions,
-    run_tools as run_tools,
-    track_turn as track_turn,
-)
+from greenroom.agents.file_checkpoints import FileCheckpoints
+from greenroom.agents.file_restore import plan_restore
+from greenroom.agents.guards import Guard, Reject, Rewrite
+from greenroom.agents.project import project_notes
+from greenroom.agents.questions import AskPerson
+from greenroom.agents.reply import stream_reply
+from greenroom.agents.reply_end import ask_again, warn_of_end
+from greenroom.agents.resilient_tool import resilient_tool
+from greenroom.agents.result_cache import ResultCache
+from greenroom.agents.run_context import RunContext
+from greenroom.agents.runnable import Runnable
+from greenroom.agents.skills import Skills
+from greenroom.agents.task import Task
+from greenroom.agents.tool_calls import run_tools
+
+__all__ = [
+    "Agent",
+    "AgentResult",
+    "AgentRun",
+    "AlreadyAnsweredError",
+    "AskPerson",
+    "FileCheckpoints",
+    "Guard",
+    "GuardError",
+    "HandoffLimitError",
+    "NoProgressError",
+    "Reject",
+    "ResultCache",
+    "Rewrite",
+    "RunContext",
+    "Runnable",
+    "Skills",
+    "StreamEvent",
+    "Task",
+    "Tools",
+    "ask_again",
+    "coder",
+    "mapped",
+    "merged",
+    "only",
+    "plan_restore",
+    "project_notes",
+    "resilient_tool",
+    "run_tools",
+    "run_turn",
+    "stream_events",
+    "stream_reply",
+    "texts",
+    "warn_of_end",
+    "windowed",
+]

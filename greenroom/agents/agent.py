@@ -21,13 +21,13 @@ from greenroom.agents.steps import Steps
 from greenroom.core import (
     ConfigurationError,
     Message,
-    ModelOutputError,
     StopReason,
     ToolUseBlock,
     TurnError,
     TurnStatus,
 )
-from greenroom.llm import ANSWER_TOOL, LLMProvider, ModelSettings, OutputType, check_window
+from greenroom.llm import LLMProvider, ModelOutputError, ModelSettings, OutputType
+from greenroom.llm._internal import ANSWER_TOOL, check_window
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget

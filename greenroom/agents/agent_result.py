@@ -8,7 +8,6 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.core import (
-    EMPTY,
     AgentCrashError,
     Custom,
     GreenroomError,
@@ -20,10 +19,8 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
     Usage,
-    Wire,
-    freeze_fields,
-    leaves,
 )
+from greenroom.core._internal import EMPTY, Wire, freeze_fields, leaves
 from greenroom.session import AgentSession
 
 OutputT = TypeVar("OutputT", default=str)

@@ -15,13 +15,11 @@ from typing_extensions import TypeVar
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.chunk_streams import texts
 from greenroom.agents.cut_off import reopen_calls
+from greenroom.agents.errors import AlreadyAnsweredError
 from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.session_queue import OnBusy, hold_session
 from greenroom.agents.tool_calls import current_caller
 from greenroom.core import (
-    RUNTIME,
-    SUMMARY,
-    AlreadyAnsweredError,
     Answer,
     ConfigurationError,
     ContentBlock,
@@ -40,19 +38,11 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
     Usage,
-    Wire,
-    as_blocks,
-    serde,
 )
+from greenroom.core._internal import RUNTIME, SUMMARY, Wire, as_blocks, serde
 from greenroom.resilience import Budget
-from greenroom.runtime import (
-    AgentHandle,
-    AgentInternals,
-    AgentRuntime,
-    Unattended,
-    calling_agent,
-    spawn_subagent,
-)
+from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
+from greenroom.runtime._internal import Unattended, calling_agent
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 
 OutputT = TypeVar("OutputT", default=str)

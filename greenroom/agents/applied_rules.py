@@ -6,10 +6,12 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import AgentContext, SandboxReport
-from greenroom.git import GitAnswer, GitAnswers
-from greenroom.permissions import Explanation, Judgement, PermissionManager, explain
-from greenroom.tools import RegisteredTool
+from greenroom.core import AgentContext
+from greenroom.core._internal import SandboxReport
+from greenroom.git._internal import GitAnswer, GitAnswers
+from greenroom.permissions import PermissionManager
+from greenroom.permissions._internal import Explanation, Judgement, explain
+from greenroom.tools._internal import RegisteredTool
 
 _LONG = 8_000  # characters and values, which take a few tens of milliseconds to judge
 

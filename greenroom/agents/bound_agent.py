@@ -13,39 +13,40 @@ from typing import Generic, TypeVar
 from msgspec import UNSET, to_builtins
 
 from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools
+from greenroom.agents.errors import GuardError
 from greenroom.agents.guards import GuardedStream, Guards, describe_rejection, note_unseen
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
 from greenroom.agents.tool_calls import pass_permissions
 from greenroom.core import (
-    RUNTIME,
     ContentBlock,
-    ConversationInput,
-    GuardError,
     Message,
-    ModelBadRequestError,
-    ModelOutputError,
     ResourceMap,
     TextBlock,
     ToolDefinition,
     ToolResultBlock,
+)
+from greenroom.core._internal import (
+    RUNTIME,
+    ConversationInput,
+    NamedTool,
+    OutputSchema,
+    ToolChoice,
     serde,
 )
 from greenroom.llm import (
-    ANSWER_TOOL,
     LLMProvider,
+    ModelBadRequestError,
+    ModelOutputError,
     ModelRequest,
     ModelStream,
-    NamedTool,
-    OutputModes,
-    OutputSchema,
     OutputType,
-    ToolChoice,
-    make_correction,
     open_model,
 )
-from greenroom.memory import Compactor, remind
+from greenroom.llm._internal import ANSWER_TOOL, OutputModes, make_correction
+from greenroom.memory import Compactor
+from greenroom.memory._internal import remind
 from greenroom.runtime import AgentInternals
 
 T = TypeVar("T")

@@ -19,15 +19,15 @@ from greenroom.core import (
     Custom,
     Done,
     Error,
-    ModelStreamError,
     OutputChunk,
     TextDelta,
     ToolEnd,
     ToolStart,
     TurnStart,
-    freeze_fields,
     utc_now,
 )
+from greenroom.core._internal import freeze_fields
+from greenroom.llm import ModelStreamError
 
 T = TypeVar("T")
 U = TypeVar("U")

@@ -17,7 +17,8 @@ from greenroom.llm import LLMProvider, ModelSettings, OutputType
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
-from greenroom.tools import FunctionTool, Tool, ToolRegistry, as_tool
+from greenroom.tools import Tool, ToolRegistry, as_tool
+from greenroom.tools._internal import FunctionTool
 
 DepsT = TypeVar("DepsT")
 OutputT_co = TypeVar("OutputT_co", covariant=True)

@@ -14,21 +14,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from greenroom.core import (
-    AUTOMATIC_DECIDERS,
     Answer,
     ContentBlock,
     Message,
-    SessionCorruptError,
     SessionNotFoundError,
     StopReason,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    as_blocks,
-    serde,
 )
+from greenroom.core._internal import AUTOMATIC_DECIDERS, as_blocks, serde
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession, answer_calls, is_stand_in, may_have_run
+from greenroom.session import AgentSession, SessionCorruptError
+from greenroom.session._internal import answer_calls, is_stand_in, may_have_run
 from greenroom.tools import ToolRegistry
 
 _CONTINUES = "continues"

@@ -10,8 +10,6 @@ import trio
 
 from greenroom.agents.session_packs import packs_folder, packs_of
 from greenroom.core import (
-    Checkpoint,
-    Effect,
     Error,
     Execute,
     Opaque,
@@ -20,9 +18,11 @@ from greenroom.core import (
     WritePath,
     new_id,
 )
+from greenroom.core._internal import Checkpoint, Effect
 from greenroom.runtime import AgentInternals
-from greenroom.session import AgentSession, StoreOnDisk
-from greenroom.tools import Packs, RegisteredTool, Window, WorkspaceRecorder
+from greenroom.session import AgentSession
+from greenroom.session._internal import StoreOnDisk
+from greenroom.tools._internal import Packs, RegisteredTool, Window, WorkspaceRecorder
 
 _RUNS = (Execute, ShellCommand, Opaque)
 _HARMLESS = {"read", "network", "plan"}

@@ -14,17 +14,11 @@ from typing import Literal
 import trio
 
 from greenroom.agents.session_packs import packs_of
-from greenroom.core import (
-    Checkpoint,
-    FileChange,
-    FileState,
-    SessionStorageError,
-    ToolError,
-    new_id,
-    visible,
-)
-from greenroom.session import AgentSession, checkpoints_after
-from greenroom.tools import Packs, PackWriter, look_at, put_back
+from greenroom.core import SessionStorageError, ToolError, new_id
+from greenroom.core._internal import Checkpoint, FileChange, FileState, visible
+from greenroom.session import AgentSession
+from greenroom.session._internal import checkpoints_after
+from greenroom.tools._internal import Packs, PackWriter, look_at, put_back
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from greenroom.core import (
     WritePath,
 )
 from greenroom.permissions import PermissionManager
-from greenroom.tools import RegisteredTool
+from greenroom.tools._internal import RegisteredTool
 
 _EARLIER = "a call before this one may change it first"
 _KEPT = "a rule keeps it from being read"

@@ -13,29 +13,12 @@ from typing import Generic, Literal, TypeAlias
 from msgspec.structs import replace
 from typing_extensions import TypeVar
 
+from greenroom.agents.errors import GuardError
 from greenroom.agents.run_context import RunContext
-from greenroom.core import (
-    RUNTIME,
-    ConfigurationError,
-    ContentBlock,
-    ConversationInput,
-    GuardError,
-    Message,
-    ModelError,
-    TextBlock,
-    ToolUseBlock,
-    serde,
-)
-from greenroom.llm import (
-    ANSWER_TOOL,
-    BlockDelta,
-    BlockEnd,
-    ModelStream,
-    StreamEnd,
-    StreamEvent,
-    StreamRestart,
-    UsageUpdate,
-)
+from greenroom.core import ConfigurationError, ContentBlock, Message, TextBlock, ToolUseBlock
+from greenroom.core._internal import RUNTIME, ConversationInput, serde
+from greenroom.llm import BlockDelta, BlockEnd, ModelError, ModelStream, StreamEnd, StreamEvent
+from greenroom.llm._internal import ANSWER_TOOL, StreamRestart, UsageUpdate
 from greenroom.session import AgentSession
 
 DepsT = TypeVar("DepsT", default=None)

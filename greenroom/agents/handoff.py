@@ -10,16 +10,10 @@ from typing import Generic, TypeVar
 
 from greenroom.agents.configuration import AgentConfiguration
 from greenroom.agents.cut_off import continues
+from greenroom.agents.errors import HandoffLimitError
 from greenroom.agents.run_context import fits, type_name
-from greenroom.core import (
-    AgentContext,
-    ConfigurationError,
-    HandoffLimitError,
-    ToolInfo,
-    ToolResult,
-    ToolUseBlock,
-    serde,
-)
+from greenroom.core import AgentContext, ConfigurationError, ToolInfo, ToolResult, ToolUseBlock
+from greenroom.core._internal import serde
 from greenroom.session import AgentSession
 
 MAX_SWITCHES = 5

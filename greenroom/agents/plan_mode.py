@@ -7,7 +7,6 @@ tool `SubmitPlan` for as long as the mode lasts.
 import math
 
 from greenroom.core import (
-    AUTOMATIC_DECIDERS,
     AgentContext,
     Answer,
     Message,
@@ -16,9 +15,10 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
-    clip,
 )
-from greenroom.permissions import PermissionManager, PermissionMode
+from greenroom.core._internal import AUTOMATIC_DECIDERS, clip
+from greenroom.permissions import PermissionManager
+from greenroom.permissions._internal import PermissionMode
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
 

@@ -13,16 +13,10 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.core import (
-    ConfigurationError,
-    RuleFileError,
-    Workspace,
-    mark_lines,
-    utc_now,
-    visible,
-)
-from greenroom.fs import decode_text, is_binary, read_beginning
-from greenroom.permissions import is_trusted, user_rules_path
+from greenroom.core import ConfigurationError, RuleFileError, Workspace, utc_now
+from greenroom.core._internal import mark_lines, visible
+from greenroom.fs._internal import decode_text, is_binary, read_beginning
+from greenroom.permissions._internal import is_trusted, user_rules_path
 
 MAX_BYTES = 1 << 20
 MAX_TEXT = 32_000  # characters that reach the model of one text

@@ -23,8 +23,8 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     ToolStatus,
-    clip,
 )
+from greenroom.core._internal import clip
 from greenroom.runtime import AgentHandle, AgentInternals, Subscription
 
 _MOST = 30_000  # characters of an answer

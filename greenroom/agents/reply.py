@@ -8,7 +8,6 @@ from greenroom.core import (
     ConfigurationError,
     Custom,
     Message,
-    ModelContextTooLongError,
     OutputChunk,
     StopReason,
     TextBlock,
@@ -19,26 +18,24 @@ from greenroom.core import (
     ThinkingDelta,
     ToolDefinition,
     UsageReport,
-    clip,
 )
+from greenroom.core._internal import OutputSchema, ToolChoice, clip
 from greenroom.llm import (
-    Announcement,
     BlockDelta,
     BlockEnd,
     EstimatedCounter,
     LLMProvider,
+    ModelContextTooLongError,
     ModelRequest,
     ModelSettings,
     ModelStream,
-    OutputSchema,
     StreamEvent,
-    StreamRestart,
-    ToolChoice,
-    substitute_model,
 )
+from greenroom.llm._internal import Announcement, StreamRestart, substitute_model
 from greenroom.memory import Compactor
-from greenroom.runtime import AgentInternals, ModelCallScope
-from greenroom.session import WENT_ON
+from greenroom.runtime import AgentInternals
+from greenroom.runtime._internal import ModelCallScope
+from greenroom.session._internal import WENT_ON
 from greenroom.tools import ToolRegistry
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from greenroom.core import RUNTIME, Custom, Message, StopReason
+from greenroom.core import Custom, Message, StopReason
+from greenroom.core._internal import RUNTIME
 from greenroom.runtime import AgentInternals
 
 _ASK = "Your last reply was empty. Say what you found, or go on."

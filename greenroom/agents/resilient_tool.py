@@ -11,23 +11,23 @@ from greenroom.agents.questions import AskPerson
 from greenroom.core import (
     AgentContext,
     AgentCrashError,
-    CircuitOpenError,
     GreenroomError,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolStatus,
-    clip,
-    describe_error,
 )
+from greenroom.core._internal import clip, describe_error
 from greenroom.resilience import (
-    Attempts,
     CircuitBreaker,
+    CircuitOpenError,
     ConcurrencyLimit,
     RateLimit,
     Retry,
 )
-from greenroom.tools import OPTIONAL_MEMBERS, RegisteredTool, Tool, as_tool, may_repeat
+from greenroom.resilience._internal import Attempts
+from greenroom.tools import Tool, as_tool, may_repeat
+from greenroom.tools._internal import OPTIONAL_MEMBERS, RegisteredTool
 
 ToolLimit: TypeAlias = RateLimit | ConcurrencyLimit
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from greenroom.agents.configuration import Toolbox
-from greenroom.core import AgentContext, ConfigurationError, ToolResult, ToolUseBlock, serde
+from greenroom.core import AgentContext, ConfigurationError, ToolResult, ToolUseBlock
+from greenroom.core._internal import serde
 from greenroom.llm import Substitutes
-from greenroom.resilience import shared_time
+from greenroom.resilience._internal import shared_time
 
 _Key = tuple[str, str, Path, bytes]
 

@@ -28,13 +28,14 @@ from greenroom.core import (
     ToolResult,
     ToolUseBlock,
     TurnStatus,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.llm import ModelSettings
 from greenroom.resilience import Budget
-from greenroom.runtime import AgentInternals, AgentRuntime, run_in_call
+from greenroom.runtime import AgentInternals, AgentRuntime
+from greenroom.runtime._internal import run_in_call
 from greenroom.session import AgentSession, SessionStore
-from greenroom.tools import is_worker
+from greenroom.tools._internal import is_worker
 
 DepsT = TypeVar("DepsT", default=None)
 

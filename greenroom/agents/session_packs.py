@@ -13,8 +13,9 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import SessionError
-from greenroom.session import CHECKPOINT_FILES, LONGEST_FILE, AgentSession, KeepsFiles
-from greenroom.tools import Packs
+from greenroom.session import AgentSession
+from greenroom.session._internal import CHECKPOINT_FILES, LONGEST_FILE, KeepsFiles
+from greenroom.tools._internal import Packs
 
 T = TypeVar("T")
 

@@ -13,7 +13,8 @@ from typing import Literal, TypeAlias
 import trio
 
 from greenroom.core import SelfWaitError, SessionInUseError
-from greenroom.session import SessionStore, default_store
+from greenroom.session import SessionStore
+from greenroom.session._internal import default_store
 
 OnBusy: TypeAlias = Literal["error", "queue"]
 """What a run does if another run has its session: fails, or waits for that one's end."""

@@ -35,10 +35,8 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     Workspace,
-    mark_lines,
-    serde,
-    visible,
 )
+from greenroom.core._internal import mark_lines, serde, visible
 from greenroom.tools import Tool
 
 _MOST_LINES = 200  # lines

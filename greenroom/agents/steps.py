@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.bound_agent import BoundAgent
 from greenroom.agents.cut_off import settle_calls
+from greenroom.agents.errors import GuardError, NoProgressError
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.run_context import RunContext, RunState
@@ -25,19 +26,18 @@ from greenroom.agents.tool_calls import check_depth, find_caller, report_to, run
 from greenroom.core import (
     BudgetExceededError,
     ContentBlock,
-    ConversationInput,
     Custom,
-    GuardError,
     Message,
-    NoProgressError,
     Resume,
     StopReason,
     TextBlock,
     ToolResult,
     ToolUseBlock,
 )
+from greenroom.core._internal import ConversationInput
 from greenroom.llm import EstimatedCounter
-from greenroom.runtime import AgentInternals, Turn
+from greenroom.runtime import AgentInternals
+from greenroom.runtime._internal import Turn
 
 if TYPE_CHECKING:
     from greenroom.resilience import Budget

@@ -40,14 +40,14 @@ from greenroom.core import (
     ToolStart,
     ToolUseBlock,
     Workspace,
-    leaves,
-    serde,
 )
-from greenroom.llm import substitute_result
+from greenroom.core._internal import leaves, serde
+from greenroom.llm._internal import substitute_result
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
 from greenroom.session import AgentSession, SessionStore
-from greenroom.tools import CallOrder, Reach, ToolRegistry
+from greenroom.tools import ToolRegistry
+from greenroom.tools._internal import CallOrder, Reach
 
 
 async def run_tools(
@@ -66,7 +66,7 @@ async def run_tools(
     rules, and a person is asked where they say so, about one call after the other. The others do
     not wait for the answers: a call runs once it is allowed, side by side with others, at most
     `limit` at once and within the concurrency that budgets allow. It waits only for those earlier
-    calls whose effects may touch its own (`greenroom.tools.Reach`). Before a call starts, the
+    calls whose effects may touch its own (`Reach`). Before a call starts, the
     history, with the calls and the record that it starts, is made durable; and immediately before
     it runs, it is judged again, and refused if it is no longer what was approved.
 

@@ -25,30 +25,23 @@ from greenroom.core import (
     Ask,
     Deny,
     Error,
-    PermissionPart,
     PermissionRecord,
     Remember,
     RuleDecision,
     RuleFileError,
-    SandboxReport,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolStatus,
     ToolUseBlock,
-    clip,
-    freeze_fields,
     utc_now,
 )
-from greenroom.permissions import (
-    Explanation,
-    Judgement,
-    PermissionManager,
-    PermissionRule,
-    keep_rules,
-)
+from greenroom.core._internal import PermissionPart, SandboxReport, clip, freeze_fields
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions._internal import Explanation, Judgement, keep_rules
 from greenroom.runtime import AgentInternals
-from greenroom.tools import Reach, RegisteredTool, ToolRegistry
+from greenroom.tools import ToolRegistry
+from greenroom.tools._internal import Reach, RegisteredTool
 
 _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule

@@ -6,11 +6,12 @@ import trio
 from rich.text import Text
 
 from greenroom import core
-from greenroom.agents import CODER_PROMPT
+from greenroom.agents._internal import CODER_PROMPT
 from greenroom.cli.command_context import CommandContext
 from greenroom.cli.formatting import one_line, recap
 from greenroom.cli.render_chunk import render_recap
-from greenroom.core import ConfigurationError, ModelRequest, visible
+from greenroom.core import ConfigurationError, ModelRequest
+from greenroom.core._internal import SUMMARY, visible
 from greenroom.llm import EstimatedCounter, find_window
 from greenroom.memory import COMPACT
 from greenroom.runtime import AgentHandle
@@ -98,7 +99,7 @@ async def show_context(context: CommandContext, words: str) -> None:
         return counter.count(request, model=setup.model.model)
 
     def count_parts() -> list[tuple[str, int]]:
-        recalled = [each for each in history if each.sender == core.SUMMARY]
+        recalled = [each for each in history if each.sender == SUMMARY]
         return [
             ("system prompt", count(system=CODER_PROMPT)),
             ("tools", count(tools=setup.tools.definitions())),

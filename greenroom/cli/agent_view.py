@@ -18,8 +18,9 @@ from greenroom.cli.render_chunk import (
     render_result,
     render_thinking,
 )
-from greenroom.core import OutputChunk, visible
-from greenroom.flow import PLAN_STEP
+from greenroom.core import OutputChunk
+from greenroom.core._internal import visible
+from greenroom.flow._internal import PLAN_STEP
 
 _PROGRESS = 4_000  # characters of a running tool's output that are shown
 _LIVE_THINKING = 600

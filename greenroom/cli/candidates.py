@@ -14,10 +14,11 @@ from greenroom.cli.menu import Candidate
 from greenroom.cli.modes import DESCRIPTIONS
 from greenroom.cli.session_commands import SCOPES, find_turns
 from greenroom.cli.stored_sessions import SessionList
-from greenroom.core import Effort, SessionError
-from greenroom.llm import MODELS, VENDORS
+from greenroom.core import SessionError
+from greenroom.core._internal import Effort
+from greenroom.llm._internal import MODELS, VENDORS
 from greenroom.session import AgentSession, SessionMetadata
-from greenroom.tools import walk_files
+from greenroom.tools._internal import walk_files
 
 MAX_FILES = 20_000
 """Files that `@` offers at the most; the others can be typed."""

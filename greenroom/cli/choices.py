@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from greenroom import core
-from greenroom.agents import PLAN_OPTIONS, SubmitPlan
+from greenroom.agents._internal import PLAN_OPTIONS, SubmitPlan
 from greenroom.core import PermissionRequest, RuleDecision
 
 

@@ -254,7 +254,7 @@ def _ids(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidat
 def _models(sessions: "Iterable[SessionMetadata]", typed: str) -> Iterator[Candidate]:
     """List the providers, the models used before, and the known models of a provider."""
     from greenroom.cli.formatting import model_of
-    from greenroom.llm import MODELS, VENDORS
+    from greenroom.llm._internal import MODELS, VENDORS
 
     used = {model_of(each) for each in sessions if each.provider}
     known = {name for name in MODELS if ":" in typed}

@@ -14,9 +14,10 @@ from greenroom.cli.settings import parse_settings, read_settings, user_settings_
 from greenroom.cli.settings_layers import Layers, project_settings_path, read_layers
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
-from greenroom.core import ConfigurationError, ConfigurationFileError, InvalidJSONError, serde
-from greenroom.fs import durable
-from greenroom.permissions import is_trusted, rules_digest, trust_rules
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import ConfigurationFileError, InvalidJSONError, serde
+from greenroom.fs._internal import durable
+from greenroom.permissions._internal import is_trusted, rules_digest, trust_rules
 
 
 async def show_config(options: ConfigOptions) -> int:

@@ -24,14 +24,8 @@ import trio
 from greenroom.cli.options import Options
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
-from greenroom.core import (
-    ConfigurationError,
-    InvalidJSONError,
-    conceal_secrets,
-    serde,
-    timestamp,
-    visible,
-)
+from greenroom.core import ConfigurationError, conceal_secrets
+from greenroom.core._internal import InvalidJSONError, serde, timestamp, visible
 from greenroom.runtime import AgentRuntime
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme
-from greenroom.core import exact
+from greenroom.core._internal import exact
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _GAP = "⋮"

@@ -25,9 +25,10 @@ from greenroom.cli.settings import (
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder, working_folder
 from greenroom.cli.tool_names import find_unknown_names
-from greenroom.core import serde
-from greenroom.llm import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
-from greenroom.permissions import read_rules, user_rules_path
+from greenroom.core._internal import SandboxReport, serde
+from greenroom.llm import HOSTS
+from greenroom.llm._internal import DEFAULT_MODELS, MODEL_VARIABLE, VENDORS
+from greenroom.permissions._internal import read_rules, user_rules_path
 from greenroom.tools import Sandbox, examine_sandbox
 
 _KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)
@@ -110,7 +111,7 @@ async def examine_commands(options: Options) -> Finding:
     return Finding("sandbox", "note", detail, fix)
 
 
-def _list_gaps(report: core.SandboxReport) -> str:
+def _list_gaps(report: SandboxReport) -> str:
     """List what the sandbox does not confine, each reason once."""
     reasons = dict.fromkeys(report.why[part] for part in report.missing)
     return "; ".join(

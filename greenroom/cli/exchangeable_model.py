@@ -2,9 +2,13 @@
 
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from greenroom.core import Effort, ModelRequest
+from greenroom.core import ModelRequest
 from greenroom.llm import LLMProvider, ModelStream, ProviderWrapper
+
+if TYPE_CHECKING:
+    from greenroom.core._internal import Effort
 
 
 class ExchangeableModel(ProviderWrapper):

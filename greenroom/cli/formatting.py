@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
 
 from greenroom import core
-from greenroom.core import Message, exact, legible, utc_now, visible
+from greenroom.core import Message, utc_now
+from greenroom.core._internal import clip, exact, legible, serde, visible
 from greenroom.session import SessionMetadata
 
 _MAX_TITLE = 200  # letters of a title or a folder
@@ -113,9 +114,9 @@ def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word 
     """
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), None)
-    text = core.serde.encode(dict(input)).decode() if words is None else words
+    text = serde.encode(dict(input)).decode() if words is None else words
     # Only what a shell splits at: another blank is a letter of a name.
-    return exact(core.clip(_BLANKS.sub(" ", text).strip(" "), _MAX_CALL))
+    return exact(clip(_BLANKS.sub(" ", text).strip(" "), _MAX_CALL))
 
 
 RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]

@@ -17,6 +17,7 @@ import os
 import signal
 from collections import deque
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -40,7 +41,6 @@ from greenroom.cli.turn_record import TurnRecord
 from greenroom.core import (
     ConfigurationError,
     ImageBlock,
-    InvalidAnswerError,
     Message,
     OutputChunk,
     PermissionRequest,
@@ -48,10 +48,12 @@ from greenroom.core import (
     RuleDecision,
     TextBlock,
     TurnStatus,
-    exact,
-    serde,
 )
-from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
+from greenroom.core._internal import exact, leaves, serde
+from greenroom.runtime import AgentHandle, AgentRuntime, InvalidAnswerError
+
+if TYPE_CHECKING:
+    from greenroom.runtime._internal import Unattended
 
 MAX_WAITING = 1_000
 """Inputs that may wait for their turn; a further line is answered with an `input_error`."""
@@ -154,7 +156,7 @@ class _Headless:
             try:
                 await self._work()
             except* OSError as group:
-                await self._give_up(core.leaves(group)[0])
+                await self._give_up(leaves(group)[0])
             nursery.cancel_scope.cancel()
         return self._code if self._signal is None else 128 + self._signal
 

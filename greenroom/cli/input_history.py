@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from greenroom.cli.stored_sessions import name_folder, sessions_folder
-from greenroom.core import InvalidJSONError, serde
-from greenroom.fs import durable
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.fs._internal import durable
 
 _MAX_TEXT = 100_000  # letters of an input that is kept
 _MAX_READ = 1_000  # inputs that a line offers

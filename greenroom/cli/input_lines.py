@@ -10,7 +10,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from greenroom.cli.stdio import read_some
-from greenroom.core import ImageBlock, InvalidJSONError, TextBlock, Wire, clip, serde
+from greenroom.core import ImageBlock, TextBlock
+from greenroom.core._internal import InvalidJSONError, Wire, clip, serde
 
 MAX_LINE = 32 << 20
 """The most bytes of a line, which may hold pictures; a longer one is skipped, and said to be."""

@@ -7,7 +7,7 @@ from greenroom import core
 from greenroom.cli.render_chunk import render_user
 from greenroom.cli.screen import Screen
 from greenroom.core import ContentBlock, OutputChunk
-from greenroom.runtime import AgentHandle
+from greenroom.runtime import AgentHandle, AgentNotRunningError
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class InputQueue:
         """Send an input; return whether it was taken or queued."""
         try:
             receipt = self._handle.send_input_nowait(content)
-        except (core.MailboxFullError, core.AgentNotRunningError) as error:
+        except (core.MailboxFullError, AgentNotRunningError) as error:
             self._screen.error(f"not sent: {sent.shown}\n{error}")
             return False
         if receipt.status == "queued":
@@ -89,7 +89,7 @@ class InputQueue:
         """Send an input that asks the agent's function for something, and is not shown."""
         try:
             receipt = self._handle.send_input_nowait(text, metadata=metadata)
-        except (core.MailboxFullError, core.AgentNotRunningError) as error:
+        except (core.MailboxFullError, AgentNotRunningError) as error:
             self._screen.error(f"not done: {error}")
         else:
             self._unanswered_ids.add(receipt.input_id)

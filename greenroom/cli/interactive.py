@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
-from greenroom.agents import git_branch
+from greenroom.agents._internal import git_branch
 from greenroom.cli.command_context import NextRun, OpenRun
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import count_earlier_turns, recap
@@ -24,7 +24,8 @@ from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import EndSignals, OutputWriter
 from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.cli.terminal import LineOptions, Terminal
-from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart, visible
+from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart
+from greenroom.core._internal import visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
 from greenroom.session import AgentSession
 

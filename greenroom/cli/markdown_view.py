@@ -19,7 +19,7 @@ from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme, Prefixed, Quoted, hang_indent, indent
 from greenroom.cli.table import TableView
-from greenroom.core import legible
+from greenroom.core._internal import legible
 
 MAX_PROSE = 100
 """Columns of a line of prose, however wide the terminal is."""

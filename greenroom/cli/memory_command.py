@@ -10,7 +10,7 @@ import trio
 from greenroom.cli.options import MemoryOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import name_folder, user_folder, working_folder
-from greenroom.core import clip, serde, visible
+from greenroom.core._internal import clip, serde, visible
 from greenroom.memory import Entry, SQLiteMemory, memory_tools
 from greenroom.tools import Tool
 

@@ -21,10 +21,11 @@ from greenroom.core import (
     RuleDecision,
     TextBlock,
     Workspace,
-    clip,
 )
+from greenroom.core._internal import clip
 from greenroom.permissions import PermissionManager
-from greenroom.tools import ToolRegistry, look_at
+from greenroom.tools import ToolRegistry
+from greenroom.tools._internal import look_at
 
 MAX_FILES = 50
 """Files of one input that are sent."""

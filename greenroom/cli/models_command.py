@@ -13,8 +13,8 @@ from greenroom.cli.settings import ListedPrice, Settings, user_settings_path
 from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
-from greenroom.core import serde
-from greenroom.llm import MODELS, VENDORS, ModelProfile, Vendor
+from greenroom.core._internal import serde
+from greenroom.llm._internal import MODELS, VENDORS, ModelProfile, Vendor, full_name, similar_models
 
 _UNKNOWN = "unknown"
 
@@ -57,9 +57,9 @@ def _choose(name: str | None, settings: Settings, env: Mapping[str, str]) -> _Se
     if vendor := VENDORS.get(name.strip().removesuffix(":")):
         models = [each for each in known.values() if each.name.startswith(f"{vendor.name}:")]
         return _Selection([vendor], models)
-    full = llm.full_name(name, env)
+    full = full_name(name, env)
     profile = llm.model_profile(full)
-    if profile.looked_up is None and (near := llm.similar_models(full)):
+    if profile.looked_up is None and (near := similar_models(full)):
         tell(f"{full} is not in the catalogue, though it may exist; did you mean {near[0]}?")
     vendor = VENDORS.get(full.partition(":")[0])
     return _Selection([vendor] if vendor else [], [profile], one=True)

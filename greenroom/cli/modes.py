@@ -4,7 +4,8 @@ from difflib import get_close_matches
 from typing import get_args
 
 from greenroom.core import ConfigurationError
-from greenroom.permissions import PermissionManager, PermissionMode
+from greenroom.permissions import PermissionManager
+from greenroom.permissions._internal import PermissionMode
 
 CYCLE: tuple[PermissionMode, ...] = ("default", "accept-edits", "plan", "bypass")
 """The modes that a person can switch to, in the order of Shift-Tab."""

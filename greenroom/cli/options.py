@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
-    from greenroom.export import ExportFormat
+    from greenroom.export._internal import ExportFormat
 
 DONE, FAILED, USAGE, DENIED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted, SIGPIPE."""

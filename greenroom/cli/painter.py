@@ -11,7 +11,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from greenroom.core import visible
+from greenroom.core._internal import visible
 
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
 """How many colours a terminal has; None for text without any codes."""

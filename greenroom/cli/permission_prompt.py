@@ -8,17 +8,25 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from greenroom import core
 from greenroom.cli.choices import CREDENTIAL_HIDDEN, CREDENTIAL_VISIBLE, describe_choices
 from greenroom.cli.formatting import shorten_home
 from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hang_indent
-from greenroom.core import PermissionRequest, RuleDecision, exact
-from greenroom.permissions import user_rules_path
+from greenroom.core import PermissionRequest, RuleDecision
+from greenroom.core._internal import (
+    PermissionPart,
+    SandboxReport,
+    clip,
+    disguises,
+    exact,
+    serde,
+    texts_in,
+)
+from greenroom.permissions._internal import user_rules_path
 
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
 
-def render_part(part: core.PermissionPart, scheme: ColorScheme) -> RenderableType:
+def render_part(part: PermissionPart, scheme: ColorScheme) -> RenderableType:
     """Show a part of a call, and what the rules say about it; no line looks like another part."""
     styles = {RuleDecision.ALLOW: scheme.added, RuleDecision.DENY: scheme.error}
     head = Text(f"  {_MARKS[part.decision]:<8}", styles.get(part.decision, ""))
@@ -92,7 +100,7 @@ def long_lines(
 
 
 def _show_fields(request: PermissionRequest) -> str:
-    return exact(core.serde.to_text(request.fields))
+    return exact(serde.to_text(request.fields))
 
 
 def _quote(text: Text, scheme: ColorScheme) -> RenderableType:
@@ -109,9 +117,7 @@ def find_warnings(request: PermissionRequest) -> tuple[str, ...]:
     """Return what may mislead; searched for here where the request does not come from a runtime."""
     if request.warnings or request.session_id:
         return request.warnings
-    return core.disguises(
-        request.action, request.details, request.diff, *core.texts_in(request.input)
-    )
+    return disguises(request.action, request.details, request.diff, *texts_in(request.input))
 
 
 def _head(request: PermissionRequest, scheme: ColorScheme) -> Text:
@@ -126,7 +132,7 @@ def name_asker(request: PermissionRequest) -> str:
     return " > ".join(exact(name) for name in request.lineage) or "the agent"
 
 
-def render_sandbox(report: core.SandboxReport, scheme: ColorScheme) -> RenderableType:
+def render_sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType:
     """Describe the sandbox of the call; a gap is highlighted."""
     warns = report.lacking or report.as_root
     return render_line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
@@ -188,5 +194,5 @@ def _describe_rules(request: PermissionRequest, *, takes_prefix: bool) -> str:
 
 def _claim(claim: str, scheme: ColorScheme) -> RenderableType:
     """Show what the model says about the call, in quotes, so that it can't be mistaken for ours."""
-    words = core.clip(exact(" ".join(claim.split())), _MAX_CLAIM)
+    words = clip(exact(" ".join(claim.split())), _MAX_CLAIM)
     return render_line(f"agent says: “{words}”", scheme.note)

@@ -20,17 +20,16 @@ from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.tool_names import find_unknown_names, find_unknown_tool, has_known_names
-from greenroom.core import serde
-from greenroom.git import GitAnswers
-from greenroom.permissions import (
+from greenroom.core._internal import InvalidJSONError, exact, serde
+from greenroom.git._internal import GitAnswers
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions._internal import (
     AnyTool,
     Explanation,
-    PermissionManager,
-    PermissionRule,
     encode_rule,
     trust_rules,
 )
-from greenroom.programs import read_only_commands
+from greenroom.programs._internal import read_only_commands
 from greenroom.session import AgentSession, read_decisions
 from greenroom.tools import ToolRegistry, builtin_tools
 
@@ -91,7 +90,7 @@ def _read_input(options: PermissionsOptions) -> dict[str, object]:
         return {"command": options.text}
     try:
         return serde.loads_object(options.input or "")
-    except core.InvalidJSONError as error:
+    except InvalidJSONError as error:
         raise core.ConfigurationError(
             f"--input: {error.message}", hint="one JSON object"
         ) from error
@@ -125,7 +124,7 @@ async def _show_explanation(
     scheme = ColorScheme()
     styles = {"allow": scheme.added, "deny": scheme.error, "ask": scheme.question}
     head = Text(str(verdict.decision), styles[verdict.decision])
-    head.append(f": {core.exact(verdict.reason)}")
+    head.append(f": {exact(verdict.reason)}")
     # What a person says yes to runs as it was written.
     way = "runs as" if verdict.decision == "allow" else "read as"
     lines = [f"{way}: {verdict.runs_as}"] if verdict.runs_as else []
@@ -145,7 +144,7 @@ async def _show_explanation(
         if verdict.forbids:
             lines.append(f"a never would store: {', '.join(str(each) for each in verdict.forbids)}")
     lines.append(f"digest: {verdict.digest}")
-    remarks = [Text(f"  {core.exact(line)}", scheme.note) for line in lines]
+    remarks = [Text(f"  {exact(line)}", scheme.note) for line in lines]
     await page.show(head, *(render_part(part, scheme) for part in verdict.parts), *remarks)
 
 
@@ -290,11 +289,11 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         style = scheme.added if record.decision == "allow" else scheme.error
         head = Text(f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}  ")
         head.append({"allow": "allowed", "deny": "denied"}[record.decision], style)
-        head.append(f"  {core.exact(record.tool_name)}  by {core.exact(record.by)}")
+        head.append(f"  {exact(record.tool_name)}  by {exact(record.by)}")
         if row.session.session_id != root.session_id:
             head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
         parts = [render_part(part, scheme) for part in record.parts]
-        remarks = [Text(f"  {core.exact(line)}", scheme.note) for line in _describe_record(record)]
+        remarks = [Text(f"  {exact(line)}", scheme.note) for line in _describe_record(record)]
         await page.show(head, *parts, *remarks)
 
 

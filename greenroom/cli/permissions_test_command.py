@@ -22,8 +22,10 @@ from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.tool_names import warn_of_unknown_names
-from greenroom.core import RuleDecision, serde
-from greenroom.permissions import PermissionManager, PermissionRule, parse_rules
+from greenroom.core import RuleDecision
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions._internal import parse_rules
 
 _TEMPORARY = "@TMP"
 
@@ -130,7 +132,7 @@ def _is_rule_file(text: str) -> bool:
     first = text.lstrip().partition("\n")[0]
     try:
         return "version" in serde.loads_object(first)
-    except core.InvalidJSONError:
+    except InvalidJSONError:
         return True  # an object of several lines; of damage, the errors of a rule file say most
 
 
@@ -176,7 +178,7 @@ def _read_cases(text: str, name: str) -> Iterator[tuple[int, Case]]:
         if line.strip():
             try:
                 yield number, serde.decode(line, Case)
-            except core.InvalidJSONError as error:
+            except InvalidJSONError as error:
                 raise core.ConfigurationError(
                     f"{name}:{number}: {error.message}",
                     hint='write a case as {"input": {"command": "git push"}, "expect": "deny"}',
@@ -190,7 +192,7 @@ def _judge(line: int, case: Case, usual: PermissionManager, folder: str) -> _Res
         manager, left_out = (usual, ()) if case.rules is None else _make_manager(case.rules)
         try:
             data = case.input if case.input_raw is None else serde.loads_object(case.input_raw)
-        except core.InvalidJSONError as error:
+        except InvalidJSONError as error:
             return _Result(line, case, RuleDecision.ASK, error.message, left_out)
         context = core.AgentContext(
             session_id=case.context.get("session", "tested"),

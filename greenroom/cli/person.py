@@ -18,7 +18,7 @@ from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen, innermost
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent, Wanted
 from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
-from greenroom.runtime import AgentHandle
+from greenroom.runtime import AgentHandle, InvalidAnswerError
 
 _FOREIGN = (
     "this project: counts in this run only, since {path} has more than your answers; "
@@ -158,7 +158,7 @@ class Person:
                 input=decision.input,
                 prefix=decision.prefix,
             )
-        except core.InvalidAnswerError as error:
+        except InvalidAnswerError as error:
             self._screen.refuse(error.message)  # the question is still open
             return
         if not accepted:

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom import core
-from greenroom.agents import ProjectText
+from greenroom.agents._internal import ProjectText
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.run_rules import project_rules_path
 from greenroom.cli.run_setup import read_instructions
 from greenroom.cli.settings import parse_settings
 from greenroom.cli.settings_layers import project_settings_path
-from greenroom.fs import decode_text, read_beginning
-from greenroom.permissions import is_trusted, read_rules, rules_digest, tighten
+from greenroom.core._internal import exact
+from greenroom.fs._internal import decode_text, read_beginning
+from greenroom.permissions._internal import is_trusted, read_rules, rules_digest, tighten
 
 _MAX_TEXT = 1 << 20
 
@@ -83,4 +83,4 @@ def _describe_text(text: ProjectText) -> Iterator[str]:
 
 
 def _quote(text: str) -> Iterator[str]:
-    yield from (f"  │ {line}" for line in core.exact(text.replace("\r\n", "\n")).split("\n"))
+    yield from (f"  │ {line}" for line in exact(text.replace("\r\n", "\n")).split("\n"))

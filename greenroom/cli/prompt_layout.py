@@ -30,7 +30,7 @@ from greenroom.cli.input_line import InputLine
 from greenroom.cli.paste_chips import ShowChips
 from greenroom.cli.question_pane import QuestionPane, fold, join
 from greenroom.cli.terminal import Frame
-from greenroom.core import visible
+from greenroom.core._internal import visible
 
 _MAX_LENGTH = 65_536  # characters of a hidden line; more is ignored
 _MASK = "•••"

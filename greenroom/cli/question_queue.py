@@ -20,7 +20,8 @@ from greenroom.cli.choices import (
     list_choices,
 )
 from greenroom.cli.terminal import Line, PromptQuestion, QuestionText
-from greenroom.core import PermissionRequest, RuleDecision, exact
+from greenroom.core import PermissionRequest, RuleDecision
+from greenroom.core._internal import InvalidJSONError, clip, exact, serde
 
 _ANSWER, _CHOOSE, _APPROVE = "answer> ", "allow? > ", "approve? > "
 _WHY = "why not? > "
@@ -276,21 +277,21 @@ class QuestionQueue:
 
     def _read_fields(self, request: PermissionRequest, text: str) -> _Read:
         try:
-            given = core.serde.decode(text.encode(), dict[str, object])
-        except core.InvalidJSONError as error:
+            given = serde.decode(text.encode(), dict[str, object])
+        except InvalidJSONError as error:
             return f"not an object of JSON, and not sent: {error.message}"
         return PersonDecision(request.request_id, RuleDecision.ALLOW, input=given)
 
     def _read_result(self, request: PermissionRequest, text: str) -> PersonDecision:
         result: object = text.strip() or None
-        with suppress(core.InvalidJSONError):  # else it is the result as it is
-            result = core.serde.loads(text.encode()) if result else None
+        with suppress(InvalidJSONError):  # else it is the result as it is
+            result = serde.loads(text.encode()) if result else None
         message = _RAN if result is None else _RAN_WITH
         id_, stated = request.request_id, {"result": result}
         return PersonDecision(id_, RuleDecision.DENY, message=message, input=stated)
 
     def _refuse(self, request: PermissionRequest, text: str) -> str:
-        words = core.clip(exact(" ".join(text.split())), _MAX_QUOTE)
+        words = clip(exact(" ".join(text.split())), _MAX_QUOTE)
         choices = describe_choices(request, can_hide=self._can_hide)
         if request.credential:  # it may be the value
             return f"that is not a choice, and was not sent: {choices}"

@@ -8,7 +8,8 @@ from greenroom.cli.formatting import RecapLine, describe_call
 from greenroom.cli.markdown_view import render_markdown
 from greenroom.cli.painter import ColorScheme, diff_text, indent
 from greenroom.cli.permission_prompt import render_request
-from greenroom.core import OutputChunk, exact, legible, visible
+from greenroom.core import OutputChunk
+from greenroom.core._internal import exact, legible, visible
 
 _DETAIL_LINES = 6
 _OUTPUT_LINES = 12

@@ -21,8 +21,10 @@ from greenroom.cli.run_setup import open_model_of_run
 from greenroom.cli.sessions_read import export_to, list_sessions
 from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stdio import OutputWriter, collect_output
-from greenroom.core import ConfigurationError, Effort, RuleDecision, Usage
-from greenroom.llm import full_name, model_profile, similar_models, window_of
+from greenroom.core import ConfigurationError, RuleDecision, Usage
+from greenroom.core._internal import Effort
+from greenroom.llm import model_profile
+from greenroom.llm._internal import full_name, similar_models, window_of
 from greenroom.permissions import PermissionRule
 
 

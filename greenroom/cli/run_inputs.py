@@ -11,7 +11,8 @@ from greenroom.cli.input_history import add_to_history, history_file
 from greenroom.cli.mentions import MentionReader, agent_context
 from greenroom.cli.own_command import OwnCommand, run_own_command
 from greenroom.cli.screen import Screen
-from greenroom.core import ContentBlock, TextBlock, visible
+from greenroom.core import ContentBlock, TextBlock
+from greenroom.core._internal import visible
 
 _MAX_OWN = 20  # commands of the person that wait for the next input; the oldest is dropped
 

@@ -16,6 +16,16 @@ from greenroom.cli.options import Options
 from greenroom.cli.tool_names import check_names, warn_of_unknown_names
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
+from greenroom.permissions._internal import (
+    PermissionMode,
+    Sandboxed,
+    ask_about_everything,
+    check_mode,
+    is_trusted,
+    read_rules,
+    tighten,
+    user_rules_path,
+)
 
 _WILDCARD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing on their own
@@ -52,7 +62,7 @@ def load_rules(
     deny: Sequence[str] = (),
     mode: str = "default",
     read_only: bool = True,
-    sandboxed: permissions.Sandboxed = "ask",
+    sandboxed: Sandboxed = "ask",
     origins: Mapping[str, str] = MappingProxyType({}),
 ) -> RunRules:
     """Read the rule files and combine all rules of a run.
@@ -74,15 +84,15 @@ def load_rules(
             exist.
         ConfigurationError: there is no such mode.
     """
-    permissions.check_mode(mode)
+    check_mode(mode)
     parse = partial(_parse, origins)
     faults: list[RuleFileError] = []
     path = project_rules_path(workspace)
     project = _read(path, "project", faults)
-    usable = project if _is_trusted(path, faults) else permissions.tighten(project)
+    usable = project if _is_trusted(path, faults) else tighten(project)
     rules = [
         *_built_in(),
-        *_read(permissions.user_rules_path(), "user", faults),
+        *_read(user_rules_path(), "user", faults),
         *usable,
         *(parse(text, RuleDecision.ALLOW, permissions.RuleScope.GLOBAL) for text in allow),
         *(parse(text, RuleDecision.DENY, permissions.RuleScope.USER) for text in deny),
@@ -91,15 +101,15 @@ def load_rules(
     if faults:
         mode = mode if mode in _STRICT else "default"
         manager = permissions.PermissionManager(
-            permissions.ask_about_everything(rules),
-            mode=cast("permissions.PermissionMode", mode),
+            ask_about_everything(rules),
+            mode=cast("PermissionMode", mode),
             read_only=False,
         )
         about_files = map(_describe_fault, faults)
         return RunRules(manager, warnings=(*about_files, *about_names), is_sound=False)
     manager = permissions.PermissionManager(
         rules,
-        mode=cast("permissions.PermissionMode", mode),
+        mode=cast("PermissionMode", mode),
         sandboxed=sandboxed,
         read_only=read_only,
     )
@@ -126,21 +136,21 @@ def count_ignored_rules(path: Path) -> int:
     Raises:
         RuleFileError: it can't be read or used.
     """
-    rules = permissions.read_rules(path)
-    return 0 if permissions.is_trusted(path) else len(rules) - len(permissions.tighten(rules))
+    rules = read_rules(path)
+    return 0 if is_trusted(path) else len(rules) - len(tighten(rules))
 
 
 def is_foreign(path: Path) -> bool:
     """Whether answers remembered in this project's file would not count in later runs."""
     try:
-        return path.exists() and not permissions.is_trusted(path)
+        return path.exists() and not is_trusted(path)
     except RuleFileError:  # the trusted files can't be read, so none is trusted
         return True
 
 
 def _built_in() -> Iterator[PermissionRule]:
     yield _allow_reading("**", "read-workspace", "reading inside the workspace")
-    folder = permissions.user_rules_path().with_name("skills")
+    folder = user_rules_path().with_name("skills")
     # Wildcards in its name would match other folders.
     if folder.is_dir() and not _WILDCARD.search(str(folder)):
         yield _allow_reading(f"{folder}/**", "read-skills", "reading the user's own skills")
@@ -159,7 +169,7 @@ def _allow_reading(path: str, name: str, description: str) -> PermissionRule:
 def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[PermissionRule]:
     """Read a rule file; prefix its rules' names, unique only within it, with the source."""
     try:
-        rules = permissions.read_rules(path)
+        rules = read_rules(path)
     except RuleFileError as error:
         if not isinstance(error.__cause__, (FileNotFoundError, NotADirectoryError)):
             faults.append(error)
@@ -172,7 +182,7 @@ def _read(path: Path, source: str, faults: list[RuleFileError]) -> list[Permissi
 
 def _is_trusted(path: Path, faults: list[RuleFileError]) -> bool:
     try:
-        return permissions.is_trusted(path)
+        return is_trusted(path)
     except RuleFileError as error:
         faults.append(error)
         return False

@@ -14,7 +14,8 @@ from textwrap import shorten
 
 import trio
 
-from greenroom.agents import AskPerson, ProjectText, Skill, Skills, coder, read_notes
+from greenroom.agents import AskPerson, Skills, coder
+from greenroom.agents._internal import ProjectText, Skill, read_notes
 from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.options import Options
@@ -23,9 +24,12 @@ from greenroom.cli.settings import Settings, collect_advice
 from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
 from greenroom.core import ConfigurationError
-from greenroom.llm import AfterOutput, LLMProvider, price_of, window_of
-from greenroom.permissions import PermissionManager, user_rules_path
-from greenroom.runtime import AgentHandle, AgentRuntime, Unattended
+from greenroom.llm import LLMProvider
+from greenroom.llm._internal import AfterOutput, price_of, window_of
+from greenroom.permissions import PermissionManager
+from greenroom.permissions._internal import user_rules_path
+from greenroom.runtime import AgentHandle, AgentRuntime
+from greenroom.runtime._internal import Unattended
 from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_sandbox
 

@@ -13,7 +13,8 @@ from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.cli.question_queue import QuestionQueue
 from greenroom.cli.short_prompt import QuestionView, render_record
 from greenroom.cli.terminal import Frame, PromptQuestion, Terminal
-from greenroom.core import OutputChunk, PermissionRequest, visible
+from greenroom.core import OutputChunk, PermissionRequest
+from greenroom.core._internal import visible
 from greenroom.llm import model_profile
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed

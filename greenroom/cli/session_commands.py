@@ -19,7 +19,7 @@ from greenroom.core import ConfigurationError, Message, SessionNotFoundError
 from greenroom.session import AgentSession, SessionMetadata, SessionStore
 
 if TYPE_CHECKING:
-    from greenroom.agents import RestorePlan, RestoreReport
+    from greenroom.agents._internal import RestorePlan, RestoreReport
 
 SCOPES = {
     "conversation": "the conversation alone; files stay as they are",

@@ -12,20 +12,22 @@ from greenroom.cli.options import SessionsOptions
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import find_session_id, load_session, open_store, working_folder
-from greenroom.core import SessionError, SessionNotFoundError, serde
-from greenroom.export import LONGEST_IMPORT, import_session
+from greenroom.core import SessionError, SessionNotFoundError
+from greenroom.core._internal import serde
+from greenroom.export import import_session
+from greenroom.export._internal import LONGEST_IMPORT
 from greenroom.session import (
     AgentSession,
     SessionMetadata,
     SessionStore,
     archive_session,
     delete_session,
-    descendants,
     unarchive_session,
 )
+from greenroom.session._internal import descendants
 
 if TYPE_CHECKING:
-    from greenroom.agents import RestorePlan, RestoreReport
+    from greenroom.agents._internal import RestorePlan, RestoreReport
     from greenroom.session import FileStore, SQLiteStore
 
 

@@ -25,19 +25,14 @@ from greenroom.cli.formatting import (
 from greenroom.cli.options import SessionsOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
-from greenroom.core import ConfigurationError, Message, SessionError, serde, visible
-from greenroom.fs import durable
-from greenroom.session import (
-    AgentSession,
-    Branch,
-    SearchHit,
-    SessionMetadata,
-    SessionSearch,
-    read_branches,
-)
+from greenroom.core import ConfigurationError, Message, SessionError
+from greenroom.core._internal import serde, visible
+from greenroom.fs._internal import durable
+from greenroom.session import AgentSession, SessionMetadata, SessionSearch, read_branches
+from greenroom.session._internal import Branch, SearchHit
 
 if TYPE_CHECKING:
-    from greenroom.export import ExportFormat
+    from greenroom.export._internal import ExportFormat
 
 _MAX_NAMED = 5  # damaged sessions that are named
 _DEFAULT_ROWS = 30  # rows for a person; a pipe gets all

@@ -14,21 +14,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from greenroom import core
-from greenroom.core import ConfigurationFileError, Price, error_at, serde
-from greenroom.llm import (
+from greenroom.core import Price
+from greenroom.core._internal import (
+    ConfigurationFileError,
+    InvalidJSONError,
+    NamedTool,
+    describe_error,
+    error_at,
+    error_of_json,
+    serde,
+)
+from greenroom.llm import LLMProvider, ModelSettings, open_model, resilient
+from greenroom.llm._internal import (
     FILE_SUFFIX,
     VENDORS,
     AfterOutput,
-    LLMProvider,
     ModelChoice,
-    ModelSettings,
     choose_model,
     full_name,
-    open_model,
-    resilient,
     without_date,
 )
-from greenroom.permissions import PermissionRule, user_rules_path
+from greenroom.permissions import PermissionRule
+from greenroom.permissions._internal import user_rules_path
 from greenroom.resilience import RateLimit, Retry
 
 if TYPE_CHECKING:
@@ -259,8 +266,8 @@ def _validate(text: str, path: str) -> "FixedSettingsModel":
     kind, hint = ConfigurationFileError, f"write {_SHAPE}"
     try:
         return cast("FixedSettingsModel", SettingsModel.model_validate(serde.loads_object(text)))
-    except core.InvalidJSONError as error:
-        raise core.error_of_json(kind, text, error, path, hint) from error
+    except InvalidJSONError as error:
+        raise error_of_json(kind, text, error, path, hint) from error
     except ValidationError as error:
         first = error.errors()[0]
         message = first["msg"]
@@ -289,7 +296,7 @@ def _read_prices(model: "FixedSettingsModel", text: str, path: str) -> dict[str,
 def _read_model_settings(model: "FixedSettingsModel", text: str, path: str) -> ModelSettings | None:
     given = model.model_settings.model_dump(exclude_unset=True)
     if isinstance(named := given.get("tool_choice"), dict):
-        given["tool_choice"] = core.NamedTool(**named)
+        given["tool_choice"] = NamedTool(**named)
     try:
         return ModelSettings(**given) if given else None
     except core.ConfigurationError as error:
@@ -351,7 +358,7 @@ def _read_keyring(name: str, provider: str) -> str:
         key = keyring.get_password("greenroom", name)
     except keyring.errors.KeyringError as error:
         raise core.ConfigurationError(
-            f"{place} can't be read: {core.describe_error(error)}", hint="unlock the keyring"
+            f"{place} can't be read: {describe_error(error)}", hint="unlock the keyring"
         ) from error
     if not key:
         raise core.ConfigurationError(

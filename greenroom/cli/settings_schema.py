@@ -6,7 +6,8 @@ from typing import Annotated, Literal, Self
 from pydantic import BaseModel, BeforeValidator, Field, create_model, model_validator
 
 from greenroom.cli.run_settings import RunSetting, list_run_settings
-from greenroom.llm import SMALLEST_WINDOW, Effort
+from greenroom.core._internal import Effort
+from greenroom.llm._internal import SMALLEST_WINDOW
 
 Text = Annotated[str, Field(min_length=1)]
 

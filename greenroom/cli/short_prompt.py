@@ -26,13 +26,8 @@ from greenroom.cli.permission_prompt import (
 )
 from greenroom.cli.question_queue import QuestionState
 from greenroom.cli.terminal import Paint, QuestionText
-from greenroom.core import (
-    PermissionPart,
-    PermissionRequest,
-    PermissionResponse,
-    RuleDecision,
-    exact,
-)
+from greenroom.core import PermissionRequest, PermissionResponse, RuleDecision
+from greenroom.core._internal import PermissionPart, exact
 
 _KEEPS = "s, p, a keep: "
 _MORE, _LESS = "Ctrl-O: more", "Ctrl-O: less"

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import ConfigurationError, serde, visible
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import serde, visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

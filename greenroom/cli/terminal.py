@@ -15,7 +15,7 @@ from greenroom.cli.commands import Command
 from greenroom.cli.menu import Candidate
 from greenroom.cli.painter import Colors
 from greenroom.cli.stdio import OutputWriter, count_unread, read_some
-from greenroom.core import visible
+from greenroom.core._internal import visible
 
 GUARD = 0.5
 """Seconds for a person to see a question before a key may answer it."""

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from greenroom import core
 from greenroom.cli.formatting import describe_call, shorten
 from greenroom.cli.options import DENIED, DONE, FAILED, INTERRUPTED, USAGE
-from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus, exact
+from greenroom.core import Message, OutputChunk, PermissionRequest, TurnStatus
+from greenroom.core._internal import exact
 
 _CONFIGURATION = frozenset(
     {

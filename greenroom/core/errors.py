@@ -64,8 +64,9 @@
         ├── ModelStreamError           the stream broke off before its end
         └── ModelOutputError           the reply does not fit the type that was asked for
 
-The errors of models are in `model_errors`. An error that ends a turn ends only that turn: the agent
-takes the next input. `AgentCrashError`, and any exception outside this tree, which is a bug, crash
+Those that several packages raise are defined here, the others in the package that raises them, from
+which programs import them. An error that ends a turn ends only that turn: the agent takes the next
+input. `AgentCrashError`, and any exception outside this tree, which is a bug, crash
 the agent that raised it, never its siblings.
 """
 
@@ -129,31 +130,6 @@ class RuleFileError(ConfigurationFileError):
     """A permission rule or rule file can't be used; the message names file, line and field."""
 
 
-class ModelCallForbiddenError(ConfigurationError):
-    """A request would have gone to a real model, which `GREENROOM_FORBID_MODEL_CALLS` forbids.
-
-    Nothing was sent.
-
-    Attributes:
-        provider: the provider's name, such as "anthropic".
-        host: the host that would have been asked.
-    """
-
-    remedy = "use a model of greenroom.testing or a cassette, or unset the variable"
-
-    def __init__(self, message: str, *, provider: str = "", host: str = "", hint: str = "") -> None:
-        """Keep what would have been called."""
-        super().__init__(message, hint=hint)
-        self.provider = provider
-        self.host = host
-
-
-class CassetteError(ConfigurationError):
-    """A cassette is unusable, or has no answer to a request; the message shows the difference."""
-
-    remedy = "record the cassette anew"
-
-
 class AgentCrashError(GreenroomError):
     """Crashes the agent whose tool or loop raises it, with this message.
 
@@ -170,23 +146,6 @@ class AgentCrashError(GreenroomError):
     """
 
     remedy = "let a supervisor start the agent again, or see what the tool lacks"
-
-
-class AgentNotRunningError(GreenroomError):
-    """The agent has ended, so it takes no more messages; `outcome` says how it ended."""
-
-    remedy = "look at `outcome`, and spawn the agent again"
-
-    def __init__(self, message: str, *, outcome: object = None, hint: str = "") -> None:
-        """Keep the outcome, which is None while the agent is still ending."""
-        super().__init__(message, hint=hint)
-        self.outcome = outcome
-
-
-class RuntimeClosedError(GreenroomError):
-    """The runtime is not open: its `async with` block is not entered yet, or has been left."""
-
-    remedy = "spawn and ask inside the block `async with AgentRuntime() as runtime:`"
 
 
 class SelfWaitError(GreenroomError):
@@ -214,31 +173,10 @@ class TurnError(GreenroomError):
     remedy = "open one turn at a time, and set states inside it in their order"
 
 
-class AuditError(GreenroomError):
-    """The audit can't be written or read: its file is missing, a link, or another process's."""
-
-    remedy = "correct the path, or its permissions; give each process an audit of its own"
-
-
-class SupervisionError(GreenroomError):
-    """A supervisor has ended, given up, or stopped an agent for the sake of others.
-
-    `__cause__` is the crash that led to it.
-    """
-
-    remedy = "look at `__cause__` for the crash, and fix that"
-
-
 class BudgetExceededError(GreenroomError):
     """A budget is spent; the scope that declared it ends for this reason."""
 
     remedy = "allow more, or ask for less"
-
-
-class InvalidAnswerError(GreenroomError, ValueError):
-    """The input of an answer does not fit the `fields` of its question, which is still open."""
-
-    remedy = "answer again with what the message asks for"
 
 
 class InvalidJSONError(GreenroomError):
@@ -262,12 +200,6 @@ class SessionNotFoundError(SessionError):
     """The store holds no session of this id."""
 
     remedy = "check the id with `greenroom sessions list`"
-
-
-class SessionExistsError(SessionError):
-    """The store already holds a session of the id given to a new one."""
-
-    remedy = "load the session, or take another id"
 
 
 class SessionLockedError(SessionError):
@@ -299,32 +231,6 @@ class SessionInUseError(SessionLockedError):
     remedy = "end the agent that runs it, or fork the session"
 
 
-class SessionFencedError(SessionLockedError):
-    """A writer has lost its session to another one, and its write was refused."""
-
-    remedy = "load the session again: what the other writer has stored counts"
-
-
-class SessionCorruptError(SessionError):
-    """A history is damaged before its end; the message names file and line; nothing changes."""
-
-    remedy = "salvage what can be read with `greenroom sessions repair`"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        session_id: str = "",
-        path: str = "",
-        line: int | None = None,
-        hint: str = "",
-    ) -> None:
-        """Keep the place of the damage."""
-        super().__init__(message, session_id=session_id, hint=hint)
-        self.path = path
-        self.line = line
-
-
 class SessionStorageError(SessionError):
     """The disk refused to read or store a session: it is full, read-only, broken or gone.
 
@@ -346,34 +252,16 @@ class SessionStorageError(SessionError):
         self.nothing_written = nothing_written
 
 
-class AlreadyAnsweredError(SessionError):
-    """A question is no longer open: it was answered before, or the conversation went on."""
-
-    remedy = "load the session: `open_questions` lists what can still be answered"
-
-
 class InvalidSessionIdError(SessionError):
     """A session id is empty, longer than 200 characters, or holds control characters."""
 
     remedy = "use a text of 1 to 200 characters"
 
 
-class MemoryStorageError(GreenroomError):
-    """A file of memories can't be read or written; nothing that was acknowledged is lost."""
-
-    remedy = "make room, or check the file, its disk and its permissions"
-
-
 class ToolError(GreenroomError):
     """A tool failed, or something can't be used as a tool. Raise it to tell the model why."""
 
     remedy = "follow the tool's message, which the model gets as well"
-
-
-class SandboxUnavailableError(ToolError):
-    """A sandbox requires what nothing on this machine can enforce, so nothing was run."""
-
-    remedy = "see what is missing with `greenroom doctor`"
 
 
 class NetworkError(GreenroomError):
@@ -404,94 +292,3 @@ class AddressRefusedError(NetworkError):
 
     retryable = False
     remedy = "use a public address, with http or https"
-
-
-class GuardError(GreenroomError):
-    """A guard has rejected an input or a reply; the message has the reason, not the text."""
-
-    remedy = "say it differently, or look at the guard"
-
-
-class NoProgressError(GreenroomError):
-    """An agent has made the same call again and again, or calls that could not run."""
-
-    remedy = "look at the calls in `result.messages`; say more in instructions or tool results"
-
-
-class HandoffLimitError(GreenroomError):
-    """Too many handoffs in one turn; the message names the agents in order."""
-
-    remedy = "say in the agents' descriptions and instructions which of them answers what"
-
-
-class TeamError(GreenroomError):
-    """A member of a team has failed, or can't be asked; the message names it and says why."""
-
-    remedy = "look at the member's own turn, or go on without it, if the pattern can"
-
-
-class PlanError(GreenroomError, ValueError):
-    """A plan can't be made, is inconsistent, or is used in an impossible order."""
-
-    remedy = "correct the subtask that the message names, or ask a planner for another plan"
-
-
-class WorkflowError(GreenroomError, ValueError):
-    """A workflow's graph is inconsistent, or one of its nodes can't do what the graph says."""
-
-    remedy = "correct the node, edge or field in the message; resume=True keeps what was done"
-
-
-class WorkflowLimitError(WorkflowError):
-    """A workflow has used up its steps, or one of its nodes its seconds."""
-
-    remedy = "allow more steps or seconds and go on with resume=True, or end the cycle sooner"
-
-
-class ConflictError(GreenroomError):
-    """Several agents find no common answer: too few answered, or they contradict each other."""
-
-    remedy = "pass a strategy that always decides, such as by_authority or ask_person"
-
-
-class StaleWriteError(GreenroomError):
-    """A write was based on an old version of a value; nothing was written.
-
-    Attributes:
-        key: the key of the value.
-        version: its current version, 0 if it has no value.
-    """
-
-    remedy = "read the value again, and write over its current `version`"
-
-    def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
-        """Keep the key and its current version."""
-        super().__init__(message, hint=hint)
-        self.key = key
-        self.version = version
-
-
-class BlackboardFullError(GreenroomError):
-    """A blackboard is at its limit of keys, or a value is too long for it."""
-
-    remedy = "overwrite existing keys, or keep long values in files and their names on the board"
-
-
-class CircuitOpenError(GreenroomError):
-    """Too many calls of this target have failed lately, so this one was not tried.
-
-    Attributes:
-        target: what the circuit breaker protects, such as "anthropic".
-        retry_after: seconds until it lets a call through again.
-    """
-
-    retryable = True
-    remedy = "wait for `retry_after` seconds, or use another target"
-
-    def __init__(
-        self, message: str, *, target: str = "", retry_after: float = 0.0, hint: str = ""
-    ) -> None:
-        """Keep what is protected, and for how long."""
-        super().__init__(message, hint=hint)
-        self.target = target
-        self.retry_after = retry_after

@@ -259,7 +259,7 @@ def usual_effects(
     tool would refuse is `Opaque`, never an error.
 
     Example:
-        >>> from greenroom.core import AgentContext
+        >>> from greenroom.core.context import AgentContext
         >>> context = AgentContext(session_id="s-1", agent_type="coder")
         >>> usual_effects("Write", {"file_path": "a.py"}, context)
         (WritePath(path='a.py'),)

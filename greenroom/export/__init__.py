@@ -7,9 +7,6 @@ each tool call together with its result; `markdown` and `html` are pages made of
 place.
 """
 
-from greenroom.export.exporter import (
-    ExportFormat as ExportFormat,
-    export_session as export_session,
-    import_session as import_session,
-)
-from greenroom.export.json_document import LONGEST_IMPORT as LONGEST_IMPORT
+from greenroom.export.exporter import export_session, import_session
+
+__all__ = ["export_session", "import_session"]

@@ -16,11 +16,10 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     Usage,
-    clip,
-    serde,
-    visible,
 )
-from greenroom.session import FORKED_FROM, SessionMetadata, is_stand_in
+from greenroom.core._internal import clip, serde, visible
+from greenroom.session import SessionMetadata
+from greenroom.session._internal import FORKED_FROM, is_stand_in
 
 IMPORTED_FROM = "imported_from"
 """The key of an import's origin among the values in `metadata`."""

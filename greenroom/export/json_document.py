@@ -6,17 +6,11 @@ from typing import TypeVar
 
 import msgspec
 
-from greenroom.core import (
-    UNKNOWN_FIELDS,
-    InvalidJSONError,
-    Message,
-    SessionError,
-    UnknownBlock,
-    check_session_id,
-    serde,
-)
+from greenroom.core import Message, SessionError, UnknownBlock, check_session_id
+from greenroom.core._internal import UNKNOWN_FIELDS, InvalidJSONError, serde
 from greenroom.export.content import SessionContent
-from greenroom.session import MessageEntry, SessionMetadata, decode_entries, in_utc
+from greenroom.session import SessionMetadata
+from greenroom.session._internal import MessageEntry, decode_entries, in_utc
 
 
 def collect_unknown(

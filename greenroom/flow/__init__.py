@@ -29,102 +29,130 @@ write. `text_tools` gives tools to a model without native tool calls, `react` is
 """
 
 from greenroom.flow.agent_message import (
-    AgentMessage as AgentMessage,
-    ErrorReport as ErrorReport,
-    Payload as Payload,
-    SharedInformation as SharedInformation,
-    StatusUpdate as StatusUpdate,
-    TaskRequest as TaskRequest,
-    TaskResponse as TaskResponse,
+    AgentMessage,
+    ErrorReport,
+    SharedInformation,
+    StatusUpdate,
+    TaskRequest,
+    TaskResponse,
 )
-from greenroom.flow.blackboard import Blackboard as Blackboard, BlackboardEntry as BlackboardEntry
-from greenroom.flow.combinators import loop as loop, parallel as parallel, pipeline as pipeline
-from greenroom.flow.committee import Ruling as Ruling, committee as committee
-from greenroom.flow.composite import Composite as Composite, composite as composite
-from greenroom.flow.error_context import (
-    Component as Component,
-    ErrorClass as ErrorClass,
-    ErrorContext as ErrorContext,
-    RecoveryDecision as RecoveryDecision,
-    Severity as Severity,
-    classify as classify,
+from greenroom.flow.blackboard import Blackboard
+from greenroom.flow.combinators import loop, parallel, pipeline
+from greenroom.flow.committee import Ruling, committee
+from greenroom.flow.composite import composite
+from greenroom.flow.error_context import Component, ErrorClass, RecoveryDecision
+from greenroom.flow.errors import (
+    BlackboardFullError,
+    ConflictError,
+    PlanError,
+    StaleWriteError,
+    TeamError,
+    WorkflowError,
+    WorkflowLimitError,
 )
-from greenroom.flow.escalation import escalate as escalate
-from greenroom.flow.execute import execute_plan as execute_plan
-from greenroom.flow.handoff_team import HandoffTeam as HandoffTeam, handoff_team as handoff_team
-from greenroom.flow.members import (
-    Member as Member,
-    ask_member as ask_member,
-    start_member as start_member,
-)
-from greenroom.flow.model_planner import ModelPlanner as ModelPlanner
-from greenroom.flow.orchestrator import (
-    AgentReport as AgentReport,
-    Source as Source,
-    TeamResult as TeamResult,
-    orchestrator as orchestrator,
-)
-from greenroom.flow.parse_action import (
-    Action as Action,
-    Fault as Fault,
-    FinalAnswer as FinalAnswer,
-    parse_action as parse_action,
-)
-from greenroom.flow.pattern import Pattern as Pattern, TeamTurn as TeamTurn, Work as Work
-from greenroom.flow.plan import Plan as Plan, Subtask as Subtask
-from greenroom.flow.plan_and_execute import (
-    plan_and_execute as plan_and_execute,
-    run_task as run_task,
-)
-from greenroom.flow.plan_run import (
-    PLAN_STEP as PLAN_STEP,
-    FailureReason as FailureReason,
-    PlanRun as PlanRun,
-    SubtaskState as SubtaskState,
-    SubtaskStatus as SubtaskStatus,
-)
-from greenroom.flow.react import React as React, react as react
-from greenroom.flow.recovery_policy import (
-    RECOVERY_TABLE as RECOVERY_TABLE,
-    RecoveryPolicy as RecoveryPolicy,
-)
-from greenroom.flow.resume import is_answered as is_answered
-from greenroom.flow.review import ReviewPoint as ReviewPoint
-from greenroom.flow.revision import (
-    Failure as Failure,
-    Planner as Planner,
-    ReplanPolicy as ReplanPolicy,
-    SubtaskDecision as SubtaskDecision,
-    SubtaskRecovery as SubtaskRecovery,
-)
+from greenroom.flow.escalation import escalate
+from greenroom.flow.execute import execute_plan
+from greenroom.flow.handoff_team import handoff_team
+from greenroom.flow.members import ask_member, start_member
+from greenroom.flow.model_planner import ModelPlanner
+from greenroom.flow.orchestrator import TeamResult, orchestrator
+from greenroom.flow.parse_action import Action, FinalAnswer, parse_action
+from greenroom.flow.pattern import Pattern, TeamTurn
+from greenroom.flow.plan import Plan, Subtask
+from greenroom.flow.plan_and_execute import plan_and_execute, run_task
+from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.react import react
+from greenroom.flow.recovery_policy import RecoveryPolicy
+from greenroom.flow.review import ReviewPoint
+from greenroom.flow.revision import Failure, ReplanPolicy
 from greenroom.flow.strategies import (
-    AgentAnswer as AgentAnswer,
-    Contradiction as Contradiction,
-    Opinion as Opinion,
-    Resolution as Resolution,
-    Strategy as Strategy,
-    TrackRecord as TrackRecord,
-    ask_person as ask_person,
-    by_authority as by_authority,
-    find_contradictions as find_contradictions,
-    majority as majority,
-    most_confident as most_confident,
-    resolve as resolve,
-    verify as verify,
-    within as within,
+    AgentAnswer,
+    Opinion,
+    Resolution,
+    TrackRecord,
+    ask_person,
+    by_authority,
+    find_contradictions,
+    majority,
+    most_confident,
+    resolve,
+    verify,
+    within,
 )
-from greenroom.flow.task_queue import TaskQueue as TaskQueue
-from greenroom.flow.text_tools import TextTools as TextTools
-from greenroom.flow.topic import (
-    Delivery as Delivery,
-    DeliveryStatus as DeliveryStatus,
-    Topic as Topic,
-    TopicStatistics as TopicStatistics,
-    WhenFull as WhenFull,
-)
-from greenroom.flow.undo import Undo as Undo, undo_plan as undo_plan
-from greenroom.flow.workflow import Workflow as Workflow, WorkflowOptions as WorkflowOptions
-from greenroom.flow.workflow_execution import request_approval as request_approval
-from greenroom.flow.workflow_run import WorkflowRun as WorkflowRun, WorkflowStep as WorkflowStep
-from greenroom.flow.workflow_state import END as END, START as START, add_messages as add_messages
-from greenroom.flow.workflow_stream import WorkflowStream as WorkflowStream
+from greenroom.flow.task_queue import TaskQueue
+from greenroom.flow.text_tools import TextTools
+from greenroom.flow.topic import Topic
+from greenroom.flow.workflow import Workflow
+from greenroom.flow.workflow_execution import request_approval
+from greenroom.flow.workflow_run import WorkflowRun
+from greenroom.flow.workflow_state import END, START, add_messages
+
+__all__ = [
+    "END",
+    "START",
+    "Action",
+    "AgentAnswer",
+    "AgentMessage",
+    "Blackboard",
+    "BlackboardFullError",
+    "Component",
+    "ConflictError",
+    "ErrorClass",
+    "ErrorReport",
+    "Failure",
+    "FinalAnswer",
+    "ModelPlanner",
+    "Opinion",
+    "Pattern",
+    "Plan",
+    "PlanError",
+    "PlanRun",
+    "RecoveryDecision",
+    "RecoveryPolicy",
+    "ReplanPolicy",
+    "Resolution",
+    "ReviewPoint",
+    "Ruling",
+    "SharedInformation",
+    "StaleWriteError",
+    "StatusUpdate",
+    "Subtask",
+    "TaskQueue",
+    "TaskRequest",
+    "TaskResponse",
+    "TeamError",
+    "TeamResult",
+    "TeamTurn",
+    "TextTools",
+    "Topic",
+    "TrackRecord",
+    "Workflow",
+    "WorkflowError",
+    "WorkflowLimitError",
+    "WorkflowRun",
+    "add_messages",
+    "ask_member",
+    "ask_person",
+    "by_authority",
+    "committee",
+    "composite",
+    "escalate",
+    "execute_plan",
+    "find_contradictions",
+    "handoff_team",
+    "loop",
+    "majority",
+    "most_confident",
+    "orchestrator",
+    "parallel",
+    "parse_action",
+    "pipeline",
+    "plan_and_execute",
+    "react",
+    "request_approval",
+    "resolve",
+    "run_task",
+    "start_member",
+    "verify",
+    "within",
+]

@@ -6,17 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from greenroom.core import (
-    EMPTY,
-    InputMessage,
-    UserInput,
-    Wire,
-    check_sender,
-    freeze,
-    freeze_fields,
-    serde,
-    utc_now,
-)
+from greenroom.core import InputMessage, UserInput, utc_now
+from greenroom.core._internal import EMPTY, Wire, check_sender, freeze, freeze_fields, serde
 
 
 class TaskRequest(Wire, frozen=True):

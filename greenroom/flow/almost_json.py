@@ -11,7 +11,7 @@ a bounded number of them is read for that.
 import re
 from dataclasses import dataclass, replace
 
-from greenroom.core import InvalidJSONError, serde
+from greenroom.core._internal import InvalidJSONError, serde
 
 DEPTH = 50
 """How many levels an object may have; no tool asks for a tenth of that."""

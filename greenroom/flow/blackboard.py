@@ -7,8 +7,10 @@ from typing import Self
 import msgspec
 import trio
 
-from greenroom.core import BlackboardFullError, StaleWriteError, Wire, freeze_fields, serde, utc_now
-from greenroom.runtime import calling_agent
+from greenroom.core import utc_now
+from greenroom.core._internal import Wire, freeze_fields, serde
+from greenroom.flow.errors import BlackboardFullError, StaleWriteError
+from greenroom.runtime._internal import calling_agent
 from greenroom.session import AgentSession
 
 _KIND = "teams.blackboard"

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 
 from msgspec import UNSET
 
-from greenroom.core import ConfigurationError, Custom, TeamError, serde
+from greenroom.core import ConfigurationError, Custom
+from greenroom.core._internal import serde
+from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, name_members
 from greenroom.flow.pattern import Pattern, TeamTurn
 
@@ -46,7 +48,7 @@ def pipeline(*agents: Member, name: str = "pipeline", description: str = "") -> 
 
     Example:
         >>> from greenroom import Agent
-        >>> from greenroom.flow import pipeline
+        >>>
         >>> from greenroom.testing import ScriptedProvider
         >>> researcher = Agent(ScriptedProvider("Cats sleep 13 hours."), name="researcher")
         >>> writer = Agent(ScriptedProvider("Half the day, a cat is away."), name="writer")
@@ -95,7 +97,7 @@ def parallel(
 
     Example:
         >>> from greenroom import Agent
-        >>> from greenroom.flow import parallel
+        >>>
         >>> from greenroom.testing import ScriptedProvider
         >>> optimist = Agent(ScriptedProvider("It will be sunny."), name="optimist")
         >>> pessimist = Agent(ScriptedProvider("It will rain."), name="pessimist")
@@ -147,7 +149,7 @@ def loop(
 
     Example:
         >>> from greenroom import Agent
-        >>> from greenroom.flow import loop
+        >>>
         >>> from greenroom.testing import ScriptedProvider
         >>> poet = Agent(ScriptedProvider("The sea is wide.", "The sea is wide and deep."))
         >>> def is_long(line: object) -> bool | str:

@@ -5,15 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.core import (
-    ConfigurationError,
-    ConflictError,
-    TeamError,
-    TextBlock,
-    as_blocks,
-    clip,
-    serde,
-)
+from greenroom.core import ConfigurationError, TextBlock
+from greenroom.core._internal import as_blocks, clip, serde
+from greenroom.flow.errors import ConflictError, TeamError
 from greenroom.flow.members import Member, name_members, name_of
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.strategies import (
@@ -97,7 +91,8 @@ def committee(
 
     Example:
         >>> from greenroom import Agent
-        >>> from greenroom.flow import by_authority, committee
+        >>> from greenroom.flow import committee
+        >>> from greenroom.flow.strategies import by_authority
         >>> from greenroom.testing import ScriptedProvider
         >>> senior = Agent(ScriptedProvider("tabs"), name="senior")
         >>> junior = Agent(ScriptedProvider("spaces"), name="junior")

@@ -6,18 +6,17 @@ from functools import partial
 
 from msgspec.structs import replace
 
-from greenroom.agents import Toolbox, check_depth
+from greenroom.agents._internal import Toolbox, check_depth
 from greenroom.core import (
     AgentContext,
     ConfigurationError,
-    PlanError,
-    TeamError,
     ToolError,
     ToolInfo,
     ToolResult,
     TurnStatus,
-    serde,
 )
+from greenroom.core._internal import serde
+from greenroom.flow.errors import PlanError, TeamError
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
@@ -134,7 +133,8 @@ def composite(
         ToolError: something in `tools` can't be a tool.
 
     Example:
-        >>> from greenroom.flow import Subtask, composite
+        >>> from greenroom.flow import composite
+        >>> from greenroom.flow.plan import Subtask
         >>> def find_place(name: str) -> dict[str, str]:
         ...     "Find a place."
         ...     return {"id": "p1", "name": name.title()}

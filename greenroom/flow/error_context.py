@@ -10,21 +10,16 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from greenroom import core
-from greenroom.core import (
-    BudgetExceededError,
-    Custom,
-    GreenroomError,
+from greenroom.agents import NoProgressError
+from greenroom.core import BudgetExceededError, Custom, GreenroomError
+from greenroom.core._internal import Wire, clip, serde, visible
+from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelContentFilterError,
     ModelContextTooLongError,
     ModelOutputError,
     ModelQuotaError,
-    NoProgressError,
-    Wire,
-    clip,
-    serde,
-    visible,
 )
 
 RECOVERY = "recovery"
@@ -193,7 +188,7 @@ def classify(error: Exception | str) -> ErrorClass:
     """Return the class of an error, given an exception or the name of its type.
 
     Example:
-        >>> from greenroom.core import ModelOverloadedError
+        >>> from greenroom.llm import ModelOverloadedError
         >>> classify(ModelOverloadedError("busy")).value, classify("KeyError").value
         ('transient', 'crash')
     """

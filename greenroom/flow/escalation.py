@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.agents import Decide, as_answer
+from greenroom.agents._internal import Decide, as_answer
 from greenroom.core import Answer, ConfigurationError, PermissionRequest, RuleDecision
 
 Notify: TypeAlias = Callable[[PermissionRequest], Awaitable[object]]

@@ -19,9 +19,10 @@ import msgspec
 import trio
 from msgspec import UNSET
 
-from greenroom.agents import Toolbox, pass_permissions
-from greenroom.core import AgentState, BudgetExceededError, ConfigurationError, PlanError
+from greenroom.agents._internal import Toolbox, pass_permissions
+from greenroom.core import AgentState, BudgetExceededError, ConfigurationError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
+from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import (
     FailureReason,
@@ -43,7 +44,8 @@ from greenroom.flow.revision import (
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
 from greenroom.flow.undo import Undo, undo_completed
 from greenroom.permissions import PermissionManager
-from greenroom.runtime import AgentHandle, AgentInternals, run_each
+from greenroom.runtime import AgentHandle, AgentInternals
+from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
 from greenroom.tools import Tool, ToolRegistry, may_repeat
 

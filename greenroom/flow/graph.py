@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
-from greenroom.core import visible
+from greenroom.core._internal import visible
 
 _MERMAID_WORDS = (
     "end|(?:sub)?graph|flowchart|style|linkStyle|class|classDef|click|direction|href|call|[ox]"

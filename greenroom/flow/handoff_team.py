@@ -4,16 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from greenroom.agents import (
-    MAX_SWITCHES,
-    Agent,
-    Runnable,
-    RunReport,
-    Team,
-    continue_runs,
-)
+from greenroom.agents import Agent, Runnable
+from greenroom.agents._internal import MAX_SWITCHES, RunReport, Team, continue_runs
 from greenroom.core import (
-    RUNTIME,
     BudgetExceededError,
     ConfigurationError,
     Message,
@@ -22,10 +15,12 @@ from greenroom.core import (
     StopReason,
     ToolError,
     ToolUseBlock,
-    as_blocks,
 )
-from greenroom.llm import ModelStream, collect, replay
-from greenroom.runtime import AgentInternals, calling_agent
+from greenroom.core._internal import RUNTIME, as_blocks
+from greenroom.llm import ModelStream
+from greenroom.llm._internal import collect, replay
+from greenroom.runtime import AgentInternals
+from greenroom.runtime._internal import calling_agent
 
 DepsT = TypeVar("DepsT")
 

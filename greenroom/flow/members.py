@@ -14,8 +14,10 @@ from typing import TypeAlias
 import trio
 
 from greenroom.agents import Runnable
-from greenroom.core import ConfigurationError, ContentBlock, SessionError, check_sender
-from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, check_agent_function, try_ask
+from greenroom.core import ConfigurationError, ContentBlock, SessionError
+from greenroom.core._internal import check_sender
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
+from greenroom.runtime._internal import check_agent_function, try_ask
 from greenroom.session import AgentSession
 
 Member: TypeAlias = Callable[[AgentInternals], Awaitable[object]]

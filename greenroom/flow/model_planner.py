@@ -10,15 +10,16 @@ import msgspec
 from msgspec.structs import replace
 
 from greenroom.agents import Agent
-from greenroom.core import ModelOutputError, PlanError, clip, serde
+from greenroom.core._internal import clip, serde
 from greenroom.flow.error_context import ErrorClass
+from greenroom.flow.errors import PlanError
 from greenroom.flow.execute import toolbox_of
 from greenroom.flow.graph import find_order
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun, SubtaskStatus
 from greenroom.flow.references import map_references, references_in
 from greenroom.flow.revision import Failure
-from greenroom.llm import LLMProvider
+from greenroom.llm import LLMProvider, ModelOutputError
 from greenroom.tools import ToolRegistry
 
 _TRIES = 3

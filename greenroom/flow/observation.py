@@ -3,7 +3,7 @@
 import re
 
 from greenroom.flow.error_context import ErrorClass, classify
-from greenroom.schemas import is_misfit
+from greenroom.schemas._internal import is_misfit
 
 _TEMPORARY = (
     "This may be temporary. Try again if the action may be repeated safely; otherwise find out"

@@ -3,20 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
-from greenroom.agents import find_model, stream_reply
-from greenroom.core import (
-    EMPTY,
-    AgentState,
-    ConfigurationError,
-    Message,
-    TextComplete,
-    Usage,
-    Wire,
-    clip,
-    freeze_fields,
-    mark_lines,
-    serde,
-)
+from greenroom.agents import stream_reply
+from greenroom.agents._internal import find_model
+from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, Usage
+from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, mark_lines, serde
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
 from greenroom.flow.orchestrator_crew import (

@@ -10,19 +10,12 @@ from inspect import isawaitable
 import msgspec
 import trio
 
-from greenroom.agents import Agent, RunContext, find_cycle, find_lives
-from greenroom.core import (
-    AgentContext,
-    AgentState,
-    Custom,
-    PlanError,
-    ToolError,
-    TurnStatus,
-    Usage,
-    Wire,
-    serde,
-)
+from greenroom.agents import Agent, RunContext
+from greenroom.agents._internal import find_cycle, find_lives
+from greenroom.core import AgentContext, AgentState, Custom, ToolError, TurnStatus, Usage
+from greenroom.core._internal import Wire, serde
 from greenroom.flow.error_context import ErrorClass
+from greenroom.flow.errors import PlanError
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member, ask_member, bind_deps, name_members, unwrap
 from greenroom.flow.pattern import TeamTurn

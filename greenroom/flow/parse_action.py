@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from greenroom.core import EMPTY, Wire, freeze_fields, serde
+from greenroom.core._internal import EMPTY, Wire, freeze_fields, serde
 from greenroom.flow.almost_json import BrokenObject, Object, read_object
 
 

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from typing_extensions import TypeVar
 
-from greenroom.agents import (
-    Runnable,
+from greenroom.agents import Runnable
+from greenroom.agents._internal import (
     RunReport,
     check_depth,
     find_caller,
@@ -18,22 +18,15 @@ from greenroom.agents import (
     to_json_value,
     track_turn,
 )
-from greenroom.core import (
-    BudgetExceededError,
-    ConfigurationError,
-    ConversationInput,
-    Message,
-    TeamError,
-    TextComplete,
-    UserInput,
-    leaves,
-    serde,
-)
+from greenroom.core import BudgetExceededError, ConfigurationError, Message, TextComplete, UserInput
+from greenroom.core._internal import ConversationInput, leaves, serde
+from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.resume import Content, find_input, is_answered
 from greenroom.flow.talk import Talk
 from greenroom.flow.unit import UnitLog
-from greenroom.runtime import AgentInternals, run_each
+from greenroom.runtime import AgentInternals
+from greenroom.runtime._internal import run_each
 
 OutputT_co = TypeVar("OutputT_co", default=object, covariant=True)
 

@@ -7,7 +7,8 @@ from types import MappingProxyType
 
 import msgspec
 
-from greenroom.core import EMPTY, PlanError, Wire, freeze_fields
+from greenroom.core._internal import EMPTY, Wire, freeze_fields
+from greenroom.flow.errors import PlanError
 from greenroom.flow.graph import draw, find_duplicates, find_order, suggest, with_hint
 from greenroom.tools import ToolRegistry
 

@@ -3,8 +3,10 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
-from greenroom.agents import Agent, AgentResult, Approve, Tools, find_model, stream_reply
-from greenroom.core import AgentState, ConfigurationError, Message, clip
+from greenroom.agents import Agent, AgentResult, Tools, stream_reply
+from greenroom.agents._internal import Approve, find_model
+from greenroom.core import AgentState, ConfigurationError, Message
+from greenroom.core._internal import clip
 from greenroom.flow.execute import execute_plan, toolbox_of, tools_of
 from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.model_planner import (
@@ -20,7 +22,8 @@ from greenroom.flow.review import ReviewedPlanner, ReviewPoint, read_points
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
-from greenroom.memory import EntryOrigin, Memory, describe_recalled, report_failure
+from greenroom.memory import EntryOrigin, Memory
+from greenroom.memory._internal import describe_recalled, report_failure
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime
@@ -97,7 +100,8 @@ def plan_and_execute(
         ToolError: something in `tools` can't be a tool.
 
     Example:
-        >>> from greenroom.flow import Plan, Subtask, plan_and_execute
+        >>> from greenroom.flow import plan_and_execute
+        >>> from greenroom.flow.plan import Plan, Subtask
         >>> from greenroom.testing import ScriptedProvider
         >>> def count(text: str) -> int:
         ...     "Count letters."
@@ -181,7 +185,7 @@ async def run_task(
     Example:
         >>> from functools import partial
         >>> import trio
-        >>> from greenroom.flow import Plan, Subtask, run_task
+        >>> from greenroom.flow.plan import Plan, Subtask
         >>> from greenroom.testing import ScriptedProvider
         >>> plan = Plan("", [Subtask("name", "Name a word")])
         >>> llm = ScriptedProvider("Archon.", "It is archon.")

@@ -13,23 +13,14 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec.structs import asdict, replace
 
-from greenroom.core import (
-    EMPTY,
-    JSON,
-    MAX_ERROR_TEXT,
-    Custom,
-    PlanError,
-    Wire,
-    clip,
-    freeze,
-    freeze_fields,
-    serde,
-    utc_now,
-)
+from greenroom.core import JSON, Custom, utc_now
+from greenroom.core._internal import EMPTY, MAX_ERROR_TEXT, Wire, clip, freeze, freeze_fields, serde
+from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Plan
 from greenroom.flow.unit import Start
 from greenroom.runtime import AgentInternals
-from greenroom.session import LONGEST_RECORD, AgentSession
+from greenroom.session import AgentSession
+from greenroom.session._internal import LONGEST_RECORD
 
 PLAN_STEP = "plan.step"
 """The kind of the records, and of the `Custom` chunks."""
@@ -210,7 +201,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         started_at: when it began (UTC, to the second); None before it is executed.
 
     Example:
-        >>> from greenroom.flow import Plan, PlanRun, Subtask
+        >>> from greenroom.flow.plan import Plan, Subtask
         >>> hotel = Subtask("hotel", "Sleep", after=["flight"])
         >>> plan = Plan("a trip", [Subtask("flight", "Fly"), hotel])
         >>> run = PlanRun(plan).start("flight", "s-1").complete("flight", {"price": 120})

@@ -1,6 +1,7 @@
 """`react`: an agent that thinks, acts and observes in words, with any model."""
 
-from greenroom.agents import Agent, Runnable, RunReport, Tools, find_model
+from greenroom.agents import Agent, Runnable, Tools
+from greenroom.agents._internal import RunReport, find_model
 from greenroom.core import ToolUseBlock
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.text_tools import TextTools

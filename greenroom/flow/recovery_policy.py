@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.core import MAX_ERROR_TEXT, ConfigurationError, clip
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import MAX_ERROR_TEXT, clip
 from greenroom.flow.error_context import (
     Component,
     ErrorClass,
@@ -26,8 +27,10 @@ from greenroom.flow.revision import Failure
 from greenroom.flow.text_tools import TextTools
 from greenroom.flow.watched_model import WatchedModel
 from greenroom.llm import LLMProvider, resilient
-from greenroom.resilience import Backoff, Retry, is_retryable, shared_time
-from greenroom.tools import RegisteredTool, may_repeat
+from greenroom.resilience import Backoff, Retry
+from greenroom.resilience._internal import is_retryable, shared_time
+from greenroom.tools import may_repeat
+from greenroom.tools._internal import RegisteredTool
 
 Row: TypeAlias = tuple[Component, ErrorClass]
 Rows: TypeAlias = Mapping[Row, Sequence[RecoveryDecision]]
@@ -113,7 +116,7 @@ class RecoveryPolicy:
             decision that its component does not support; or a number is out of range.
 
     Example:
-        >>> from greenroom.flow import Component, RecoveryDecision, ErrorClass
+        >>> from greenroom.flow.error_context import Component, RecoveryDecision, ErrorClass
         >>> row = Component.PLAN, ErrorClass.MISSING
         >>> policy = RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
         >>> policy.decide(*row, attempt=1).decision.value

@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from greenroom.core import InvalidJSONError, PlanError, serde
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import UNKNOWN, PlanRun
 

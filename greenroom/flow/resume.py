@@ -24,10 +24,10 @@ import msgspec
 import trio
 from msgspec import UNSET
 
-from greenroom.agents import (
+from greenroom.agents import Runnable
+from greenroom.agents._internal import (
     CHOICES,
     GO_ON,
-    Runnable,
     copy_session,
     find_lives,
     last_reply,
@@ -35,29 +35,32 @@ from greenroom.agents import (
     to_json_value,
 )
 from greenroom.core import (
-    AUTOMATIC_DECIDERS,
-    RUNTIME,
     Answer,
     BudgetExceededError,
     ContentBlock,
-    ConversationInput,
     Done,
     Error,
     Message,
-    SessionCorruptError,
     SessionNotFoundError,
     StopReason,
     ToolUseBlock,
     TurnStatus,
     UserInput,
+)
+from greenroom.core._internal import (
+    AUTOMATIC_DECIDERS,
+    RUNTIME,
+    ConversationInput,
     describe_error,
     freeze_fields,
 )
 from greenroom.flow.members import unwrap
 from greenroom.flow.references import read_value
 from greenroom.flow.unit import WORKFLOW_STEP, Start
-from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
-from greenroom.session import AgentSession, is_stand_in, may_have_run
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
+from greenroom.runtime._internal import try_ask
+from greenroom.session import AgentSession, SessionCorruptError
+from greenroom.session._internal import is_stand_in, may_have_run
 
 FLOW_RECORDS = ("plan.step", WORKFLOW_STEP)
 """The kinds of records of agents that know themselves how far they are."""

@@ -4,7 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from greenroom.core import AUTOMATIC_DECIDERS, ConfigurationError, PlanError, clip, serde
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import AUTOMATIC_DECIDERS, clip, serde
+from greenroom.flow.errors import PlanError
 from greenroom.flow.model_planner import describe_plan
 from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PlanRun

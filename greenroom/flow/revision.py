@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
-from greenroom.core import ConfigurationError, serde
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import serde
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import FailureReason, PlanRun

@@ -15,15 +15,9 @@ import msgspec
 import trio
 
 from greenroom.agents import Agent, AskPerson
-from greenroom.core import (
-    ConfigurationError,
-    ConflictError,
-    TurnStatus,
-    Wire,
-    clip,
-    freeze_fields,
-    serde,
-)
+from greenroom.core import ConfigurationError, TurnStatus
+from greenroom.core._internal import Wire, clip, freeze_fields, serde
+from greenroom.flow.errors import ConflictError
 from greenroom.flow.references import read_value
 from greenroom.runtime import AgentInternals, spawn_subagent
 from greenroom.session import AgentSession

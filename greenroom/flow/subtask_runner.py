@@ -17,11 +17,11 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import find_caller, run_tools
+from greenroom.agents import run_tools
+from greenroom.agents._internal import find_caller
 from greenroom.core import (
     JSON,
     Message,
-    PlanError,
     Resume,
     ToolError,
     ToolResult,
@@ -31,6 +31,7 @@ from greenroom.core import (
     new_id,
 )
 from greenroom.flow.error_context import ErrorClass, classify
+from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Subtask
 from greenroom.flow.plan_run import (
     UNKNOWN,
@@ -58,9 +59,10 @@ from greenroom.flow.resume import (
 )
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
-from greenroom.schemas import is_misfit
+from greenroom.schemas._internal import is_misfit
 from greenroom.session import AgentSession
-from greenroom.tools import RegisteredTool, ToolRegistry
+from greenroom.tools import ToolRegistry
+from greenroom.tools._internal import RegisteredTool
 
 Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
 """Starts the agent of a subtask, in a session and with a name."""

@@ -10,14 +10,9 @@ from functools import partial
 
 from msgspec import UNSET
 
-from greenroom.core import (
-    ContentBlock,
-    TeamError,
-    TextBlock,
-    TurnStatus,
-    as_blocks,
-    clip,
-)
+from greenroom.core import ContentBlock, TextBlock, TurnStatus
+from greenroom.core._internal import as_blocks, clip
+from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, RecordedMember, start_member
 from greenroom.flow.references import read_value
 from greenroom.flow.resume import (
@@ -36,7 +31,8 @@ from greenroom.flow.resume import (
     reopen,
 )
 from greenroom.flow.unit import Start, Unit, UnitLog
-from greenroom.runtime import AgentHandle, AgentInternals, TurnResult, try_ask
+from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
+from greenroom.runtime._internal import try_ask
 from greenroom.session import AgentSession
 
 _LONGEST = 2000  # characters of an input in a question about it

@@ -6,10 +6,13 @@ from dataclasses import dataclass, field
 
 import trio
 
-from greenroom.core import ConfigurationError, MailboxFullError, TeamError, new_id, serde, utc_now
+from greenroom.core import ConfigurationError, MailboxFullError, new_id, utc_now
+from greenroom.core._internal import serde
 from greenroom.flow.agent_message import AgentMessage, TaskRequest, TaskResponse
+from greenroom.flow.errors import TeamError
 from greenroom.flow.talk import read_output
-from greenroom.runtime import AgentHandle, try_ask
+from greenroom.runtime import AgentHandle
+from greenroom.runtime._internal import try_ask
 
 
 @dataclass(order=True)

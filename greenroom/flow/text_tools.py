@@ -16,21 +16,16 @@ from msgspec.structs import replace
 from greenroom.core import (
     ContentBlock,
     Message,
-    ModelOutputError,
     ModelRequest,
-    NamedTool,
-    OutputSchema,
     StopReason,
     TextBlock,
     ThinkingBlock,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
-    clip,
     new_id,
-    serde,
-    valid_unicode,
 )
+from greenroom.core._internal import NamedTool, OutputSchema, clip, serde, valid_unicode
 from greenroom.flow.observation import describe_failure
 from greenroom.flow.parse_action import (
     EVENT,
@@ -43,18 +38,17 @@ from greenroom.flow.parse_action import (
     thought_end,
 )
 from greenroom.llm import (
-    Announcement,
     BlockDelta,
     BlockEnd,
-    BlockStart,
     LLMProvider,
+    ModelOutputError,
     ModelStream,
     ProviderWrapper,
     StreamEnd,
     StreamEvent,
-    StreamRestart,
 )
-from greenroom.resilience import current_meter
+from greenroom.llm._internal import Announcement, BlockStart, StreamRestart
+from greenroom.resilience._internal import current_meter
 
 _REFORMATS = 3
 _CACHE_SIZE = 4_096  # messages whose conversion is cached

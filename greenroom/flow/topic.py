@@ -16,17 +16,11 @@ from typing import Generic, Literal, TypeAlias, TypeVar, cast
 import msgspec
 import trio
 
-from greenroom.core import (
-    EMPTY,
-    AgentNotRunningError,
-    ConfigurationError,
-    MailboxFullError,
-    Wire,
-    freeze_fields,
-    serde,
-)
+from greenroom.core import ConfigurationError, MailboxFullError
+from greenroom.core._internal import EMPTY, Wire, freeze_fields, serde
 from greenroom.flow.agent_message import AgentMessage
-from greenroom.runtime import AgentHandle, calling_agent
+from greenroom.runtime import AgentHandle, AgentNotRunningError
+from greenroom.runtime._internal import calling_agent
 
 T = TypeVar("T")
 

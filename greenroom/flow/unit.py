@@ -8,8 +8,10 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
-from greenroom.core import Wire, freeze_fields, serde, utc_now
-from greenroom.session import LONGEST_RECORD, AgentSession
+from greenroom.core import utc_now
+from greenroom.core._internal import Wire, freeze_fields, serde
+from greenroom.session import AgentSession
+from greenroom.session._internal import LONGEST_RECORD
 
 WORKFLOW_STEP = "workflow.step"
 """The kind of the records of beginnings and steps, and of the `Custom` chunks about them."""

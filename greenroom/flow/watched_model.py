@@ -9,22 +9,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
+from greenroom.agents import NoProgressError
 from greenroom.core import (
-    CircuitOpenError,
     GreenroomError,
     Message,
-    ModelContentFilterError,
-    ModelError,
-    ModelOutputError,
     ModelRequest,
     NetworkError,
-    NoProgressError,
     StopReason,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
-    message_of,
 )
+from greenroom.core._internal import message_of
 from greenroom.flow.error_context import (
     Component,
     ErrorClass,
@@ -33,16 +29,18 @@ from greenroom.flow.error_context import (
     classify,
 )
 from greenroom.llm import (
-    ANSWER_TOOL,
-    Announcement,
     LLMProvider,
+    ModelContentFilterError,
+    ModelError,
+    ModelOutputError,
     ModelStream,
     ProviderWrapper,
     StreamEnd,
     StreamEvent,
-    is_correction,
 )
-from greenroom.schemas import is_misfit
+from greenroom.llm._internal import ANSWER_TOOL, Announcement, is_correction
+from greenroom.resilience import CircuitOpenError
+from greenroom.schemas._internal import is_misfit
 
 _CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""

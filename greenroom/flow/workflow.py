@@ -8,19 +8,19 @@ from typing import Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import UNSET
 
-from greenroom.agents import (
-    AgentResult,
-    AgentRun,
+from greenroom.agents import AgentResult, AgentRun, Runnable
+from greenroom.agents._internal import (
     Answers,
     Approve,
-    Runnable,
     RunOptions,
     RunReport,
     as_answer,
     open_run,
     run_in_loop,
 )
-from greenroom.core import JSON, Answer, TurnStatus, WorkflowError, serde, utc_now
+from greenroom.core import JSON, Answer, TurnStatus, utc_now
+from greenroom.core._internal import serde
+from greenroom.flow.errors import WorkflowError
 from greenroom.flow.members import Member, unwrap
 from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.resume import find_inspection
@@ -91,7 +91,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         >>> import operator
         >>> from typing import Annotated, TypedDict
         >>> import trio
-        >>> from greenroom.flow import END, START, Workflow
+        >>> from greenroom.flow.workflow_state import END, START
         >>> class State(TypedDict):
         ...     number: int
         ...     log: Annotated[list[str], operator.add]

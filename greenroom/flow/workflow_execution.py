@@ -16,16 +16,10 @@ import trio
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.agents import find_cycle
-from greenroom.core import (
-    Answer,
-    Custom,
-    TurnStatus,
-    WorkflowError,
-    WorkflowLimitError,
-    serde,
-    utc_now,
-)
+from greenroom.agents._internal import find_cycle
+from greenroom.core import Answer, Custom, TurnStatus, utc_now
+from greenroom.core._internal import serde
+from greenroom.flow.errors import WorkflowError, WorkflowLimitError
 from greenroom.flow.members import RecordedMember, bind_deps, has_room, start_member
 from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.resume import (
@@ -45,7 +39,7 @@ from greenroom.flow.unit import WORKFLOW_NODE, WORKFLOW_STEP, NodeRecord, Unit, 
 from greenroom.flow.workflow_graph import Graph, Node
 from greenroom.flow.workflow_run import WorkflowProgress, WorkflowStep
 from greenroom.flow.workflow_state import START, Changes
-from greenroom.runtime import run_each
+from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")

@@ -15,7 +15,7 @@ from typing import (
     get_type_hints,
 )
 
-from greenroom.core import WorkflowError
+from greenroom.flow.errors import WorkflowError
 from greenroom.flow.graph import draw, find_reachable, suggest
 from greenroom.flow.resume import Inspect
 from greenroom.flow.workflow_state import END, START

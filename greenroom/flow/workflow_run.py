@@ -16,16 +16,9 @@ from typing import Generic, TypeAlias, TypeVar, cast
 import msgspec
 
 from greenroom.agents import AgentResult
-from greenroom.core import (
-    EMPTY,
-    TurnStatus,
-    Usage,
-    Wire,
-    WorkflowError,
-    clip,
-    freeze_fields,
-    serde,
-)
+from greenroom.core import TurnStatus, Usage
+from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, serde
+from greenroom.flow.errors import WorkflowError
 from greenroom.flow.unit import (
     WORKFLOW_NODE,
     WORKFLOW_STEP,

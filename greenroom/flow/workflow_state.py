@@ -22,7 +22,9 @@ from typing import (
 
 import msgspec
 
-from greenroom.core import JSON, InvalidJSONError, Message, WorkflowError, serde
+from greenroom.core import JSON, Message
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.flow.errors import WorkflowError
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm

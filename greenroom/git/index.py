@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
-from greenroom.fs import fold, read_beginning
+from greenroom.fs._internal import fold, read_beginning
 
 MAX_INDEX = 16 << 20  # bytes; a longer one may track anything
 MAX_LINK = 4096  # bytes of a file that says where the repository is

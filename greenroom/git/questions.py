@@ -18,8 +18,8 @@ from itertools import chain
 from pathlib import PurePath
 from typing import NamedTuple
 
-from greenroom.core import visible
-from greenroom.fs import read_beginning
+from greenroom.core._internal import visible
+from greenroom.fs._internal import read_beginning
 from greenroom.git.overrides import add_overrides, find_verb
 
 MAX_ENTRIES = 50_000  # files in git's folder

@@ -13,7 +13,8 @@ from hashlib import blake2b
 
 import msgspec
 
-from greenroom.core import Message, ModelRequest, RedactedThinkingBlock, ThinkingBlock, serde
+from greenroom.core import Message, ModelRequest, RedactedThinkingBlock, ThinkingBlock
+from greenroom.core._internal import serde
 
 
 class BoundThinking:

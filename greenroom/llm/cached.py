@@ -10,20 +10,13 @@ from hashlib import sha256
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.core import (
-    ConfigurationError,
-    InvalidJSONError,
-    Message,
-    ModelRequest,
-    StopReason,
-    Usage,
-    serde,
-)
+from greenroom.core import ConfigurationError, Message, ModelRequest, StopReason, Usage
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.provider import LLMProvider, ProviderWrapper
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import Announcement, ModelStream, collect
-from greenroom.resilience import shared_time
+from greenroom.resilience._internal import shared_time
 
 _KEPT = frozenset({StopReason.END_TURN, StopReason.STOP_SEQUENCE, StopReason.TOOL_USE, None})
 """The ends of a whole answer; one that was cut off or refused may turn out better next time."""

@@ -13,7 +13,8 @@ from hashlib import sha256
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from greenroom.core import ConfigurationError, ModelCallForbiddenError
+from greenroom.core import ConfigurationError
+from greenroom.llm.model_errors import ModelCallForbiddenError
 
 _SHORTEST_SECRET = 8
 _LIKE_A_KEY = re.compile(r"\d|^sk[-_]|.{20}")

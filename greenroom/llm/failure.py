@@ -9,8 +9,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from greenroom.core import (
-    InvalidJSONError,
+from greenroom.core._internal import InvalidJSONError, clip, serde, visible
+from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
+from greenroom.llm.model_errors import (
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelContentFilterError,
@@ -23,11 +24,7 @@ from greenroom.core import (
     ModelRateLimitError,
     ModelStreamError,
     ModelTimeoutError,
-    clip,
-    serde,
-    visible,
 )
-from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
 from greenroom.llm.retry_after import read_duration, read_retry_after, read_should_retry
 
 _Kind = type[ModelError]

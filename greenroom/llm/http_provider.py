@@ -8,18 +8,13 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import (
-    ConfigurationError,
-    InvalidJSONError,
-    Message,
-    ModelBadRequestError,
-    ModelRequest,
-    Price,
-)
+from greenroom.core import ConfigurationError, Message, ModelRequest, Price
+from greenroom.core._internal import InvalidJSONError
 from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import ReplyDecoder, open_stream
 from greenroom.llm.merged_messages import DropNotices
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.portable_calls import dotted_names
 from greenroom.llm.refused_blocks import Refusal, RefusedBlocks
 from greenroom.llm.request_encoder import EncodedRequest, assemble
@@ -28,7 +23,7 @@ from greenroom.llm.stream import ModelStream, collect
 from greenroom.llm.windows import UNKNOWN_WINDOW, ContextWindow, check_window
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 
 _MOST_REFUSALS = 8

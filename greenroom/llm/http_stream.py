@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import trio
 
-from greenroom.core import (
-    InvalidJSONError,
+from greenroom.core import NetworkError, Price
+from greenroom.core._internal import InvalidJSONError, NetworkTimeoutError, serde
+from greenroom.llm.catalog import MODELS, similar_models, without_date
+from greenroom.llm.endpoint import Endpoint, ModelTimeouts, check_call
+from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
+from greenroom.llm.json_fields import as_dict, as_list, decode_event
+from greenroom.llm.model_errors import (
     ModelBadRequestError,
     ModelConnectionError,
     ModelConnectTimeoutError,
@@ -25,22 +30,14 @@ from greenroom.core import (
     ModelRequestTimeoutError,
     ModelStreamError,
     ModelTimeoutError,
-    NetworkError,
-    NetworkTimeoutError,
-    Price,
-    serde,
 )
-from greenroom.llm.catalog import MODELS, similar_models, without_date
-from greenroom.llm.endpoint import Endpoint, ModelTimeouts, check_call
-from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
-from greenroom.llm.json_fields import as_dict, as_list, decode_event
 from greenroom.llm.portable_calls import restore_names
 from greenroom.llm.request_auth import authorize
 from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream, StreamEvent
 
 if TYPE_CHECKING:
-    from greenroom.net import ChunkIterator, HttpResponse, HttpTransport
+    from greenroom.net._internal import ChunkIterator, HttpResponse, HttpTransport
 
 
 _PREFIX = 6
@@ -265,7 +262,7 @@ async def _send(
     client: "HttpTransport", endpoint: Endpoint, content: bytes | None, timeouts: ModelTimeouts
 ) -> AsyncIterator["HttpResponse"]:
     """Send a request and wait for an answer whose status is a success."""
-    from greenroom.net import Timeouts
+    from greenroom.net._internal import Timeouts
 
     waits = Timeouts(
         connect=timeouts.connect,

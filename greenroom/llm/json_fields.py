@@ -5,7 +5,8 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from greenroom.core import InvalidJSONError, ModelStreamError, serde, valid_unicode
+from greenroom.core._internal import InvalidJSONError, serde, valid_unicode
+from greenroom.llm.model_errors import ModelStreamError
 
 DEPTH = 200
 """The most levels of nesting in a reply; our JSON encoder takes 254 for a whole request."""

@@ -12,22 +12,21 @@ from typing import TypeAlias, TypeVar
 import msgspec
 
 from greenroom.core import (
-    UNKNOWN_FIELDS,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     Message,
-    ModelBadRequestError,
     ModelRequest,
     RedactedThinkingBlock,
-    Role,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
 )
+from greenroom.core._internal import UNKNOWN_FIELDS, Role
 from greenroom.llm.endpoint import is_same_server
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.stream import Announcement
 
 Accept: TypeAlias = Callable[[Sequence[ContentBlock], Message], Sequence[ContentBlock]]

@@ -10,26 +10,18 @@ from weakref import WeakKeyDictionary
 
 import trio
 
-from greenroom.core import (
-    Message,
-    ModelOverloadedError,
-    ModelQuotaError,
-    ModelRateLimitError,
-    ModelRequest,
-    Usage,
-    notice,
-)
+from greenroom.core import Message, ModelRequest, Usage
+from greenroom.core._internal import notice
+from greenroom.llm.model_errors import ModelOverloadedError, ModelQuotaError, ModelRateLimitError
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.stream import BlockDelta, BlockEnd, ModelStream, StreamEnd, StreamEvent
 from greenroom.llm.tokens import EstimatedCounter, TokenCounter
-from greenroom.resilience import (
+from greenroom.resilience import CircuitBreaker, ConcurrencyLimit, RateLimit
+from greenroom.resilience._internal import (
     Attempts,
-    CircuitBreaker,
     CircuitCall,
-    ConcurrencyLimit,
     Gate,
     Passage,
-    RateLimit,
     ReplySize,
     Reservation,
     shared_gate,

@@ -5,15 +5,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar, get_args
 
-from greenroom.core import (
-    ConfigurationError,
-    Effort,
-    ModelRequest,
-    NamedTool,
-    Thinking,
-    ToolChoice,
-    freeze_fields,
-)
+from greenroom.core import ConfigurationError, ModelRequest
+from greenroom.core._internal import Effort, NamedTool, Thinking, ToolChoice, freeze_fields
 from greenroom.llm.provider import LLMProvider, ProviderWrapper
 from greenroom.llm.stream import ModelStream
 

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from greenroom.core import (
     ContentBlock,
     Message,
-    ModelBadRequestError,
     ModelRequest,
     Price,
     StopReason,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    clip,
 )
+from greenroom.core._internal import clip
 from greenroom.llm.json_fields import as_dict
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import ModelStream, collect

@@ -10,26 +10,30 @@ from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar, cast, ge
 import msgspec
 
 from greenroom.core import (
-    RUNTIME,
     ConfigurationError,
-    InvalidJSONError,
     Message,
-    ModelBadRequestError,
-    ModelContentFilterError,
-    ModelOutputError,
     ModelRequest,
-    NamedTool,
-    OutputSchema,
     StopReason,
     TextBlock,
-    ToolChoice,
     ToolDefinition,
     ToolResultBlock,
+)
+from greenroom.core._internal import (
+    RUNTIME,
+    InvalidJSONError,
+    NamedTool,
+    OutputSchema,
+    ToolChoice,
     clip,
     serde,
     valid_unicode,
 )
 from greenroom.llm.json_fields import as_dict
+from greenroom.llm.model_errors import (
+    ModelBadRequestError,
+    ModelContentFilterError,
+    ModelOutputError,
+)
 from greenroom.llm.provider import LLMProvider, accepts_forced_tool, accepts_output
 from greenroom.llm.strict_schema import drop_nulls, references
 
@@ -275,7 +279,7 @@ def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[byte
     from pydantic.errors import PydanticUserError
     from pydantic.json_schema import GenerateJsonSchema
 
-    from greenroom.tools import portable
+    from greenroom.tools._internal import portable
 
     class Untitled(GenerateJsonSchema):
         # The type keeps a default that is not JSON; only the schema leaves it out.

@@ -20,18 +20,16 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     ContentBlock,
-    InvalidJSONError,
-    ModelBadRequestError,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
     new_id,
     portable_name,
-    serde,
-    valid_unicode,
 )
+from greenroom.core._internal import InvalidJSONError, serde, valid_unicode
 from greenroom.llm.json_fields import DEPTH, as_dict, as_text, extend
 from greenroom.llm.merged_messages import MergedMessage
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.stream import BlockEnd, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:

@@ -4,7 +4,8 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol, runtime_checkable
 
-from greenroom.core import Message, ModelRequest, OutputSchema, Price
+from greenroom.core import Message, ModelRequest, Price
+from greenroom.core._internal import OutputSchema
 from greenroom.llm.stream import ModelStream, collect
 from greenroom.llm.windows import ContextWindow, own_window
 

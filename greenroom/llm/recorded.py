@@ -9,14 +9,13 @@ from msgspec.structs import replace
 from greenroom.core import (
     ContentBlock,
     Message,
-    ModelBadRequestError,
     ModelRequest,
-    ModelStreamError,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
-    serde,
 )
+from greenroom.core._internal import serde
+from greenroom.llm.model_errors import ModelBadRequestError, ModelStreamError
 from greenroom.llm.stream import (
     BlockDelta,
     BlockEnd,

@@ -11,15 +11,8 @@ from typing import TypeAlias, TypeVar
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from greenroom.core import (
-    ContentBlock,
-    InvalidJSONError,
-    Message,
-    ModelRequest,
-    ToolDefinition,
-    UnknownBlock,
-    serde,
-)
+from greenroom.core import ContentBlock, Message, ModelRequest, ToolDefinition, UnknownBlock
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text
 from greenroom.llm.merged_messages import merge_messages
 from greenroom.llm.portable_calls import PortableCalls

@@ -11,8 +11,9 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from greenroom.core import ModelBadRequestError, clip, serde
+from greenroom.core._internal import clip, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.stream import Announcement
 
 _BETWEEN = r"(?:[.\[\]'\"()/]|,\s?)+"

@@ -5,8 +5,12 @@ from dataclasses import replace
 
 import trio
 
-from greenroom.core import ModelAuthenticationError, ModelConnectTimeoutError, ModelError
 from greenroom.llm.endpoint import Endpoint
+from greenroom.llm.model_errors import (
+    ModelAuthenticationError,
+    ModelConnectTimeoutError,
+    ModelError,
+)
 
 
 async def authorize(

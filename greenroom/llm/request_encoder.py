@@ -32,8 +32,8 @@ from greenroom.core import (
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.llm.bound_thinking import BoundThinking, digest_beginning
 from greenroom.llm.json_fields import as_dict
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, MessageMerger

@@ -11,16 +11,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from greenroom.core import (
-    Effort,
-    ModelBadRequestError,
-    ModelRequest,
-    NamedTool,
-    RedactedThinkingBlock,
-    StopReason,
-    Thinking,
-    ThinkingBlock,
-)
+from greenroom.core import ModelRequest, RedactedThinkingBlock, StopReason, ThinkingBlock
+from greenroom.core._internal import Effort, NamedTool, Thinking
+from greenroom.llm.model_errors import ModelBadRequestError
 
 When: TypeAlias = Literal["always", "without thinking", "never"]
 """When a model accepts something."""

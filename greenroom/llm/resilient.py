@@ -10,26 +10,24 @@ from typing import Literal, TypeAlias
 
 from greenroom.core import (
     BudgetExceededError,
-    CircuitOpenError,
     ConfigurationError,
     GreenroomError,
     Message,
+    ModelRequest,
+    NetworkError,
+    Price,
+    conceal_secrets,
+)
+from greenroom.core._internal import OutputSchema, clip, describe_error, visible
+from greenroom.llm.catalog import find_window
+from greenroom.llm.model_attempt import CallLimit, ModelAttempt, ModelTarget, gate_of
+from greenroom.llm.model_errors import (
     ModelBadRequestError,
     ModelContextTooLongError,
     ModelError,
     ModelNotFoundError,
     ModelOutputError,
-    ModelRequest,
-    NetworkError,
-    OutputSchema,
-    Price,
-    clip,
-    conceal_secrets,
-    describe_error,
-    visible,
 )
-from greenroom.llm.catalog import find_window
-from greenroom.llm.model_attempt import CallLimit, ModelAttempt, ModelTarget, gate_of
 from greenroom.llm.provider import (
     LLMProvider,
     ProviderWrapper,
@@ -49,14 +47,8 @@ from greenroom.llm.stream import (
     collect,
 )
 from greenroom.llm.windows import ContextWindow
-from greenroom.resilience import (
-    Attempts,
-    CircuitBreaker,
-    Gate,
-    Retry,
-    current_meter,
-    take_ticket,
-)
+from greenroom.resilience import CircuitBreaker, CircuitOpenError, Retry
+from greenroom.resilience._internal import Attempts, Gate, current_meter, take_ticket
 
 AfterOutput: TypeAlias = Literal["raise", "restart"]
 """What to do if a reply breaks off after a piece of it was published."""

@@ -11,23 +11,20 @@ import msgspec
 import trio
 
 from greenroom.core import (
-    EMPTY,
     ContentBlock,
     Message,
-    ModelError,
-    ModelStreamError,
     Price,
     StopReason,
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
     Usage,
-    Wire,
-    freeze_fields,
 )
+from greenroom.core._internal import EMPTY, Wire, freeze_fields
 from greenroom.llm.failure import too_large
 from greenroom.llm.json_fields import as_text
-from greenroom.resilience import current_meter
+from greenroom.llm.model_errors import ModelError, ModelStreamError
+from greenroom.resilience._internal import current_meter
 
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):

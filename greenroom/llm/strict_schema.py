@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text
 
 _DROPPED = frozenset(

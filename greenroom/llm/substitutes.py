@@ -2,7 +2,8 @@
 
 from typing import ClassVar
 
-from greenroom.core import AgentContext, ToolError, ToolResult, ToolRun, ToolUseBlock, serde
+from greenroom.core import AgentContext, ToolError, ToolResult, ToolRun, ToolUseBlock
+from greenroom.core._internal import serde
 from greenroom.llm.provider import LLMProvider
 
 
@@ -15,7 +16,7 @@ class Substitutes:
     Example:
         >>> import trio
         >>> from greenroom import Agent, AgentRuntime, InMemoryStore
-        >>> from greenroom.llm import Substitutes
+        >>>
         >>> from greenroom.testing import ScriptedProvider
         >>> class Script(Substitutes):
         ...     def __init__(self, *steps):

@@ -7,7 +7,8 @@ from itertools import accumulate
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from greenroom import core
-from greenroom.core import ContentBlock, Message, ModelRequest, Usage, serde
+from greenroom.core import ContentBlock, Message, ModelRequest, Usage
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.json_fields import as_dict
 
 
@@ -128,7 +129,7 @@ def shows_media(request: ModelRequest) -> bool:
 def _count_json(value: object, count: Tokenizer) -> float:
     try:
         return count(serde.encode(value).decode()) if value else 1.0
-    except core.InvalidJSONError:
+    except InvalidJSONError:
         return 0.0  # it can't be sent either
 
 

@@ -11,28 +11,37 @@ both) and `recall_cache` (the last answers). `session_views` shows a session as 
 working memory.
 """
 
-from greenroom.llm import OpenAIEmbedder as OpenAIEmbedder
-from greenroom.memory.agent_memory import (
-    describe_recalled as describe_recalled,
-    memory_tools as memory_tools,
-    remind as remind,
-    report_failure as report_failure,
-)
-from greenroom.memory.compactor import COMPACT as COMPACT, Compactor as Compactor
-from greenroom.memory.context_window import ContextBudget as ContextBudget, fit as fit
+from greenroom.llm._internal import OpenAIEmbedder
+from greenroom.memory.agent_memory import memory_tools
+from greenroom.memory.compactor import COMPACT, Compactor
+from greenroom.memory.context_window import ContextBudget, fit
 from greenroom.memory.memory_protocol import (
-    Embedder as Embedder,
-    Entry as Entry,
-    EntryOrigin as EntryOrigin,
-    Memory as Memory,
-    MetadataValue as MetadataValue,
-    Recalled as Recalled,
+    Embedder,
+    Entry,
+    EntryOrigin,
+    Memory,
+    MemoryStorageError,
+    MetadataValue,
+    Recalled,
 )
-from greenroom.memory.session_views import (
-    EpisodicMemory as EpisodicMemory,
-    WorkingMemory as WorkingMemory,
-)
-from greenroom.memory.sqlite_memory import (
-    MemoryStatistics as MemoryStatistics,
-    SQLiteMemory as SQLiteMemory,
-)
+from greenroom.memory.session_views import EpisodicMemory, WorkingMemory
+from greenroom.memory.sqlite_memory import SQLiteMemory
+
+__all__ = [
+    "COMPACT",
+    "Compactor",
+    "ContextBudget",
+    "Embedder",
+    "Entry",
+    "EntryOrigin",
+    "EpisodicMemory",
+    "Memory",
+    "MemoryStorageError",
+    "MetadataValue",
+    "OpenAIEmbedder",
+    "Recalled",
+    "SQLiteMemory",
+    "WorkingMemory",
+    "fit",
+    "memory_tools",
+]

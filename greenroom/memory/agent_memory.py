@@ -12,7 +12,6 @@ from typing import Annotated
 from msgspec.structs import replace
 
 from greenroom.core import (
-    RECALLED,
     AgentContext,
     Custom,
     GreenroomError,
@@ -20,11 +19,8 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
-    clip,
-    describe_error,
-    log_error,
-    serde,
 )
+from greenroom.core._internal import RECALLED, clip, describe_error, log_error, serde
 from greenroom.memory.context_window import is_from_person
 from greenroom.memory.memory_protocol import Entry, EntryOrigin, Memory, Recalled
 from greenroom.memory.word_index import words
@@ -50,7 +46,7 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
     is the tool's, and everything else is the agent's own, including what a subagent remembers.
 
     Example:
-        >>> from greenroom.memory import SQLiteMemory
+        >>> from greenroom.memory.sqlite_memory import SQLiteMemory
         >>> [tool.name for tool in memory_tools(SQLiteMemory())]
         ['Remember', 'Recall', 'Forget']
     """

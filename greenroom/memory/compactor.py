@@ -18,22 +18,16 @@ from msgspec.structs import replace
 from greenroom.core import (
     Custom,
     Message,
-    ModelError,
     ModelRequest,
     TextBlock,
     ToolDefinition,
     ToolResultBlock,
     Usage,
     UsageReport,
-    clip,
 )
-from greenroom.llm import (
-    EstimatedCounter,
-    LLMProvider,
-    TokenCounter,
-    shows_media,
-    substitute_model,
-)
+from greenroom.core._internal import clip
+from greenroom.llm import EstimatedCounter, LLMProvider, ModelError, TokenCounter
+from greenroom.llm._internal import shows_media, substitute_model
 from greenroom.memory.agent_memory import report_failure
 from greenroom.memory.context_window import (
     MIN_ROOM,

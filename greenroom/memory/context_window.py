@@ -11,24 +11,19 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from greenroom.core import (
-    RECALLED,
-    RUNTIME,
-    SUMMARY,
     ConfigurationError,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     Message,
     RedactedThinkingBlock,
-    ResultContent,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    clip,
-    serde,
 )
+from greenroom.core._internal import RECALLED, RUNTIME, SUMMARY, ResultContent, clip, serde
 from greenroom.llm import TokenCounter
 from greenroom.memory.importance import choose, rate_all
 

@@ -12,8 +12,8 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from greenroom.core import MemoryStorageError
 from greenroom.fs import sqlite
+from greenroom.memory.memory_protocol import MemoryStorageError
 
 T = TypeVar("T")
 

@@ -8,7 +8,8 @@ came of them, and they can be made again.
 from collections.abc import Sequence
 from enum import IntEnum
 
-from greenroom.core import RUNTIME, SUMMARY, Message
+from greenroom.core import Message
+from greenroom.core._internal import RUNTIME, SUMMARY
 
 
 class Importance(IntEnum):

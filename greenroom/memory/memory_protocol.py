@@ -12,10 +12,17 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from greenroom.core import freeze_fields
+from greenroom.core import GreenroomError
+from greenroom.core._internal import freeze_fields
 
 MetadataValue: TypeAlias = str | int | float | bool | None
 """A value in an entry's metadata, or in a `where` that it is compared with."""
+
+
+class MemoryStorageError(GreenroomError):
+    """A file of memories can't be read or written; nothing that was acknowledged is lost."""
+
+    remedy = "make room, or check the file, its disk and its permissions"
 
 
 class EntryOrigin(StrEnum):
@@ -80,7 +87,7 @@ class Memory(Protocol):
 
     Example:
         >>> import trio
-        >>> from greenroom.memory import SQLiteMemory
+        >>> from greenroom.memory.sqlite_memory import SQLiteMemory
         >>> async def main():
         ...     memory = SQLiteMemory()
         ...     await memory.add("Ann's dog is called Rex.", origin="user", topic="pets")

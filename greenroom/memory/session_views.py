@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from greenroom.core import RECALLED, InvalidJSONError, Message, ModelRequest, Role, serde
+from greenroom.core import Message, ModelRequest
+from greenroom.core._internal import RECALLED, InvalidJSONError, Role, serde
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter
 from greenroom.memory.agent_memory import describe_as_line, describe_recalled
 from greenroom.memory.context_window import MIN_ROOM, ContextBudget, fit, fit_newest, shorten

@@ -14,14 +14,17 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from greenroom.core import (
-    MemoryStorageError,
-    utc_now,
-    valid_unicode,
-)
+from greenroom.core import utc_now
+from greenroom.core._internal import valid_unicode
 from greenroom.memory import rows, vectors, word_index
 from greenroom.memory.database import FITS, MemoryDatabase, Totals, read_keys
-from greenroom.memory.memory_protocol import Embedder, Entry, MetadataValue, Recalled
+from greenroom.memory.memory_protocol import (
+    Embedder,
+    Entry,
+    MemoryStorageError,
+    MetadataValue,
+    Recalled,
+)
 from greenroom.memory.ranking import RecallRequest, RecallResult, list_recent
 from greenroom.memory.recall_cache import RecallCache
 from greenroom.memory.word_index import Filter

@@ -8,17 +8,14 @@ import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import (
-    SUMMARY,
     ContentBlock,
     Message,
     ModelRequest,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    clip,
-    mark_lines,
-    serde,
 )
+from greenroom.core._internal import SUMMARY, clip, mark_lines, serde
 from greenroom.llm import TokenCounter
 from greenroom.memory.context_window import count_fitting, is_from_person, is_repeated
 from greenroom.memory.importance import Importance, choose, rate

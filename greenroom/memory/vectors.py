@@ -13,7 +13,7 @@ from importlib import import_module
 from operator import mul
 from types import ModuleType
 
-from greenroom.core import ModelBadRequestError, ModelContextTooLongError
+from greenroom.llm import ModelBadRequestError, ModelContextTooLongError
 from greenroom.memory.database import Totals
 from greenroom.memory.memory_protocol import Embedder
 from greenroom.memory.word_index import Filter, ScoredKey

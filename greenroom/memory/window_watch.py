@@ -8,7 +8,8 @@ once a session, as a warning. Nothing is looked up for a conversation that fits 
 from collections.abc import Mapping
 
 from greenroom.core import Custom, Usage
-from greenroom.llm import ContextWindow, LLMProvider, check_window, find_window, window_of
+from greenroom.llm import LLMProvider, find_window
+from greenroom.llm._internal import ContextWindow, check_window, window_of
 from greenroom.memory.context_window import ContextBudget
 from greenroom.runtime import AgentInternals
 

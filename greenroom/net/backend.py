@@ -12,7 +12,8 @@ from contextlib import contextmanager
 import httpx as httpx  # noqa: PLC0414 (the others take it from here)
 import trio
 
-from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
+from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core._internal import NetworkTimeoutError
 
 _TRY_LATER = "check the network and the proxy settings, or try again"
 _CUT = "the other side, or something between, cut the connection; try again"

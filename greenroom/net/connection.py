@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, Protocol, cast
 import trio
 
 from greenroom._version import __version__
-from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
+from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core._internal import NetworkTimeoutError
 from greenroom.net.backend import httpx, map_errors, network_error, total_timeout_error
 
 

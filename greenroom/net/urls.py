@@ -9,7 +9,8 @@ from urllib.request import getproxies_environment
 
 import trio
 
-from greenroom.core import AddressRefusedError, NetworkError, NetworkTimeoutError
+from greenroom.core import NetworkError
+from greenroom.core._internal import AddressRefusedError, NetworkTimeoutError
 
 _PORTS = {"http": 80, "https": 443}
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})

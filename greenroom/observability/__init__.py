@@ -10,29 +10,35 @@ writes who let which call run. `Redactor` takes secrets out of whatever leaves. 
 writer that several of them share.
 """
 
-from greenroom.observability.audit import (
-    Audit as Audit,
-    AuditReport as AuditReport,
-    verify_audit as verify_audit,
-)
-from greenroom.observability.invariants import InvariantCheck as InvariantCheck
-from greenroom.observability.json_log import (
-    JsonLog as JsonLog,
-    configure_logging as configure_logging,
-)
-from greenroom.observability.ledger import Ledger as Ledger, LedgerKey as LedgerKey
-from greenroom.observability.metrics import Metrics as Metrics
-from greenroom.observability.recorder import Recorder as Recorder
-from greenroom.observability.redactor import Redactor as Redactor
-from greenroom.observability.spans import (
-    Span as Span,
-    SpanEvent as SpanEvent,
-    SpanKind as SpanKind,
-    SpanSink as SpanSink,
-    SpanStatus as SpanStatus,
-    current_traceparent as current_traceparent,
-    span as span,
-)
-from greenroom.observability.trace import Trace as Trace, read_trace as read_trace
-from greenroom.observability.trace_file import TraceFile as TraceFile
-from greenroom.observability.tracer import ContentLevel as ContentLevel, Tracer as Tracer
+from greenroom.observability.audit import Audit, AuditError, AuditReport, verify_audit
+from greenroom.observability.invariants import InvariantCheck
+from greenroom.observability.json_log import JsonLog, configure_logging
+from greenroom.observability.ledger import Ledger
+from greenroom.observability.metrics import Metrics
+from greenroom.observability.recorder import Recorder
+from greenroom.observability.redactor import Redactor
+from greenroom.observability.spans import Span, SpanSink, current_traceparent, span
+from greenroom.observability.trace import read_trace
+from greenroom.observability.trace_file import TraceFile
+from greenroom.observability.tracer import Tracer
+
+__all__ = [
+    "Audit",
+    "AuditError",
+    "AuditReport",
+    "InvariantCheck",
+    "JsonLog",
+    "Ledger",
+    "Metrics",
+    "Recorder",
+    "Redactor",
+    "Span",
+    "SpanSink",
+    "TraceFile",
+    "Tracer",
+    "configure_logging",
+    "current_traceparent",
+    "read_trace",
+    "span",
+    "verify_audit",
+]

@@ -23,7 +23,6 @@ import trio
 from greenroom.core import (
     AgentContext,
     Answer,
-    AuditError,
     Done,
     GreenroomError,
     Instrument,
@@ -33,15 +32,20 @@ from greenroom.core import (
     ToolRun,
     ToolUseBlock,
     UserInput,
-    serde,
-    timestamp,
     utc_now,
 )
+from greenroom.core._internal import serde, timestamp
 from greenroom.observability.redactor import Redactor
 
 MAX_WAITING = 10_000  # lines that wait for the disk; more are refused with their calls
 _SEAL = re.compile(rb'(?P<body>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}\n')
 _FIRST = "0" * 64
+
+
+class AuditError(GreenroomError):
+    """The audit can't be written or read: its file is missing, a link, or another process's."""
+
+    remedy = "correct the path, or its permissions; give each process an audit of its own"
 
 
 @dataclass(frozen=True)

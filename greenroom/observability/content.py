@@ -15,9 +15,8 @@ from greenroom.core import (
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
-    conceal,
-    freeze,
 )
+from greenroom.core._internal import conceal, freeze
 from greenroom.observability.semconv import FINISHES
 
 Part: TypeAlias = dict[str, object]

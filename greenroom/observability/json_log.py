@@ -9,7 +9,8 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TextIO
 
-from greenroom.core import AgentContext, serde
+from greenroom.core import AgentContext
+from greenroom.core._internal import serde
 from greenroom.observability import semconv as names
 from greenroom.observability.redactor import Redactor
 from greenroom.observability.spans import Span, SpanKind, current

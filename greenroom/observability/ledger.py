@@ -14,7 +14,8 @@ from greenroom.core import (
     UsageReport,
     utc_now,
 )
-from greenroom.session import SessionMetadata, SessionStore, read_paid_calls
+from greenroom.session import SessionMetadata, SessionStore
+from greenroom.session._internal import read_paid_calls
 
 OWNER = "owner"
 """The key of a session's metadata that says who pays; the root's holds for all below it."""

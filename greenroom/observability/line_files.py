@@ -18,7 +18,8 @@ from typing import Self
 
 import trio
 
-from greenroom.core import ConfigurationError, serde
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import serde
 
 logger = logging.getLogger("greenroom.observability")
 

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from greenroom.core import AgentContext, ConfigurationError, log_error
+from greenroom.core import AgentContext, ConfigurationError
+from greenroom.core._internal import log_error
 from greenroom.observability import semconv as names
 from greenroom.observability.spans import Span, SpanKind
 

@@ -19,10 +19,8 @@ from greenroom.core import (
     ModelRequest,
     ToolResult,
     ToolUseBlock,
-    conceal,
-    describe_error,
-    serde,
 )
+from greenroom.core._internal import conceal, describe_error, serde
 from greenroom.observability.line_files import BackgroundWriter
 from greenroom.observability.redactor import Redactor
 

@@ -6,7 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from greenroom.core import SECRET, ConfigurationError, conceal_secrets, map_texts
+from greenroom.core import ConfigurationError, conceal_secrets
+from greenroom.core._internal import SECRET, map_texts
 
 T = TypeVar("T")
 

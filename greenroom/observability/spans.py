@@ -15,7 +15,8 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from greenroom.core import EMPTY, AgentContext, Usage, Wire, freeze_fields
+from greenroom.core import AgentContext, Usage
+from greenroom.core._internal import EMPTY, Wire, freeze_fields
 
 _random = SystemRandom()
 _TRACEPARENT = re.compile(

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import trio
 
-from greenroom.core import SessionNotFoundError, visible
+from greenroom.core import SessionNotFoundError
+from greenroom.core._internal import visible
 from greenroom.observability.spans import Span, SpanStatus
 from greenroom.observability.trace_file import read_trace_file
 from greenroom.session import SessionStore

@@ -17,11 +17,12 @@ from typing import Self, cast
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.core import AgentContext, InvalidJSONError, serde
+from greenroom.core import AgentContext
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.observability import semconv as names
 from greenroom.observability.line_files import BackgroundWriter, LineFile, OpenFiles
 from greenroom.observability.spans import Span
-from greenroom.session import folder_name
+from greenroom.session._internal import folder_name
 
 FILE_NAME = "trace.jsonl"
 _WHOLE = (names.SYSTEM, names.TOOL_DEFINITIONS)

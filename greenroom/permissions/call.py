@@ -22,14 +22,16 @@ from typing import Protocol, TypeAlias
 from greenroom.core import (
     AgentContext,
     Contact,
-    Effect,
     Execute,
     Opaque,
     ReadPath,
     RuleFileError,
-    SandboxReport,
     ShellCommand,
     WritePath,
+)
+from greenroom.core._internal import (
+    Effect,
+    SandboxReport,
     is_own_file,
     log_error,
     message_of,
@@ -37,7 +39,7 @@ from greenroom.core import (
     usual_effects,
     visible,
 )
-from greenroom.git import GitAnswer
+from greenroom.git._internal import GitAnswer
 from greenroom.permissions.operands import HostUse, list_files, list_operands
 from greenroom.permissions.patterns import (
     Anchors,
@@ -48,8 +50,8 @@ from greenroom.permissions.patterns import (
     list_alternatives,
     segments,
 )
-from greenroom.programs import extract_words
-from greenroom.shell import (
+from greenroom.programs._internal import extract_words
+from greenroom.shell._internal import (
     Command,
     PathUse,
     Place,

@@ -41,9 +41,9 @@ from enum import IntEnum
 from functools import lru_cache
 from itertools import chain, product
 
-from greenroom.core import (
+from greenroom.core import RuleDecision
+from greenroom.core._internal import (
     PermissionPart,
-    RuleDecision,
     clip,
     describe_error,
     notice,
@@ -55,8 +55,8 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex, is_flag, program_name
-from greenroom.programs import RUNNERS, extract_words
-from greenroom.shell import Change, Command, PathUse, Unknown
+from greenroom.programs._internal import RUNNERS, extract_words
+from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 _logger = logging.getLogger("greenroom.permissions")
 

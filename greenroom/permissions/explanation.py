@@ -14,16 +14,17 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 
-from greenroom.core import CONFIGURATION_FOLDERS, PermissionEffects, RuleDecision, clip, visible
-from greenroom.fs import read_beginning
+from greenroom.core import RuleDecision
+from greenroom.core._internal import CONFIGURATION_FOLDERS, PermissionEffects, clip, visible
+from greenroom.fs._internal import read_beginning
 from greenroom.permissions.call import Call
 from greenroom.permissions.judgement import Judgement
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.permissions.tables import find_default_files
-from greenroom.programs import basename
-from greenroom.shell import Change, Command, PathUse
+from greenroom.programs._internal import basename
+from greenroom.shell._internal import Change, Command, PathUse
 
 MAX_NAMES = 10_000  # files that are looked up
 MAX_FILES = 100  # files that are read

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from greenroom.git import find_root
+from greenroom.git._internal import find_root
 from greenroom.permissions.tables import TABLE
-from greenroom.shell import Command, Place
+from greenroom.shell._internal import Command, Place
 
 _VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 _ELSEWHERE = re.compile(r"--(?:git-dir|work-tree|bare)|GIT_(?:DIR|WORK_TREE|INDEX|OBJ|ALT|COMMON)")

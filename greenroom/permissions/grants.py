@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
-from greenroom.core import RuleDecision, RuleFileError, serde
+from greenroom.core import RuleDecision, RuleFileError
+from greenroom.core._internal import serde
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import encode_rule, parse_rules

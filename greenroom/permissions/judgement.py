@@ -13,12 +13,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
-from greenroom.core import AgentContext, PermissionPart, RuleDecision, clip, describe_error
-from greenroom.git import GIT_SETTINGS, add_overrides, hides_changes
+from greenroom.core import AgentContext, RuleDecision
+from greenroom.core._internal import PermissionPart, clip, describe_error
+from greenroom.git._internal import GIT_SETTINGS, add_overrides, hides_changes
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, combine
 from greenroom.permissions.rule import PermissionRule
-from greenroom.shell import Command, Place, Script, SimpleCommand, Unknown, render
+from greenroom.shell._internal import Command, Place, Script, SimpleCommand, Unknown, render
 
 MAX_COMMAND = 131_071 - 1024  # bytes: Linux takes no longer argument, and the tool adds a line
 _HIDDEN_CHANGES = "changes of files inside submodules are not shown"

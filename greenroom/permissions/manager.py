@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import NamedTuple, Self
 from weakref import ref
 
-from greenroom.core import AgentContext, Remember, RuleDecision, SandboxReport
-from greenroom.git import GitAnswer
+from greenroom.core import AgentContext, Remember, RuleDecision
+from greenroom.core._internal import SandboxReport
+from greenroom.git._internal import GitAnswer
 from greenroom.permissions.call import AnyTool, Call, read_call
 from greenroom.permissions.evaluator import STRICTNESS, Ruling, evaluate
 from greenroom.permissions.explanation import Explanation, explain

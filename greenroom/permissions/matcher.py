@@ -23,10 +23,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Self, TypeAlias
 
-from greenroom.core import RuleFileError, exact, serde
+from greenroom.core import RuleFileError
+from greenroom.core._internal import exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
-from greenroom.programs import is_display_setting
-from greenroom.shell import NotPlainError, Pipeline, SimpleCommand, read
+from greenroom.programs._internal import is_display_setting
+from greenroom.shell._internal import NotPlainError, Pipeline, SimpleCommand, read
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition in Python, called with the tool's name and the call's input."""

@@ -20,10 +20,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, get_args
 
-from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand, visible
+from greenroom.core import ConfigurationError, Execute, RuleDecision, ShellCommand
+from greenroom.core._internal import visible
 from greenroom.permissions.call import Call, find_protected, writes_inside, writes_own_rules
 from greenroom.permissions.evaluator import Ruling
-from greenroom.shell import Command, PathUse, Place
+from greenroom.shell._internal import Command, PathUse, Place
 
 PermissionMode: TypeAlias = Literal["default", "accept-edits", "plan", "deny", "bypass"]
 """How open questions are settled.

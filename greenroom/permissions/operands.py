@@ -20,15 +20,23 @@ from itertools import chain, islice, pairwise
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from greenroom.core import visible
-from greenroom.fs import expand_braces
-from greenroom.git import list_tracked
+from greenroom.core._internal import visible
+from greenroom.fs._internal import expand_braces
+from greenroom.git._internal import list_tracked
 from greenroom.permissions.git_names import GitCommand
 from greenroom.permissions.patterns import Care, Host, simplify_host
 from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
 from greenroom.permissions.tables import TABLE
-from greenroom.programs import basename, extract_words
-from greenroom.shell import PROCESS_LINK, Change, Command, PathUse, Place, ShellEffect, Unknown
+from greenroom.programs._internal import basename, extract_words
+from greenroom.shell._internal import (
+    PROCESS_LINK,
+    Change,
+    Command,
+    PathUse,
+    Place,
+    ShellEffect,
+    Unknown,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +69,7 @@ def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Opera
 
     Example:
         >>> from greenroom.permissions.patterns import HostPattern
-        >>> from greenroom.shell import analyse
+        >>> from greenroom.shell._internal import analyse
         >>> place, care = Place("/w", "/w"), Care(hosts=(HostPattern.parse("evil.test"),))
         >>> (curl,) = analyse("curl -sx evil.test:80 good.test", place).effects
         >>> [str(each) for each in list_operands(curl, place, care)]

@@ -18,8 +18,9 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 from urllib.parse import unquote
 
-from greenroom.core import BoundedPattern, ConfigurationError, RuleFileError
-from greenroom.fs import (
+from greenroom.core import ConfigurationError, RuleFileError
+from greenroom.core._internal import BoundedPattern
+from greenroom.fs._internal import (
     NamePattern,
     expand_braces,
     fold,
@@ -28,7 +29,7 @@ from greenroom.fs import (
     read_names,
     read_pattern,
 )
-from greenroom.shell import Place
+from greenroom.shell._internal import Place
 
 Segments: TypeAlias = tuple[str, ...]
 MAX_PATTERN = 1024

@@ -18,13 +18,13 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from greenroom.core import AgentContext, RuleDecision
-from greenroom.fs import fold_path
+from greenroom.fs._internal import fold_path
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, evaluate
 from greenroom.permissions.patterns import END, PathPattern
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.shell import PathUse, Unknown
+from greenroom.shell._internal import PathUse, Unknown
 
 _MAX_FOLDERS = 1024  # whose verdicts are kept
 

@@ -7,17 +7,9 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from greenroom.core import (
-    AgentContext,
-    Remember,
-    RuleDecision,
-    RuleFileError,
-    Workspace,
-    error_at,
-    error_of_json,
-    serde,
-)
-from greenroom.fs import durable, read_beginning
+from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError, Workspace
+from greenroom.core._internal import error_at, error_of_json, serde
+from greenroom.fs._internal import durable, read_beginning
 from greenroom.permissions.call import Call, read_call
 from greenroom.permissions.evaluator import combine, evaluate
 from greenroom.permissions.matcher import RuleMatcher

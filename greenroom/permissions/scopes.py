@@ -18,14 +18,14 @@ from itertools import chain
 from typing import NamedTuple, Self
 
 from greenroom.core import AgentContext, RuleDecision
-from greenroom.fs import fold_path
+from greenroom.fs._internal import fold_path
 from greenroom.permissions.call import Fact
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.patterns import END, Care
 from greenroom.permissions.rule import PermissionRule, RuleScope
-from greenroom.programs import basename, extract_words
-from greenroom.shell import Change, Command, PathUse, Unknown
+from greenroom.programs._internal import basename, extract_words
+from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 _STRICTEST_FIRST = (RuleDecision.DENY, RuleDecision.ASK, RuleDecision.ALLOW)
 _SCOPES = tuple(RuleScope)

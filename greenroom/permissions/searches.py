@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from greenroom.fs import fold, fold_path, read_pattern
+from greenroom.fs._internal import fold, fold_path, read_pattern
 from greenroom.permissions.patterns import END, Anchors, Care, find_anchors
 from greenroom.permissions.tables import TABLE
-from greenroom.programs import basename
-from greenroom.shell import Command, PathUse, Place
+from greenroom.programs._internal import basename
+from greenroom.shell._internal import Command, PathUse, Place
 
 MAX_NAMES = 10_000  # that are looked at for one check
 _PYTHON = re.compile(r"python[0-9.]*")
@@ -35,7 +35,7 @@ def list_searched(command: Command, place: Place) -> Sequence[str]:
     """List the words that name folders whose files a command reads.
 
     Example:
-        >>> from greenroom.shell import analyse
+        >>> from greenroom.shell._internal import analyse
         >>> place = Place("/", "/")
         >>> [list_searched(analyse(text, place).effects[0], place) for text in (
         ...     "grep -r x", "grep -rn x tmp", "cp -r etc tmp", "ls")]

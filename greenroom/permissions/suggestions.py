@@ -29,7 +29,7 @@ from greenroom.permissions.matcher import RuleMatcher, quote_words
 from greenroom.permissions.operands import HostUse, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.tables import TABLE
-from greenroom.programs import (
+from greenroom.programs._internal import (
     RUNNERS,
     SHELLS,
     WRAPPERS,
@@ -37,7 +37,7 @@ from greenroom.programs import (
     changes_programs,
     find_lead,
 )
-from greenroom.shell import Change, Command, PathUse, Unknown
+from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 _ROWS = {
     (*title.split()[1:], word)

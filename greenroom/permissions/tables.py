@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate, chain
 from pathlib import Path
 
-from greenroom.programs import PROGRAMS, basename, read_rows
+from greenroom.programs._internal import PROGRAMS, basename, read_rows
 
 MAX_FOLDERS = 8  # above the current one
 

@@ -10,12 +10,32 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import CircuitOpenError, ConfigurationError, GreenroomError
+from greenroom.core import ConfigurationError, GreenroomError
 from greenroom.resilience.clock import shared_time
 from greenroom.resilience.retry import is_retryable
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
+
+
+class CircuitOpenError(GreenroomError):
+    """Too many calls of this target have failed lately, so this one was not tried.
+
+    Attributes:
+        target: what the circuit breaker protects, such as "anthropic".
+        retry_after: seconds until it lets a call through again.
+    """
+
+    retryable = True
+    remedy = "wait for `retry_after` seconds, or use another target"
+
+    def __init__(
+        self, message: str, *, target: str = "", retry_after: float = 0.0, hint: str = ""
+    ) -> None:
+        """Keep what is protected, and for how long."""
+        super().__init__(message, hint=hint)
+        self.target = target
+        self.retry_after = retry_after
 
 
 class CircuitState(StrEnum):
@@ -61,7 +81,7 @@ def is_outage(error: Exception) -> bool:
     target answers, and `CircuitOpenError` that it was not called.
 
     Example:
-        >>> from greenroom.core import ModelBadRequestError
+        >>> from greenroom.llm import ModelBadRequestError
         >>> is_outage(ConnectionResetError()), is_outage(ModelBadRequestError("no"))
         (True, False)
     """

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Literal, Self, TypeAlias
 
-from greenroom.core import BudgetExceededError, ConfigurationError, Used
+from greenroom.core import BudgetExceededError, ConfigurationError
+from greenroom.core._internal import Used
 from greenroom.resilience.clock import loop_time, shared_time
 from greenroom.resilience.limits import ConcurrencyLimit
 from greenroom.resilience.reply_size import ReplySize

@@ -12,7 +12,8 @@ from typing import TypeVar, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError, leaves
+from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError
+from greenroom.core._internal import leaves
 from greenroom.resilience.meter import current_meter
 
 # The attempt of the running code. Tasks outside the attempt inherit it as well: a task started in
@@ -147,7 +148,7 @@ def is_retryable(error: BaseException) -> bool:
     True for a `GreenroomError` with `retryable`, and for a group of nothing but such errors.
 
     Example:
-        >>> from greenroom.core import ModelBadRequestError, ModelOverloadedError
+        >>> from greenroom.llm import ModelBadRequestError, ModelOverloadedError
         >>> is_retryable(ModelOverloadedError("busy")), is_retryable(ModelBadRequestError("no"))
         (True, False)
     """
@@ -183,7 +184,7 @@ class Retry:
 
     Example:
         >>> import trio
-        >>> from greenroom.core import ModelOverloadedError
+        >>> from greenroom.llm import ModelOverloadedError
         >>> answers = iter([ModelOverloadedError("busy"), "hello"])
         >>> async def ask(question: str) -> str:
         ...     answer = next(answers)

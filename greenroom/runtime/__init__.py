@@ -15,58 +15,41 @@ Its parts:
 and `thread_calls` are a runtime in a thread of its own, for asyncio and other threads.
 """
 
-from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime
-from greenroom.runtime.approvals import Unattended as Unattended
-from greenroom.runtime.budgets import BudgetScope as BudgetScope, RuntimeLimits as RuntimeLimits
-from greenroom.runtime.calls import (
-    Model as Model,
-    ModelCallScope as ModelCallScope,
-    ToolCallScope as ToolCallScope,
-    ToolSlot as ToolSlot,
-    calling_agent as calling_agent,
-    calling_history as calling_history,
-    run_in_call as run_in_call,
+from greenroom.runtime.agent_runtime import AgentRuntime
+from greenroom.runtime.budgets import RuntimeLimits
+from greenroom.runtime.calls import ToolCallScope, calling_history
+from greenroom.runtime.errors import (
+    AgentNotRunningError,
+    InvalidAnswerError,
+    RuntimeClosedError,
+    SupervisionError,
 )
-from greenroom.runtime.fan_out import (
-    fan_out as fan_out,
-    run_each as run_each,
-    try_ask as try_ask,
-)
-from greenroom.runtime.handle import AgentHandle as AgentHandle, ParentInfo as ParentInfo
-from greenroom.runtime.internals import (
-    AgentInternals as AgentInternals,
-    spawn_subagent as spawn_subagent,
-)
-from greenroom.runtime.introspection import (
-    AgentNode as AgentNode,
-    AgentStatistics as AgentStatistics,
-    OpenPrompt as OpenPrompt,
-    OpenTool as OpenTool,
-    OpenWait as OpenWait,
-    RuntimeStatistics as RuntimeStatistics,
-    RuntimeTree as RuntimeTree,
-)
-from greenroom.runtime.output_ring import (
-    Subscription as Subscription,
-    SubscriptionStatistics as SubscriptionStatistics,
-)
-from greenroom.runtime.results import (
-    InterruptReport as InterruptReport,
-    Outcome as Outcome,
-    Receipt as Receipt,
-    SupervisorOutcome as SupervisorOutcome,
-    TurnResult as TurnResult,
-)
-from greenroom.runtime.runtime_thread import (
-    RuntimeThread as RuntimeThread,
-    ThreadIterator as ThreadIterator,
-)
-from greenroom.runtime.spawning import check_agent_function as check_agent_function
-from greenroom.runtime.subagents import Monitor as Monitor
-from greenroom.runtime.supervisor import (
-    SupervisedChild as SupervisedChild,
-    Supervisor as Supervisor,
-    SupervisorStatistics as SupervisorStatistics,
-)
-from greenroom.runtime.turn import Turn as Turn
-from greenroom.runtime.turn_stream import TurnStream as TurnStream
+from greenroom.runtime.fan_out import fan_out
+from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.internals import AgentInternals, spawn_subagent
+from greenroom.runtime.output_ring import Subscription
+from greenroom.runtime.results import InterruptReport, Outcome, Receipt, TurnResult
+from greenroom.runtime.runtime_thread import RuntimeThread
+from greenroom.runtime.supervisor import Supervisor
+
+__all__ = [
+    "AgentHandle",
+    "AgentInternals",
+    "AgentNotRunningError",
+    "AgentRuntime",
+    "InterruptReport",
+    "InvalidAnswerError",
+    "Outcome",
+    "Receipt",
+    "RuntimeClosedError",
+    "RuntimeLimits",
+    "RuntimeThread",
+    "Subscription",
+    "SupervisionError",
+    "Supervisor",
+    "ToolCallScope",
+    "TurnResult",
+    "calling_history",
+    "fan_out",
+    "spawn_subagent",
+]

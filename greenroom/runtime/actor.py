@@ -20,25 +20,24 @@ import trio
 from greenroom.core import (
     AgentContext,
     AgentExit,
-    AgentNotRunningError,
     AgentState,
-    Credentials,
     EndStatus,
-    Hook,
-    Instruments,
-    InvalidJSONError,
     OutputChunk,
     ResourceMap,
-    RuntimeClosedError,
     SessionInUseError,
     SessionStorageError,
     StateChange,
-    SupervisionError,
     ToolProgress,
     TurnError,
     TurnStatus,
     Usage,
     Workspace,
+)
+from greenroom.core._internal import (
+    Credentials,
+    Hook,
+    Instruments,
+    InvalidJSONError,
     describe_error,
     serde,
 )
@@ -46,6 +45,7 @@ from greenroom.resilience import Budget
 from greenroom.runtime.approvals import Approvals, Unattended
 from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope, RuntimeLimits
+from greenroom.runtime.errors import AgentNotRunningError, RuntimeClosedError, SupervisionError
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
@@ -55,7 +55,8 @@ from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
 from greenroom.runtime.tool_runs import Gates, ToolRuns
 from greenroom.runtime.turn import Turn, Turns
-from greenroom.session import AgentSession, SessionStore, begin_epoch, holder_of
+from greenroom.session import AgentSession, SessionStore, begin_epoch
+from greenroom.session._internal import holder_of
 
 logger = logging.getLogger("greenroom.runtime")
 

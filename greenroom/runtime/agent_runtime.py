@@ -10,18 +10,14 @@ from typing import Self, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import (
-    AgentNotRunningError,
-    EventLoopError,
-    Instruments,
-    ResourceMap,
-    RuntimeClosedError,
-)
+from greenroom.core import EventLoopError, ResourceMap
+from greenroom.core._internal import Instruments
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Kernel
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.calls import current_actor, refuse_self_wait
+from greenroom.runtime.errors import AgentNotRunningError, RuntimeClosedError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.interruption import check_grace
@@ -39,7 +35,8 @@ from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.tasks import is_cancelled, require_loop, unwrap
 from greenroom.runtime.tool_runs import Gates
 from greenroom.runtime.watchdog import Watchdog, leave_watchdog, watch_loop
-from greenroom.session import AgentSession, SessionStore, check_store
+from greenroom.session import AgentSession, SessionStore
+from greenroom.session._internal import check_store
 
 logger = logging.getLogger("greenroom.runtime")
 

@@ -25,19 +25,17 @@ import trio
 from greenroom.core import (
     AgentState,
     Answer,
-    Hook,
     MailboxFullError,
     OutputChunk,
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
     StateKind,
-    clip,
     new_id,
-    notice,
-    visible,
 )
-from greenroom.session import AgentSession, OpenQuestion
+from greenroom.core._internal import Hook, clip, notice, visible
+from greenroom.session import AgentSession
+from greenroom.session._internal import OpenQuestion
 
 Unattended: TypeAlias = Literal["ask", "deny", "suspend"]
 """How a permission request waits while no reader can answer it: it waits for one, is denied, or

@@ -9,7 +9,8 @@ from typing import Protocol
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Price, Usage
-from greenroom.resilience import Budget, Limit
+from greenroom.resilience import Budget
+from greenroom.resilience._internal import Limit
 
 
 @dataclass(frozen=True, kw_only=True)

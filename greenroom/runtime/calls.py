@@ -29,7 +29,8 @@ from greenroom.core import (
     TurnError,
     UsageReport,
 )
-from greenroom.resilience import Budget, current_meter, use_meter
+from greenroom.resilience import Budget
+from greenroom.resilience._internal import current_meter, use_meter
 from greenroom.runtime.actor import Actor, HandleWait
 from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import current_owner, entered_from_thread, is_cancelled

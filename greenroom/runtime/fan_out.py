@@ -26,16 +26,11 @@ from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack, overload
 
 import trio
 
-from greenroom.core import (
-    AgentNotRunningError,
-    ContentBlock,
-    TurnError,
-    TurnStatus,
-    describe_error,
-    leaves,
-)
+from greenroom.core import ContentBlock, TurnError, TurnStatus
+from greenroom.core._internal import describe_error, leaves
 from greenroom.runtime.agent_runtime import AgentRuntime
 from greenroom.runtime.calls import Pause
+from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.mailbox import user_input

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import trio
 
 from greenroom.core import (
-    AUTOMATIC_DECIDERS,
-    AgentNotRunningError,
     AgentState,
     Answer,
     ContentBlock,
@@ -24,9 +22,11 @@ from greenroom.core import (
     Usage,
     UserInput,
 )
+from greenroom.core._internal import AUTOMATIC_DECIDERS
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.answers import MOST_KEPT, Waiter
 from greenroom.runtime.calls import Wait, pause_reading
+from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
 from greenroom.runtime.introspection import AgentStatistics, describe_agent, find_pending
 from greenroom.runtime.mailbox import user_input

@@ -9,11 +9,9 @@ from msgspec.structs import replace
 from greenroom.core import (
     AgentContext,
     AgentExit,
-    AgentNotRunningError,
     AgentState,
     Answer,
     Ask,
-    ConversationInput,
     Deny,
     Interrupt,
     MailboxFullError,
@@ -28,6 +26,7 @@ from greenroom.core import (
     Usage,
     new_id,
 )
+from greenroom.core._internal import ConversationInput
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.budgets import BudgetScope
@@ -38,6 +37,7 @@ from greenroom.runtime.calls import (
     current_actor,
     is_call_over,
 )
+from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import CleanupScope
 from greenroom.runtime.mailbox import Inputs

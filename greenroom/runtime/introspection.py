@@ -13,15 +13,8 @@ from typing import Protocol
 
 import trio
 
-from greenroom.core import (
-    AgentState,
-    ConfigurationError,
-    EndStatus,
-    PermissionRequest,
-    Usage,
-    serde,
-    visible,
-)
+from greenroom.core import AgentState, ConfigurationError, EndStatus, PermissionRequest, Usage
+from greenroom.core._internal import serde, visible
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor, Registry
 from greenroom.runtime.tasks import owner_of

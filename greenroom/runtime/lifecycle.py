@@ -32,18 +32,15 @@ import trio
 from msgspec import UNSET
 
 from greenroom.core import (
-    RUNTIME,
     AgentState,
-    ConversationInput,
     EndStatus,
     Exited,
     Message,
     Resume,
     SubAgentComplete,
     SubAgentResult,
-    describe_error,
-    log_error,
 )
+from greenroom.core._internal import RUNTIME, ConversationInput, describe_error, log_error
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.interruption import current_cleanup
 from greenroom.runtime.results import Outcome

@@ -38,9 +38,7 @@ from msgspec.structs import asdict, replace
 
 from greenroom.core import (
     AgentExit,
-    AgentNotRunningError,
     ContentBlock,
-    ConversationInput,
     Custom,
     Interrupt,
     MailboxFullError,
@@ -53,11 +51,10 @@ from greenroom.core import (
     ToolResultInput,
     TurnStart,
     UserInput,
-    as_blocks,
-    clip,
     new_id,
-    serde,
 )
+from greenroom.core._internal import ConversationInput, as_blocks, clip, serde
+from greenroom.runtime.errors import AgentNotRunningError
 
 _LONGEST_ID = 128
 

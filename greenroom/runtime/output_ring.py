@@ -34,7 +34,6 @@ import trio
 
 from greenroom.core import (
     Custom,
-    Hook,
     Lagged,
     OutputChunk,
     SubAgentOutput,
@@ -49,8 +48,8 @@ from greenroom.core import (
     TurnStart,
     Usage,
     UsageReport,
-    serde,
 )
+from greenroom.core._internal import Hook, serde
 
 
 class PartialText:

@@ -9,15 +9,15 @@ from typing import TypedDict
 import trio
 from msgspec.structs import replace
 
-from greenroom.core import (
-    InvalidAnswerError,
+from greenroom.core import PermissionRequest
+from greenroom.core._internal import (
     PermissionEffects,
     PermissionPart,
-    PermissionRequest,
     SandboxReport,
     disguises,
     texts_in,
 )
+from greenroom.runtime.errors import InvalidAnswerError
 from greenroom.schemas import InputValidator
 
 _LONG = 100_000  # characters that take some tens of milliseconds to look through

@@ -16,16 +16,11 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import (
-    AgentNotRunningError,
-    ConfigurationError,
-    EndStatus,
-    SupervisionError,
-    describe_error,
-    log_error,
-)
+from greenroom.core import ConfigurationError, EndStatus
+from greenroom.core._internal import describe_error, log_error
 from greenroom.resilience import Backoff
 from greenroom.runtime.actor import Actor, Kernel
+from greenroom.runtime.errors import AgentNotRunningError, SupervisionError
 from greenroom.runtime.results import SupervisorOutcome
 from greenroom.runtime.tasks import Dependent
 

@@ -5,15 +5,9 @@ from typing import Literal
 
 from msgspec import UNSET
 
-from greenroom.core import (
-    EndStatus,
-    InputMessage,
-    StopReason,
-    SupervisionError,
-    TurnStatus,
-    Usage,
-    freeze_fields,
-)
+from greenroom.core import EndStatus, InputMessage, StopReason, TurnStatus, Usage
+from greenroom.core._internal import freeze_fields
+from greenroom.runtime.errors import SupervisionError
 
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 

@@ -13,10 +13,11 @@ from typing import Generic, ParamSpec, Protocol, Self, TypeVar, TypeVarTuple, Un
 
 import trio
 
-from greenroom.core import ContentBlock, RuntimeClosedError
+from greenroom.core import ContentBlock
 from greenroom.resilience import Budget
 from greenroom.runtime.agent_runtime import AgentRuntime
 from greenroom.runtime.approvals import Unattended
+from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.internals import AgentInternals
 from greenroom.runtime.results import TurnResult

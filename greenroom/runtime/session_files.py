@@ -1,7 +1,7 @@
 """The files of an agent's session, as its tools see them."""
 
-from greenroom.core import KeptFiles
-from greenroom.session import CHECKPOINT_FILES, LONGEST_FILE, KeepsFiles
+from greenroom.core._internal import KeptFiles
+from greenroom.session._internal import CHECKPOINT_FILES, LONGEST_FILE, KeepsFiles
 
 
 class SessionFiles:

@@ -10,21 +10,16 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, 
 
 import trio
 
-from greenroom.core import (
-    AgentNotRunningError,
-    ConfigurationError,
-    OutputChunk,
-    SubAgentSpawned,
-    TurnError,
-    Workspace,
-)
+from greenroom.core import ConfigurationError, OutputChunk, SubAgentSpawned, TurnError, Workspace
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor, Kernel
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.calls import current_call
+from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
-from greenroom.session import AgentSession, InMemoryStore, SessionStore, default_store
+from greenroom.session import AgentSession, InMemoryStore, SessionStore
+from greenroom.session._internal import default_store
 
 Ts = TypeVarTuple("Ts")
 

@@ -7,19 +7,13 @@ from typing import Literal, TypeVarTuple, Unpack, get_args
 
 import trio
 
-from greenroom.core import (
-    AgentState,
-    ConfigurationError,
-    Restarted,
-    SelfWaitError,
-    SupervisionError,
-    describe_error,
-    log_error,
-)
+from greenroom.core import AgentState, ConfigurationError, Restarted, SelfWaitError
+from greenroom.core._internal import describe_error, log_error
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.calls import current_actor
+from greenroom.runtime.errors import SupervisionError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.interruption import check_grace
 from greenroom.runtime.restarts import (

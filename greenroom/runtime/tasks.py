@@ -31,12 +31,9 @@ from typing import Protocol
 
 import trio
 
-from greenroom.core import (
+from greenroom.core import AgentCrashError, Error, EventLoopError, GreenroomError
+from greenroom.core._internal import (
     MAX_ERROR_TEXT,
-    AgentCrashError,
-    Error,
-    EventLoopError,
-    GreenroomError,
     clip,
     is_a,
     leaves,

@@ -8,7 +8,8 @@ from typing import Generic, TypeVar, cast
 
 import trio
 
-from greenroom.core import EventLoopError, RuntimeClosedError
+from greenroom.core import EventLoopError
+from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.tasks import is_cancelled, strip_cancelled
 
 T = TypeVar("T")

@@ -13,20 +13,22 @@ from dataclasses import replace
 import trio
 
 from greenroom.core import (
-    GATE_METHODS,
     AgentContext,
     Ask,
     ConfigurationError,
     Deny,
     Gate,
-    Instruments,
     PermissionRecord,
     ToolResult,
     ToolRun,
     ToolStatus,
     ToolUseBlock,
-    clip,
     conceal_secrets,
+)
+from greenroom.core._internal import (
+    GATE_METHODS,
+    Instruments,
+    clip,
     describe_error,
     freeze,
     log_error,

@@ -34,17 +34,19 @@ import trio
 from msgspec import UNSET
 
 from greenroom.core import (
-    MAX_ERROR_TEXT,
     AgentState,
-    ConversationInput,
     Done,
-    Hook,
     Message,
     OutputChunk,
     Resume,
     TurnError,
     TurnStatus,
     Usage,
+)
+from greenroom.core._internal import (
+    MAX_ERROR_TEXT,
+    ConversationInput,
+    Hook,
     clip,
     describe_error,
     freeze,
@@ -68,7 +70,8 @@ from greenroom.runtime.tasks import (
     runs_below,
     split_failure,
 )
-from greenroom.session import WENT_ON, AgentSession
+from greenroom.session import AgentSession
+from greenroom.session._internal import WENT_ON
 
 logger = logging.getLogger("greenroom.runtime")
 

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Protocol, Self
 
-from greenroom.core import ConversationInput, Done, Exited, OutputChunk, TurnStart
+from greenroom.core import Done, Exited, OutputChunk, TurnStart
+from greenroom.core._internal import ConversationInput
 from greenroom.runtime.output_ring import Output, ReaderHooks, Replay, Subscription
 from greenroom.runtime.results import Receipt
 

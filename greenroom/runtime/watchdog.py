@@ -23,7 +23,7 @@ from types import FrameType
 
 import trio
 
-from greenroom.core import notice, visible
+from greenroom.core._internal import notice, visible
 from greenroom.runtime.tasks import owner_of
 
 _FRAMES = 30  # of a stack, its innermost ones

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import trio
 
-from greenroom.core import SandboxReport, ToolError, Workspace, serde
+from greenroom.core import ToolError, Workspace
+from greenroom.core._internal import SandboxReport, serde
 from greenroom.sandbox import enforce
 from greenroom.sandbox.cgroup import Cgroup
 from greenroom.sandbox.policy import Sandbox
@@ -19,7 +20,7 @@ from greenroom.sandbox.resolved_policy import PolicyPaths, User
 from greenroom.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
 from greenroom.sandbox.temporary_files import Placeholders, TemporaryFolder
 from greenroom.sandbox.wrappers import TEMPORARY, bubblewrap_command, seatbelt_profile
-from greenroom.threads import FileThreads
+from greenroom.threads._internal import FileThreads
 
 in_thread = FileThreads("sandbox", 8).run
 """Runs a function that reads or writes the disk for a confinement."""

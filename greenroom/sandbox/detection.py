@@ -12,7 +12,8 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import SandboxPart, SandboxReport, ToolError, Workspace, serde
+from greenroom.core import ToolError, Workspace
+from greenroom.core._internal import SandboxPart, SandboxReport, serde
 from greenroom.sandbox import enforce, probe
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.confinement import (

@@ -5,7 +5,8 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec.structs import force_setattr
 
-from greenroom.core import ConfigurationError, SandboxPart, Wire
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import SandboxPart, Wire
 
 SandboxMode: TypeAlias = Literal["workspace-write", "read-only"]
 """What may be written: the workspace and a private temporary folder, or only that folder."""

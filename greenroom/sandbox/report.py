@@ -6,12 +6,8 @@ from typing import get_args
 
 from msgspec.structs import replace
 
-from greenroom.core import (
-    SandboxPart,
-    SandboxReport,
-    SandboxTier,
-    SandboxUnavailableError,
-)
+from greenroom.core import ToolError
+from greenroom.core._internal import SandboxPart, SandboxReport, SandboxTier
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.policy import Sandbox
 from greenroom.sandbox.resolved_policy import PolicyPaths, User, UserProbe, is_below
@@ -54,6 +50,12 @@ _WHY: dict[SandboxPart, str] = {
 }
 _ANYWHERE = ("processes", "disk")
 _REACHED = "with the network on, programs can be asked over Unix sockets"
+
+
+class SandboxUnavailableError(ToolError):
+    """A sandbox requires what nothing on this machine can enforce, so nothing was run."""
+
+    remedy = "see what is missing with `greenroom doctor`"
 
 
 @dataclass(frozen=True)

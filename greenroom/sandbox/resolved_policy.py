@@ -12,13 +12,8 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from greenroom.core import (
-    AGENT_FOLDERS,
-    CONFIGURATION_FOLDERS,
-    PROTECTED_FILES,
-    ToolError,
-    Workspace,
-)
+from greenroom.core import ToolError, Workspace
+from greenroom.core._internal import AGENT_FOLDERS, CONFIGURATION_FOLDERS, PROTECTED_FILES
 from greenroom.sandbox.policy import Sandbox
 
 _NAMES = frozenset({".git", ".hg", ".svn"})

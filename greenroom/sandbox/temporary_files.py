@@ -12,7 +12,7 @@ import time
 from contextlib import suppress
 from typing import Self
 
-from greenroom.core import CONFIGURATION_FOLDERS
+from greenroom.core._internal import CONFIGURATION_FOLDERS
 
 _PREFIX = "greenroom-sandbox-"
 _NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")

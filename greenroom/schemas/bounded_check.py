@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from greenroom.core import BoundedPattern, ConfigurationError, ToolError, clip, freeze
+from greenroom.core import ConfigurationError, ToolError
+from greenroom.core._internal import BoundedPattern, clip, freeze
 from greenroom.schemas.brief_value import make_brief, write_value
 from greenroom.schemas.foreign_schema import check_schema, find_patterns, rewrite_schema
 

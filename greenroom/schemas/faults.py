@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, TypeAlias, cast
 
-from greenroom.core import clip, valid_unicode
+from greenroom.core._internal import clip, valid_unicode
 from greenroom.schemas.brief_value import write_value
 
 if TYPE_CHECKING:

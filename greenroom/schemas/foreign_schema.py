@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias, cast
 from urllib.parse import quote, unquote, urljoin
 
-from greenroom.core import ToolError, clip
+from greenroom.core import ToolError
+from greenroom.core._internal import clip
 
 if TYPE_CHECKING:
     from referencing import Resource

@@ -7,7 +7,7 @@ the call, so it is judged, shown, run and recorded as one input.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.schemas.faults import branches_of, find_only_branch, name_type
 
 if TYPE_CHECKING:

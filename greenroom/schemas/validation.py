@@ -9,7 +9,7 @@ import trio
 from greenroom.schemas.bounded_check import BoundedValidator, TooMuchWorkError
 from greenroom.schemas.faults import explain
 from greenroom.schemas.quoted_json import unquote
-from greenroom.threads import is_large
+from greenroom.threads._internal import is_large
 
 if TYPE_CHECKING:
     from jsonschema.exceptions import ValidationError

@@ -7,18 +7,8 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from greenroom.core import (
-    JSON,
-    SUMMARY,
-    Message,
-    ToolUseBlock,
-    Usage,
-    Used,
-    check_session_id,
-    new_id,
-    thaw,
-    utc_now,
-)
+from greenroom.core import JSON, Message, ToolUseBlock, Usage, check_session_id, new_id, utc_now
+from greenroom.core._internal import SUMMARY, Used, thaw
 from greenroom.session.branches import replay_branch
 from greenroom.session.conversation import Conversation
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from greenroom.core import Checkpoint, Message, SessionError
+from greenroom.core import Message, SessionError
+from greenroom.core._internal import Checkpoint
 from greenroom.session.entries import (
     CheckpointEntry,
     CompactionEntry,

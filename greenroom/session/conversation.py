@@ -21,7 +21,6 @@ from contextlib import contextmanager
 from types import MappingProxyType
 
 from greenroom.core import (
-    Checkpoint,
     Message,
     PermissionRecord,
     PermissionRequest,
@@ -31,6 +30,7 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
+from greenroom.core._internal import Checkpoint
 from greenroom.session.entries import (
     CheckpointEntry,
     CompactionEntry,

@@ -6,16 +6,9 @@ from typing import Annotated
 
 import msgspec
 
-from greenroom.core import (
-    EMPTY,
-    InvalidJSONError,
-    SessionCorruptError,
-    SessionError,
-    check_session_id,
-    freeze_fields,
-    serde,
-    utc_now,
-)
+from greenroom.core import SessionError, check_session_id, utc_now
+from greenroom.core._internal import EMPTY, InvalidJSONError, freeze_fields, serde
+from greenroom.session.errors import SessionCorruptError
 
 FORKED_FROM = "forked_from"
 """The key of a fork's origin in `metadata`."""

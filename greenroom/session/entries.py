@@ -11,18 +11,20 @@ import msgspec
 
 from greenroom.core import (
     JSON,
-    Checkpoint,
     ContentBlock,
-    InvalidJSONError,
     Message,
     PermissionRecord,
     PermissionRequest,
-    ResultContent,
     SessionError,
     StopReason,
     TextBlock,
     UnknownBlock,
     Usage,
+)
+from greenroom.core._internal import (
+    Checkpoint,
+    InvalidJSONError,
+    ResultContent,
     Wire,
     freeze_fields,
     serde,

@@ -13,7 +13,7 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import SessionError, check_session_id
-from greenroom.fs import FolderLockedError, durable, lock, lock_as
+from greenroom.fs._internal import FolderLockedError, durable, lock, lock_as
 from greenroom.session import folder_files
 from greenroom.session.description import SessionMetadata
 from greenroom.session.files import SessionFile, check_file, check_file_name

@@ -6,7 +6,7 @@ import time
 from datetime import UTC, datetime
 from io import BytesIO
 
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 from greenroom.session.files import SessionFile, check_file_name, no_file_error
 
 _ABANDONED = 3_600  # seconds without a write, after which nobody is writing a file any more

@@ -21,7 +21,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from greenroom.core import InvalidJSONError, Message, SessionCorruptError, SessionError
+from greenroom.core import Message, SessionError
+from greenroom.core._internal import InvalidJSONError
 from greenroom.session.entries import (
     FORMAT,
     Entry,
@@ -33,6 +34,7 @@ from greenroom.session.entries import (
     messages_of,
     update_values,
 )
+from greenroom.session.errors import SessionCorruptError
 
 SALT = 0x5EA7_1EAF
 """The constant that is mixed with the checksum of the line before."""

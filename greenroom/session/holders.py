@@ -12,7 +12,7 @@ import socket
 import threading
 from os import stat, utime  # of what may be lost, and so no part of a simulated disk
 
-from greenroom.core import unix_milliseconds
+from greenroom.core._internal import unix_milliseconds
 
 _ROOM = 10_000
 """How far a lock taken under a clock that stands or goes back lies above the last one: more than an

@@ -36,14 +36,7 @@ from typing import Literal, TypeAlias, TypeVar, get_args
 import msgspec
 import trio
 
-from greenroom.core import (
-    SessionCorruptError,
-    SessionExistsError,
-    SessionFencedError,
-    SessionLockedError,
-    SessionNotFoundError,
-    SessionStorageError,
-)
+from greenroom.core import SessionLockedError, SessionNotFoundError, SessionStorageError
 from greenroom.session.conversation import Conversation
 from greenroom.session.description import Description, SessionMetadata
 from greenroom.session.entries import (
@@ -55,6 +48,7 @@ from greenroom.session.entries import (
     is_long,
     split_lines,
 )
+from greenroom.session.errors import SessionCorruptError, SessionExistsError, SessionFencedError
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Position, RepairReport, encode_line, report_on
 from greenroom.session.store import (

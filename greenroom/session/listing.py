@@ -11,7 +11,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
-from greenroom.core import InvalidJSONError, serde
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.session.description import SessionMetadata
 
 LONGEST_PAGE = 1_000

@@ -21,9 +21,9 @@ from greenroom.core import (
     TextBlock,
     ToolUseBlock,
     Usage,
-    Used,
     check_session_id,
 )
+from greenroom.core._internal import Used
 from greenroom.session.agent_session import AgentSession
 from greenroom.session.branches import Branch, find_branches
 from greenroom.session.description import SessionMetadata

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, get_type_hints
 
 import msgspec
 
-from greenroom.core import RUNTIME, Checkpoint, InvalidJSONError, Message, serde
+from greenroom.core import Message
+from greenroom.core._internal import RUNTIME, Checkpoint, InvalidJSONError, serde
 from greenroom.session.description import SessionMetadata, in_utc
 from greenroom.session.entries import (
     CheckpointEntry,

@@ -10,15 +10,9 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from greenroom.core import (
-    InvalidJSONError,
-    SessionCorruptError,
-    SessionNotFoundError,
-    SessionStorageError,
-    serde,
-    utc_now,
-)
-from greenroom.fs import FolderLockedError, check_lock, durable, is_locked, unlock
+from greenroom.core import SessionNotFoundError, SessionStorageError, utc_now
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.fs._internal import FolderLockedError, check_lock, durable, is_locked, unlock
 from greenroom.session.description import (
     SessionMetadata,
     decode_metadata,
@@ -27,6 +21,7 @@ from greenroom.session.description import (
     with_line_count,
 )
 from greenroom.session.entries import Entry
+from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import (
     START,
     Page,

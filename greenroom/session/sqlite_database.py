@@ -19,23 +19,18 @@ from typing import NamedTuple, TypeVar
 import msgspec
 import trio
 
-from greenroom.core import (
-    InvalidJSONError,
-    SessionCorruptError,
-    SessionError,
-    SessionStorageError,
-    serde,
-    utc_now,
-)
+from greenroom.core import SessionError, SessionStorageError, utc_now
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.fs import sqlite
 from greenroom.session.description import SessionMetadata, decode_metadata, encode_metadata
+from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import Position
 from greenroom.session.holders import begin_epoch
 from greenroom.session.session_folder import hint_for
 from greenroom.session.store_errors import (
     fenced_error,
 )
-from greenroom.threads import FileThreads
+from greenroom.threads._internal import FileThreads
 
 # `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any
 # program that reads those can read these. `writers` has a row for each session that is being

@@ -4,12 +4,10 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from greenroom.core import (
-    SessionCorruptError,
-    utc_now,
-)
+from greenroom.core import utc_now
 from greenroom.session.description import SessionMetadata
 from greenroom.session.entries import Entry
+from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import (
     RepairReport,
 )

@@ -10,15 +10,10 @@ from typing import Self, TypeVar
 
 import trio
 
-from greenroom.core import (
-    SessionCorruptError,
-    SessionError,
-    SessionNotFoundError,
-    SessionStorageError,
-    check_session_id,
-)
-from greenroom.fs import FolderLockedError, lock, lock_as, unlock
+from greenroom.core import SessionError, SessionNotFoundError, SessionStorageError, check_session_id
+from greenroom.fs._internal import FolderLockedError, lock, lock_as, unlock
 from greenroom.session.description import SessionMetadata
+from greenroom.session.errors import SessionCorruptError
 from greenroom.session.files import SessionFile, check_file, check_file_name, no_file_error
 from greenroom.session.folder_names import folder_name
 from greenroom.session.history import (

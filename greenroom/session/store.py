@@ -324,7 +324,7 @@ class InMemoryStore:
 
     Example:
         >>> from greenroom.core import Message
-        >>> from greenroom.session import AgentSession
+        >>> from greenroom.session.agent_session import AgentSession
         >>> async def main() -> str:
         ...     store = InMemoryStore()
         ...     session = AgentSession.new("coder", session_id="mine", store=store)

@@ -2,13 +2,9 @@
 
 import shlex
 
-from greenroom.core import (
-    SessionError,
-    SessionFencedError,
-    SessionLockedError,
-    SessionNotFoundError,
-)
-from greenroom.fs import is_alive
+from greenroom.core import SessionError, SessionLockedError, SessionNotFoundError
+from greenroom.fs._internal import is_alive
+from greenroom.session.errors import SessionFencedError
 from greenroom.session.holders import describe_holder, is_here
 
 

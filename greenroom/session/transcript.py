@@ -26,9 +26,8 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     Usage,
-    Used,
-    serde,
 )
+from greenroom.core._internal import Used, serde
 from greenroom.session.entries import (
     QUESTION,
     CheckpointEntry,

@@ -8,33 +8,10 @@ mean to their program is in `greenroom.programs`. The package runs nothing, know
 or rules, and can be used on its own.
 
 Example:
+    >>> from greenroom.shell._internal import Place, analyse, render
     >>> found = analyse("cd src && make CC=cc > ../out", Place("/work", "/work"))
     >>> [str(effect) for effect in found.effects]
     ['cd src', 'make CC=cc', 'write ../out']
     >>> print(render(found.script))
     'cd' 'src' && 'make' 'CC=cc' > '../out'
 """
-
-from greenroom.shell.analyser import (
-    Analysis as Analysis,
-    analyse as analyse,
-    find_disguises as find_disguises,
-    list_program_effects as list_program_effects,
-)
-from greenroom.shell.effects import (
-    Change as Change,
-    Command as Command,
-    PathUse as PathUse,
-    Place as Place,
-    ShellEffect as ShellEffect,
-    Unknown as Unknown,
-)
-from greenroom.shell.file_lookup import PROCESS_LINK as PROCESS_LINK
-from greenroom.shell.reader import read as read
-from greenroom.shell.renderer import render as render
-from greenroom.shell.script import (
-    NotPlainError as NotPlainError,
-    Pipeline as Pipeline,
-    Script as Script,
-    SimpleCommand as SimpleCommand,
-)

@@ -25,8 +25,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from greenroom.core import describe_hidden, describe_lookalikes, visible
-from greenroom.programs import (
+from greenroom.core._internal import describe_hidden, describe_lookalikes, visible
+from greenroom.programs._internal import (
     SHELLS,
     WRAPPERS,
     Invocation,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
-from greenroom.core import visible
-from greenroom.programs import Invocation, Program, Reading, extract_words, find_reading
+from greenroom.core._internal import visible
+from greenroom.programs._internal import Invocation, Program, Reading, extract_words, find_reading
 from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
 from greenroom.shell.script import Redirection
 

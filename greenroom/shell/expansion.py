@@ -3,7 +3,7 @@
 import os
 import re
 
-from greenroom.fs import read_pattern
+from greenroom.fs._internal import read_pattern
 from greenroom.shell.file_lookup import FileLookup
 from greenroom.shell.script import NotPlainError
 

@@ -28,7 +28,7 @@ from itertools import product
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias
 
-from greenroom.core import visible
+from greenroom.core._internal import visible
 from greenroom.shell.script import (
     Clock,
     NotPlainError,

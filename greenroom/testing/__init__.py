@@ -12,50 +12,54 @@
 - `pytest_plugin`: fixtures, for test suites that ask for them.
 """
 
-from greenroom.llm import same_request as same_request
-from greenroom.testing.cassettes import (
-    CassetteClient as CassetteClient,
-    CassetteMode as CassetteMode,
-    WireAPI as WireAPI,
-    cassette as cassette,
-    request_from_wire as request_from_wire,
-)
-from greenroom.testing.fuzz import (
-    Scenario as Scenario,
-    cancel_at_every_checkpoint as cancel_at_every_checkpoint,
-)
+from greenroom.llm._internal import same_request
+from greenroom.testing.cassettes import CassetteError, cassette, request_from_wire
+from greenroom.testing.fuzz import Scenario, cancel_at_every_checkpoint
 from greenroom.testing.models import (
-    HashEmbedder as HashEmbedder,
-    Reply as Reply,
-    ScriptedProvider as ScriptedProvider,
-    Step as Step,
-    call as call,
-    forbid_model_calls as forbid_model_calls,
+    HashEmbedder,
+    Reply,
+    ScriptedProvider,
+    Step,
+    call,
+    forbid_model_calls,
 )
-from greenroom.testing.provider_server import (
-    ProviderUnderTest as ProviderUnderTest,
-    RecordedAnswer as RecordedAnswer,
-)
-from greenroom.testing.providers import (
-    ProviderCheck as ProviderCheck,
-    check_provider as check_provider,
-    provider_checks as provider_checks,
-)
+from greenroom.testing.provider_server import ProviderUnderTest, RecordedAnswer
+from greenroom.testing.providers import check_provider, provider_checks
 from greenroom.testing.recorded_run import (
-    AgentRunError as AgentRunError,
-    RecordedRun as RecordedRun,
-    ScriptedAnswer as ScriptedAnswer,
-    ScriptedApprover as ScriptedApprover,
-    marbles as marbles,
-    run_agent as run_agent,
-    run_agent_async as run_agent_async,
+    AgentRunError,
+    ScriptedApprover,
+    marbles,
+    run_agent,
+    run_agent_async,
 )
-from greenroom.testing.session_store_contents import (
-    SessionStoreCheck as SessionStoreCheck,
-    StoreUnderTest as StoreUnderTest,
-)
-from greenroom.testing.session_stores import (
-    SESSION_STORE_CHECKS as SESSION_STORE_CHECKS,
-    check_session_store as check_session_store,
-)
-from greenroom.testing.virtual_time import run_in_virtual_time as run_in_virtual_time
+from greenroom.testing.session_store_contents import StoreUnderTest
+from greenroom.testing.session_stores import SESSION_STORE_CHECKS, check_session_store
+from greenroom.testing.virtual_time import run_in_virtual_time
+
+__all__ = [
+    "SESSION_STORE_CHECKS",
+    "AgentRunError",
+    "CassetteError",
+    "HashEmbedder",
+    "ProviderUnderTest",
+    "RecordedAnswer",
+    "Reply",
+    "Scenario",
+    "ScriptedApprover",
+    "ScriptedProvider",
+    "Step",
+    "StoreUnderTest",
+    "call",
+    "cancel_at_every_checkpoint",
+    "cassette",
+    "check_provider",
+    "check_session_store",
+    "forbid_model_calls",
+    "marbles",
+    "provider_checks",
+    "request_from_wire",
+    "run_agent",
+    "run_agent_async",
+    "run_in_virtual_time",
+    "same_request",
+]

@@ -18,9 +18,9 @@ import msgspec
 import trio
 
 from greenroom import core
-from greenroom.core import CassetteError, serde
-from greenroom.fs import durable
-from greenroom.llm import (
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.fs._internal import durable
+from greenroom.llm._internal import (
     FORBID_VARIABLE,
     forbids_calls,
     read_anthropic_request,
@@ -28,11 +28,18 @@ from greenroom.llm import (
     read_gemini_request,
     read_responses_request,
 )
-from greenroom.net import ChunkIterator, HttpClient, HttpResponse, HttpTransport, Timeouts
+from greenroom.net import HttpClient
+from greenroom.net._internal import ChunkIterator, HttpResponse, HttpTransport, Timeouts
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
 
 MAX_SIZE = 64 * 1024 * 1024
 """The most bytes that a cassette may take."""
+
+
+class CassetteError(core.ConfigurationError):
+    """A cassette is unusable, or has no answer to a request; the message shows the difference."""
+
+    remedy = "record the cassette anew"
 
 
 class Binary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,7 +107,7 @@ def read(path: Path) -> list[Exchange]:
         if path.stat().st_size > MAX_SIZE:
             raise CassetteError(f"{path}: larger than {MAX_SIZE >> 20} MiB", hint=_AGAIN)
         return serde.decode(path.read_bytes(), Recording).exchanges
-    except (OSError, core.InvalidJSONError) as error:
+    except (OSError, InvalidJSONError) as error:
         raise CassetteError(f"{path} can't be read: {error}", hint=_AGAIN) from error
 
 
@@ -445,7 +452,7 @@ def _describe(sent: _Sent, concealment: Concealment) -> Request:
     (body,) = concealment.conceal([sent.content or b""])
     try:
         json = msgspec.Raw(serde.dumps(serde.loads(body)))
-    except core.InvalidJSONError:
+    except InvalidJSONError:
         return Request(sent.method, place, content=text_or_binary(body))
     return Request(sent.method, place, json=json)
 

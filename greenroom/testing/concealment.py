@@ -15,8 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import parse_qsl, urlsplit
 
-from greenroom.core import KEY_FORM, ConfigurationError, InvalidJSONError, serde
-from greenroom.llm import VENDORS, SSEDecoder, read_key
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import KEY_FORM, InvalidJSONError, serde
+from greenroom.llm._internal import VENDORS, SSEDecoder, read_key
 
 PLACEHOLDER = "[secret]"
 

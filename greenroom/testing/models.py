@@ -14,17 +14,9 @@ import trio
 
 from greenroom import core
 from greenroom.core import Message, TextBlock, ToolUseBlock, new_id
-from greenroom.llm import (
-    FORBID_VARIABLE,
-    BlockEnd,
-    ModelRequest,
-    ModelStream,
-    StreamEnd,
-    StreamEvent,
-    collect,
-    events_of,
-    replay,
-)
+from greenroom.core._internal import clip
+from greenroom.llm import BlockEnd, ModelRequest, ModelStream, StreamEnd, StreamEvent
+from greenroom.llm._internal import FORBID_VARIABLE, collect, events_of, replay
 
 _QUOTED = 300  # characters of a message, in an error
 
@@ -174,7 +166,7 @@ class ScriptedProvider:
 def _describe_end(request: ModelRequest) -> str:
     """Quote what the request ends with: it may say that the reply before did not fit."""
     last = request.messages[-1].text if request.messages else ""
-    return f"; this one ends with: {core.clip(' '.join(last.split()), _QUOTED)}" if last else ""
+    return f"; this one ends with: {clip(' '.join(last.split()), _QUOTED)}" if last else ""
 
 
 def _reply(step: Step) -> Reply:
@@ -270,7 +262,8 @@ def forbid_model_calls() -> Iterator[None]:
 
     Example:
         >>> import trio
-        >>> from greenroom import AnthropicProvider, Message
+        >>> from greenroom import Message
+        >>> from greenroom.llm import AnthropicProvider
         >>> from greenroom.llm import ModelRequest
         >>> llm = AnthropicProvider("claude-sonnet-5-5", api_key="sk-ant-1", env={})
         >>> with forbid_model_calls():

@@ -13,7 +13,8 @@ from typing import Literal
 import trio
 import trio.testing
 
-from greenroom.core import InvalidJSONError, Message, serde
+from greenroom.core import Message
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm import LLMProvider
 
 KEY = "sk-checked/0123456789abcdef"

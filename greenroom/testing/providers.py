@@ -16,18 +16,23 @@ import trio
 from msgspec import structs
 
 from greenroom import core
-from greenroom.core import Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage, serde
+from greenroom.core import Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from greenroom.core._internal import OutputSchema, serde
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,
-    BlockStart,
-    ContextWindow,
     LLMProvider,
+    ModelAuthenticationError,
+    ModelBadRequestError,
+    ModelError,
+    ModelOverloadedError,
+    ModelRateLimitError,
     ModelRequest,
+    ModelStreamError,
     StreamEnd,
     StreamEvent,
-    UsageUpdate,
 )
+from greenroom.llm._internal import BlockStart, ContextWindow, UsageUpdate
 from greenroom.testing.provider_server import (
     KEY,
     ProviderUnderTest,
@@ -191,7 +196,7 @@ async def the_members_have_their_types(case: ProviderUnderTest) -> None:
             name: (getattr(llm, name, None), kind)
             for name, kind in (("price", core.Price), ("account", str), ("window", int))
         }
-        output = core.OutputSchema("answer", {"type": "object", "properties": {}})
+        output = OutputSchema("answer", {"type": "object", "properties": {}})
         asked = (("accepts_output", output), ("accepts_forced_tool", _request(case, 0)))
         for name, argument in asked:
             if (method := getattr(llm, name, None)) is not None:
@@ -278,7 +283,7 @@ async def _check_cut(llm: LLMProvider, request: ModelRequest, whole: Message, wh
         advice = "send a StreamEnd only where the API says that the reply has ended"
         _require(rest == whole, expected, found, advice)
         return
-    is_right = isinstance(found, core.ModelStreamError)
+    is_right = isinstance(found, ModelStreamError)
     _require(is_right, expected, found, "raise it where no more bytes come")
     provider = getattr(found, "provider", "")
     _require_equal(provider, llm.name, f"`provider` of the error {where}", "say whose error it is")
@@ -360,13 +365,13 @@ async def requests_at_the_same_time_do_not_mix(case: ProviderUnderTest) -> None:
 
 
 _FAILURES = (
-    (400, core.ModelBadRequestError),
-    (401, core.ModelAuthenticationError),
-    (429, core.ModelRateLimitError),
-    (500, core.ModelOverloadedError),
-    (529, core.ModelOverloadedError),
-    (200, core.ModelError),
-    (0, core.ModelError),
+    (400, ModelBadRequestError),
+    (401, ModelAuthenticationError),
+    (429, ModelRateLimitError),
+    (500, ModelOverloadedError),
+    (529, ModelOverloadedError),
+    (200, ModelError),
+    (0, ModelError),
 )
 _BODIES = {
     "an error": serde.dumps({"error": {"message": f"no: {KEY}", "type": KEY, "code": KEY}}),
@@ -397,8 +402,8 @@ async def failures_are_typed_and_keep_the_key(case: ProviderUnderTest) -> None:
 
 
 async def _fail(
-    llm: LLMProvider, request: ModelRequest, kind: type[core.ModelError], what: str
-) -> core.ModelError:
+    llm: LLMProvider, request: ModelRequest, kind: type[ModelError], what: str
+) -> ModelError:
     """Return the error of a request, which has to be of this class and to keep the key."""
     found = await _attempt(llm.generate(request))
     advice = "raise an error of the tree, such as that of `error_of_response`"

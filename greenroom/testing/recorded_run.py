@@ -17,6 +17,7 @@ from greenroom.core import Answer, Message, OutputChunk, PermissionRequest, Rule
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
+    AgentNotRunningError,
     AgentRuntime,
     Outcome,
     RuntimeLimits,
@@ -326,7 +327,7 @@ class _Conversation:
         try:
             async with trio.open_nursery() as nursery:
                 await nursery.start(person.attend, self._handle)
-                with suppress(core.AgentNotRunningError):  # then the outcome says why
+                with suppress(AgentNotRunningError):  # then the outcome says why
                     await self._tell()
                 if self._inputs:
                     await self._handle.shutdown(grace=float("inf"))

@@ -16,16 +16,18 @@ import msgspec
 import trio
 
 from greenroom import core
-from greenroom.core import Message, new_id, set_clock
+from greenroom.core import Message, new_id
+from greenroom.core._internal import InvalidSessionIdError, set_clock
 from greenroom.session import (
     START,
     AgentSession,
     Position,
+    SessionCorruptError,
     SessionStore,
     delete_session,
-    encode_line,
     read_last,
 )
+from greenroom.session._internal import encode_line
 
 E = TypeVar("E", bound=Exception)
 
@@ -306,9 +308,9 @@ async def a_hostile_id_is_refused(case: StoreUnderTest) -> None:
     store = await case.open()
     for session_id in _HOSTILE_IDS:
         for ask in (store.exists, store.read, store.acquire):
-            with expect_error(core.InvalidSessionIdError):
+            with expect_error(InvalidSessionIdError):
                 await ask(session_id)
-        with expect_error(core.InvalidSessionIdError):
+        with expect_error(InvalidSessionIdError):
             store.folder(session_id)
 
 
@@ -390,7 +392,7 @@ async def another_past_is_refused(case: StoreUnderTest) -> None:
     session = await save_new(store, "one")
     end = (await store.read(session.session_id)).history.end
     writer = await store.acquire(session.session_id)
-    with expect_error(core.SessionCorruptError):
+    with expect_error(SessionCorruptError):
         await writer.read(Position(end.lines, end.size, end.last.replace(b"one", b"two")))
     await writer.release()
 
@@ -483,12 +485,12 @@ async def damage_in_the_middle_is_refused_and_changes_nothing(case: StoreUnderTe
         await add_and_save(session, Message.assistant(text))
     await case.damage(session.session_id, 1)
     for _ in range(2):
-        with expect_error(core.SessionCorruptError) as caught:
+        with expect_error(SessionCorruptError) as caught:
             await AgentSession.load(session.session_id, store=await case.open())
         check_equal((caught[0].session_id, caught[0].line), (session.session_id, 2))
         assert caught[0].path, "it names the place"
         writer = await store.acquire(session.session_id)
-        with expect_error(core.SessionCorruptError):
+        with expect_error(SessionCorruptError):
             await writer.read(START)
         await writer.release()
 
@@ -516,7 +518,7 @@ async def damage_is_noticed_in_the_last_page_and_not_before_it(case: StoreUnderT
     store = await case.open()
     page = await read_last(session.session_id, 2, store=store)
     check_equal(page.messages, session.history[-2:])
-    with expect_error(core.SessionCorruptError) as caught:
+    with expect_error(SessionCorruptError) as caught:
         await read_last(session.session_id, 30, store=store)
     check_equal((caught[0].session_id, caught[0].line), (session.session_id, 4))
 

@@ -4,13 +4,8 @@ import trio
 
 from greenroom import core
 from greenroom.core import Message, new_id
-from greenroom.session import (
-    LONGEST_FILE,
-    AgentSession,
-    SessionStore,
-    archive_session,
-    delete_session,
-)
+from greenroom.session import AgentSession, SessionStore, archive_session, delete_session
+from greenroom.session._internal import LONGEST_FILE
 from greenroom.testing.session_store_contents import (
     StoreUnderTest,
     add_and_save,

@@ -4,14 +4,8 @@ from typing import cast
 
 from greenroom import core
 from greenroom.core import Message
-from greenroom.session import (
-    START,
-    AgentSession,
-    Position,
-    SessionStore,
-    SessionWriter,
-    encode_line,
-)
+from greenroom.session import START, AgentSession, Position, SessionStore, SessionWriter
+from greenroom.session._internal import encode_line
 from greenroom.testing.session_store_contents import (
     StoreUnderTest,
     check_equal,

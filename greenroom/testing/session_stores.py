@@ -18,17 +18,19 @@ from typing import TypeVar, cast
 import trio
 
 from greenroom import core
-from greenroom.core import Message, new_id
+from greenroom.core import Message, new_id, utc_now
+from greenroom.core._internal import set_clock
 from greenroom.session import (
     START,
     AgentSession,
-    History,
     Position,
+    SessionExistsError,
+    SessionFencedError,
     SessionStore,
     SessionWriter,
     delete_session,
-    encode_line,
 )
+from greenroom.session._internal import History, encode_line
 from greenroom.testing.session_store_contents import (
     CONTENT_CHECKS,
     StoreUnderTest,
@@ -182,11 +184,11 @@ async def one_writer_at_a_time(case: StoreUnderTest) -> None:
 async def each_writer_has_a_higher_epoch(case: StoreUnderTest) -> None:
     """Whatever the wall clock does, and whether anything was stored or deleted meanwhile."""
     store, stored, last = await case.open(), await save_new(await case.open(), "one"), 0
-    start, session_id = core.utc_now(), stored.session_id
+    start, session_id = utc_now(), stored.session_id
     try:
         for hours in (0, 0, 2, 1, -5, -5):
             moment = start + timedelta(hours=hours)
-            core.set_clock(partial(_just, moment))
+            set_clock(partial(_just, moment))
             for each in (store, await case.open()):
                 writer = await each.acquire(session_id)
                 assert writer.epoch > last, f"{writer.epoch} follows {last}"
@@ -194,7 +196,7 @@ async def each_writer_has_a_higher_epoch(case: StoreUnderTest) -> None:
                 last = writer.epoch
                 await writer.release()
     finally:
-        core.set_clock(None)
+        set_clock(None)
     await delete_session(session_id, store=store)
     writer = await store.acquire(session_id)
     assert writer.epoch > last, "a new session of that id has a later epoch"
@@ -225,10 +227,10 @@ async def a_new_session_cannot_take_an_id_of_the_store(case: StoreUnderTest) -> 
     second = AgentSession.new("checked", session_id=first.session_id, store=store)
     second.add_message(Message.user("other"))
     for attempt in (second.save, second.open):
-        with expect_error(core.SessionExistsError):
+        with expect_error(SessionExistsError):
             await attempt()
     await first.open()
-    with expect_error(core.SessionExistsError):
+    with expect_error(SessionExistsError):
         await second.open()
     await first.close()
     check_equal(await load_texts(store, first), ["one"])
@@ -349,13 +351,13 @@ async def a_writer_that_lost_its_session_writes_nothing(case: StoreUnderTest) ->
     await case.lose_lock(session.session_id)
     heir = await (await case.open()).acquire(session.session_id)
     assert stored.metadata is not None, "it was stored"
-    with expect_error(core.SessionFencedError):
+    with expect_error(SessionFencedError):
         await stale.append(line, end)
-    with expect_error(core.SessionFencedError):
+    with expect_error(SessionFencedError):
         await stale.write_metadata(stored.metadata)
-    with expect_error(core.SessionFencedError):
+    with expect_error(SessionFencedError):
         await stale.set_aside(START)
-    with expect_error(core.SessionFencedError):
+    with expect_error(SessionFencedError):
         await stale.delete()
     await stale.release()
     with expect_error(core.SessionLockedError):
@@ -391,7 +393,7 @@ async def a_writer_that_loses_its_session_within_a_write_does_not_go_on(
         line = encode_line([b'{"kind":"rewind","to":0}'], end)
         try:
             _, is_within = await act_within(stale.append(line, end), step, take_over)
-        except core.SessionFencedError:
+        except SessionFencedError:
             is_within = True
         if heirs:
             check_equal((await heirs[0].read(START)).history, seen[0])
@@ -464,9 +466,9 @@ async def a_writer_that_deleted_its_session_writes_nothing(case: StoreUnderTest)
     writer = await store.acquire(session.session_id)
     await writer.delete()
     assert stored.metadata is not None, "it was stored"
-    with expect_error(core.SessionFencedError):
+    with expect_error(SessionFencedError):
         await writer.append(encode_line([b'{"kind":"rewind","to":0}'], START), START)
-    with expect_error(core.SessionFencedError):
+    with expect_error(SessionFencedError):
         await writer.write_metadata(stored.metadata)
     await _is_gone(store, session.session_id)
     await writer.release()

@@ -3,6 +3,3 @@
 A tool call that never ends keeps its thread for good. So code that reads and writes files has its
 own limit, which such calls can't use up: `FileThreads` is that limit, in each run of trio.
 """
-
-from greenroom.threads.file_threads import FileThreads as FileThreads
-from greenroom.threads.heavy_work import is_large as is_large, run_heavy as run_heavy

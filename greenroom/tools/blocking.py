@@ -9,7 +9,7 @@ from typing import Generic, TypeVar, TypeVarTuple, Unpack
 import trio
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.threads import FileThreads
+from greenroom.threads._internal import FileThreads
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

@@ -38,7 +38,8 @@ class Reach:
         """Find what a call may touch: what the tool states, or anything unless it is concurrent.
 
         Example:
-            >>> from greenroom.tools import Read, tool
+            >>> from greenroom.tools.builtin.read import Read
+            >>> from greenroom.tools.function_tool import tool
             >>> @tool(concurrent=False)
             ... async def tidy() -> None: ...
             >>> context = AgentContext(session_id="s-1", agent_type="demo")

@@ -21,15 +21,10 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import (
-    MAX_ERROR_TEXT,
-    SESSION_PREFIX,
     AgentContext,
     AgentCrashError,
     Credential,
-    Effect,
-    KeptFiles,
     Opaque,
-    SandboxReport,
     SessionError,
     TextBlock,
     ToolError,
@@ -38,9 +33,17 @@ from greenroom.core import (
     ToolRun,
     ToolStatus,
     Workspace,
+    conceal_secrets,
+    new_id,
+)
+from greenroom.core._internal import (
+    MAX_ERROR_TEXT,
+    SESSION_PREFIX,
+    Effect,
+    KeptFiles,
+    SandboxReport,
     clip,
     conceal,
-    conceal_secrets,
     conceal_texts,
     describe_error,
     exact,
@@ -48,16 +51,15 @@ from greenroom.core import (
     leaves,
     log_error,
     message_of,
-    new_id,
     serde,
     thaw,
     type_name,
     valid_unicode,
     visible,
 )
-from greenroom.sandbox import Sandbox, check_required, describe_sandbox, examine_sandbox
+from greenroom.sandbox._internal import Sandbox, check_required, describe_sandbox, examine_sandbox
 from greenroom.schemas import InputValidator
-from greenroom.threads import run_heavy
+from greenroom.threads._internal import run_heavy
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     EffectsFunction,

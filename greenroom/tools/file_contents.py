@@ -13,8 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from greenroom.core import FileState, ToolError
-from greenroom.fs import (
+from greenroom.core import ToolError
+from greenroom.core._internal import FileState
+from greenroom.fs._internal import (
     NotRegularError,
     open_parent,
     open_regular_in,

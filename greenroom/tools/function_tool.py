@@ -17,16 +17,10 @@ from typing import (
     overload,
 )
 
-from greenroom.core import (
-    AgentContext,
-    Credential,
-    Effect,
-    ToolError,
-    ToolInfo,
-    ToolResult,
-)
-from greenroom.sandbox import Sandbox
-from greenroom.threads import run_heavy
+from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import Effect
+from greenroom.sandbox._internal import Sandbox
+from greenroom.threads._internal import run_heavy
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
@@ -398,7 +392,7 @@ def as_tool(thing: object) -> Tool:
         ...     def execute(self, sides=6):
         ...         return f"1 of {sides}"
         >>> import trio
-        >>> from greenroom.tools import ToolRegistry
+        >>> from greenroom.tools.registry import ToolRegistry
         >>> context = AgentContext(session_id="s-1", agent_type="demo")
         >>> registry = ToolRegistry([as_tool(Dice())])
         >>> trio.run(registry.execute, "roll", {"sides": 20}, context).text

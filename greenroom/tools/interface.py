@@ -8,17 +8,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, TypeAlias, cast, runtime_checkable
 
-from greenroom.core import (
-    AgentContext,
-    Credential,
-    Effect,
-    ToolError,
-    ToolInfo,
-    ToolResult,
-    portable_name,
-    serde,
-)
-from greenroom.sandbox import Sandbox
+from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult, portable_name
+from greenroom.core._internal import Effect, serde
+from greenroom.sandbox._internal import Sandbox
 
 DEFAULT_TIMEOUT = 30.0
 """Seconds that a call may take, unless its tool says otherwise."""
@@ -64,7 +56,7 @@ class Tool(Protocol):
     - `requires_permission: bool = True`: whether a person or a rule has to allow each call.
     - `timeout: float = 30.0`: seconds that one call may take.
     - `concurrent: bool`: whether a call may run beside others, but for calls that write the files
-      that it states; by default if it is read-only. See `greenroom.tools.Reach`.
+      that it states; by default if it is read-only. See `Reach` in `call_order`.
     - `effects(input, context) -> Sequence[Effect]`: what the call would do, as facts that
       permission rules judge. A tool without it is judged by its name and category.
     - `async precheck(input, context)`: raises `ToolError` if the call can't succeed, as far as that
@@ -102,7 +94,7 @@ class Tool(Protocol):
         ...
         ...     async def execute(self, input, context):
         ...         return ToolResult.ok(input["text"].upper())
-        >>> from greenroom.tools import ToolRegistry
+        >>> from greenroom.tools.registry import ToolRegistry
         >>> ToolRegistry([Shout()]).list_tools()
         ('Shout',)
     """
@@ -204,7 +196,7 @@ def may_repeat(tool: Tool, *, unknown: bool = False) -> bool:
         ToolError: its flags contradict each other.
 
     Example:
-        >>> from greenroom.tools import tool
+        >>> from greenroom.tools.function_tool import tool
         >>> @tool(category="network", idempotent=True)
         ... async def set_alarm(hour: int) -> None: ...
         >>> @tool

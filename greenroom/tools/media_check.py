@@ -11,7 +11,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from greenroom.core import DocumentBlock, ImageBlock, ResultContent, TextBlock, ToolResult
+from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolResult
+from greenroom.core._internal import ResultContent
 
 LONGEST_SIDE = 8_000
 """The most pixels that a side of an image may have."""

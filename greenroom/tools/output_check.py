@@ -6,15 +6,16 @@ from contextlib import suppress
 import trio
 from msgspec.structs import replace
 
-from greenroom.core import ToolResult, serde
-from greenroom.schemas import (
+from greenroom.core import ToolResult
+from greenroom.core._internal import serde
+from greenroom.schemas._internal import (
     INLINE_STEPS,
     MAX_STEPS,
     BoundedValidator,
     TooMuchWorkError,
     list_lines,
 )
-from greenroom.threads import is_large
+from greenroom.threads._internal import is_large
 
 STRUCTURED = "structured"
 """The key of a result's metadata that holds its content as a value."""

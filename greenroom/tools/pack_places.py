@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import BinaryIO, Protocol
 
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 
 _NAME = re.compile(r"\d{6,}\.pack")
 

@@ -10,8 +10,8 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     portable_name,
-    visible,
 )
+from greenroom.core._internal import visible
 from greenroom.tools.call_order import CallOrder, Reach
 from greenroom.tools.execution import RegisteredTool
 from greenroom.tools.interface import Tool, plain_info
@@ -21,7 +21,7 @@ class ToolRegistry:
     """Tools by name; it may change while agents run.
 
     Example:
-        >>> from greenroom.tools import tool
+        >>> from greenroom.tools.function_tool import tool
         >>> @tool
         ... def add(a: int, b: int) -> int:
         ...     \"\"\"Add two numbers.\"\"\"
@@ -172,7 +172,7 @@ async def run_batch(
 
     Example:
         >>> import trio
-        >>> from greenroom.tools import ToolRegistry, tool
+        >>> from greenroom.tools.function_tool import tool
         >>> @tool
         ... async def double(number: int) -> int:
         ...     return 2 * number

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 
-from greenroom.core import TextBlock, ToolError, ToolResult, ToolStatus, valid_unicode
+from greenroom.core import TextBlock, ToolError, ToolResult, ToolStatus
+from greenroom.core._internal import valid_unicode
 
 
 def to_result(name: str, value: object) -> ToolResult:

@@ -15,7 +15,8 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import FileChange, FileState, utc_now, visible
+from greenroom.core import utc_now
+from greenroom.core._internal import FileChange, FileState, visible
 from greenroom.tools.builtin.file_access import in_thread
 from greenroom.tools.builtin.file_tree import REPOSITORY_FOLDERS, IgnoreRules, rules_above
 from greenroom.tools.file_contents import (

@@ -37,14 +37,14 @@ from greenroom.core import (
     Custom,
     EventLoopError,
     Message,
-    ModelOverloadedError,
     StopReason,
     TextBlock,
     ToolResultBlock,
     TurnError,
 )
 from greenroom.flow import Pattern
-from greenroom.llm import ModelProfile
+from greenroom.llm import ModelOverloadedError
+from greenroom.llm._internal import ModelProfile
 from greenroom.llm.catalog import MODELS
 from greenroom.memory import SQLiteMemory
 from greenroom.resilience import Budget, TokenBudget

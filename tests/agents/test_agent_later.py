@@ -18,8 +18,9 @@ from greenroom import (
     RuleDecision,
     SQLiteStore,
 )
+from greenroom.agents import AlreadyAnsweredError
 from greenroom.agents.agent_run import _collect_answers
-from greenroom.core import AlreadyAnsweredError, TurnError
+from greenroom.core import TurnError
 from greenroom.testing import ScriptedProvider, call
 
 RULES = [PermissionRule.ask_for_tool("deploy"), PermissionRule.allow_tool("look")]

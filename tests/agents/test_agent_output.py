@@ -20,8 +20,10 @@ from greenroom import (
     Rewrite,
     tool,
 )
-from greenroom.core import GuardError, ModelBadRequestError, ModelOutputError
-from greenroom.llm import ANSWER_TOOL, NamedTool
+from greenroom.agents import GuardError
+from greenroom.core._internal import NamedTool
+from greenroom.llm import ModelBadRequestError, ModelOutputError
+from greenroom.llm._internal import ANSWER_TOOL
 from greenroom.testing import Reply, ScriptedProvider, call
 
 

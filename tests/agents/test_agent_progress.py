@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from greenroom import Agent, PermissionManager, ToolError, builtin_tools
-from greenroom.core import NoProgressError
+from greenroom.agents import NoProgressError
 from greenroom.testing import ScriptedProvider, call
 
 numbers = itertools.count()

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from greenroom import Agent, AgentRuntime, Custom, Guard, only
-from greenroom.agents import stream_reply
+from greenroom import Agent, AgentRuntime, Custom, Guard
+from greenroom.agents import only, stream_reply
 from greenroom.core import BudgetExceededError, Message, ModelRequest, Price, TurnStatus, Usage
 from greenroom.llm import EstimatedCounter, ModelSettings
 from greenroom.resilience import Budget

@@ -22,17 +22,8 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import (
-    CallOrder,
-    Edit,
-    Reach,
-    Read,
-    RegisteredTool,
-    ToolRegistry,
-    Write,
-    run_python,
-    tool,
-)
+from greenroom.tools import Edit, Read, ToolRegistry, Write, run_python, tool
+from greenroom.tools._internal import CallOrder, Reach, RegisteredTool
 from tests.agents.loops import simple_loop
 from tests.agents.test_tool_calls import FakeBash, Stage
 from tests.session.accepted import check_accepted

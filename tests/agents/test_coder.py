@@ -19,8 +19,8 @@ from greenroom.core import (
     TextComplete,
     ToolEnd,
     TurnStatus,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.llm import OfflineProvider
 from greenroom.memory import COMPACT
 from greenroom.permissions import PermissionManager, PermissionRule

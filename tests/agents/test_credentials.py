@@ -10,14 +10,13 @@ from greenroom.agents import Agent, Task, coder
 from greenroom.core import (
     AgentContext,
     Credential,
-    Credentials,
     ImageBlock,
     PermissionRequest,
     TextBlock,
     ToolError,
     ToolResult,
-    serde,
 )
+from greenroom.core._internal import Credentials, serde
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, InMemoryStore

@@ -10,15 +10,8 @@ import pytest
 import trio
 
 from greenroom.agents import coder
-from greenroom.core import (
-    AgentContext,
-    PermissionPart,
-    PermissionRequest,
-    RuleDecision,
-    ToolUseBlock,
-    TurnStatus,
-    serde,
-)
+from greenroom.core import AgentContext, PermissionRequest, RuleDecision, ToolUseBlock, TurnStatus
+from greenroom.core._internal import PermissionPart, serde
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, FileStore, read_decisions

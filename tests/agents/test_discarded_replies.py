@@ -7,17 +7,17 @@ import trio
 
 from greenroom import Agent, AgentRuntime, AgentSession, Guard, InMemoryStore, Reject, Usage
 from greenroom.agents import stream_reply
-from greenroom.core import Custom, Message, ModelStreamError, UsageReport
+from greenroom.core import Custom, Message, UsageReport
 from greenroom.flow import TextTools
 from greenroom.llm import (
     BlockDelta,
     ModelRequest,
     ModelStream,
+    ModelStreamError,
     ProviderWrapper,
-    StreamStart,
-    UsageUpdate,
     resilient,
 )
+from greenroom.llm._internal import StreamStart, UsageUpdate
 from greenroom.resilience import Backoff, Retry
 from greenroom.testing import ScriptedProvider, run_agent_async
 

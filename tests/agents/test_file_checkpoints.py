@@ -26,10 +26,7 @@ from greenroom.agents import (
 )
 from greenroom.core import (
     AgentContext,
-    Checkpoint,
     Error,
-    FileChange,
-    FileState,
     Message,
     SessionError,
     SessionLockedError,
@@ -40,15 +37,14 @@ from greenroom.core import (
     Workspace,
     WritePath,
 )
+from greenroom.core._internal import Checkpoint, FileChange, FileState
 from greenroom.export import export_session, import_session
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
-    Packs,
     ToolRegistry,
-    WorkspaceRecorder,
     builtin_tools,
     file_contents as file_state,
     file_contents as packs,
@@ -57,6 +53,7 @@ from greenroom.tools import (
     workspace_changes as survey,
     workspace_changes as window,
 )
+from greenroom.tools._internal import Packs, WorkspaceRecorder
 from greenroom.tools.file_contents import StatusStamp
 
 ALL = [PermissionRule.allow_all()]

@@ -27,17 +27,12 @@ from greenroom import (
     ThinkingBlock,
     ToolUseBlock,
 )
+from greenroom.agents import GuardError
 from greenroom.agents.guards import GuardedStream, Guards
-from greenroom.core import GuardError, Message, ModelStreamError, StopReason, serde
-from greenroom.llm import (
-    ANSWER_TOOL,
-    BlockDelta,
-    BlockEnd,
-    ModelStream,
-    StreamEnd,
-    events_of,
-    resilient,
-)
+from greenroom.core import Message, StopReason
+from greenroom.core._internal import serde
+from greenroom.llm import BlockDelta, BlockEnd, ModelStream, ModelStreamError, StreamEnd, resilient
+from greenroom.llm._internal import ANSWER_TOOL, events_of
 from greenroom.testing import Reply, ScriptedProvider, call
 
 SECRET = "sk-1234567890"

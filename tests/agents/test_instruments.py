@@ -8,15 +8,9 @@ import pytest
 import trio
 
 from greenroom.agents import Task, coder, run_tools, stream_reply
-from greenroom.core import (
-    Hook,
-    ModelOverloadedError,
-    PermissionRequest,
-    TextBlock,
-    ToolStart,
-    ToolUseBlock,
-    TurnStatus,
-)
+from greenroom.core import PermissionRequest, TextBlock, ToolStart, ToolUseBlock, TurnStatus
+from greenroom.core._internal import Hook
+from greenroom.llm import ModelOverloadedError
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore

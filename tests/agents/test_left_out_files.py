@@ -25,8 +25,8 @@ from greenroom.permissions import (
     RuleMatcher,
     RuleScope,
     read_screen,
-    tighten,
 )
+from greenroom.permissions._internal import tighten
 from greenroom.testing import call
 from greenroom.tools import Glob, Grep, Read
 from tests.agents.test_tool_calls import Stage

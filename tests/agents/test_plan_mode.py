@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from greenroom.agents import PLAN_PROMPT, SubmitPlan, coder, resilient_tool
+from greenroom.agents import coder, resilient_tool
+from greenroom.agents._internal import PLAN_PROMPT, SubmitPlan
 from greenroom.core import Answer, RuleDecision, TextComplete, ToolError, ToolStatus, TurnStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Retry

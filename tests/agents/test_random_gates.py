@@ -25,9 +25,10 @@ from greenroom import (
     ToolUseBlock,
     tool,
 )
-from greenroom.core import AgentNotRunningError, Ask, Deny
+from greenroom.core import Ask, Deny
 from greenroom.flow import Plan, Subtask, plan_and_execute
 from greenroom.permissions import PermissionManager
+from greenroom.runtime import AgentNotRunningError
 from greenroom.testing import ScriptedProvider
 
 PROGRAMS = int(os.environ.get("GREENROOM_GATES", "60"))

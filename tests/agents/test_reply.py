@@ -12,7 +12,6 @@ from greenroom.core import (
     Done,
     Error,
     Message,
-    ModelStreamError,
     StopReason,
     TextBlock,
     TextComplete,
@@ -24,7 +23,8 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
-from greenroom.llm import ModelSettings, StreamEnd, StreamStart, UsageUpdate
+from greenroom.llm import ModelSettings, ModelStreamError, StreamEnd
+from greenroom.llm._internal import StreamStart, UsageUpdate
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider

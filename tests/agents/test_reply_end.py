@@ -3,7 +3,8 @@
 import pytest
 
 from greenroom.agents import Agent
-from greenroom.core import RUNTIME, Custom, Message, StopReason, TextBlock, ThinkingBlock
+from greenroom.core import Custom, Message, StopReason, TextBlock, ThinkingBlock
+from greenroom.core._internal import RUNTIME
 from greenroom.llm import ModelRequest, OpenAIProvider
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.agents.test_coder import run as run_coder

@@ -12,15 +12,12 @@ from greenroom.core import (
     Done,
     Error,
     Message,
-    ModelOverloadedError,
-    ModelRateLimitError,
-    ModelStreamError,
     Price,
     TurnStatus,
     Usage,
     UsageReport,
 )
-from greenroom.llm import resilient
+from greenroom.llm import ModelOverloadedError, ModelRateLimitError, ModelStreamError, resilient
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Backoff, ConcurrencyLimit, RateLimit, Retry
 from greenroom.runtime import AgentRuntime

@@ -14,14 +14,8 @@ from greenroom.core import (
     ToolStatus,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.resilience import (
-    Backoff,
-    CircuitBreaker,
-    CircuitState,
-    ConcurrencyLimit,
-    RateLimit,
-    Retry,
-)
+from greenroom.resilience import Backoff, CircuitBreaker, ConcurrencyLimit, RateLimit, Retry
+from greenroom.resilience._internal import CircuitState
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import (
@@ -31,7 +25,8 @@ from greenroom.testing import (
     cancel_at_every_checkpoint,
     run_agent,
 )
-from greenroom.tools import RegisteredTool, ToolRegistry, builtin_tools, tool
+from greenroom.tools import ToolRegistry, builtin_tools, tool
+from greenroom.tools._internal import RegisteredTool
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="demo")
 EVEN = Retry(backoff=Backoff(first=1.0, jitter=0))

@@ -6,9 +6,10 @@ import hashlib
 import pytest
 
 from greenroom.agents import plan_restore
-from greenroom.core import Checkpoint, FileChange, FileState, Message, SessionStorageError
+from greenroom.core import Message, SessionStorageError
+from greenroom.core._internal import Checkpoint, FileChange, FileState
 from greenroom.session import AgentSession, FileStore
-from greenroom.tools import Packs
+from greenroom.tools._internal import Packs
 
 
 def state(content, mode=0o644):

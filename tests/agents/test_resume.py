@@ -12,7 +12,8 @@ from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, InMemoryStore
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
-from greenroom.tools import TodoList, ToolRegistry, builtin_tools, tool
+from greenroom.tools import ToolRegistry, builtin_tools, tool
+from greenroom.tools._internal import TodoList
 
 
 async def test_the_todo_list_is_kept_with_the_session(tmp_path):

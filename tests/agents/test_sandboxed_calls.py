@@ -10,15 +10,8 @@ import pytest
 import trio
 
 from greenroom.agents import coder
-from greenroom.core import (
-    AgentContext,
-    PermissionRequest,
-    SandboxReport,
-    ToolEnd,
-    ToolProgress,
-    Workspace,
-    serde,
-)
+from greenroom.core import AgentContext, PermissionRequest, ToolEnd, ToolProgress, Workspace
+from greenroom.core._internal import SandboxReport, serde
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.sandbox import detection

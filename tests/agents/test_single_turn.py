@@ -4,13 +4,9 @@ import pytest
 import trio
 
 from greenroom.agents import coder, run_turn
-from greenroom.core import (
-    BudgetExceededError,
-    Message,
-    ModelOverloadedError,
-    TurnStatus,
-)
-from greenroom.llm import ModelProfile
+from greenroom.core import BudgetExceededError, Message, TurnStatus
+from greenroom.llm import ModelOverloadedError
+from greenroom.llm._internal import ModelProfile
 from greenroom.llm.catalog import MODELS
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget

@@ -18,7 +18,8 @@ from greenroom.core import (
 )
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
-from greenroom.runtime import AgentHandle, AgentRuntime, ParentInfo, spawn_subagent
+from greenroom.runtime import AgentHandle, AgentRuntime, spawn_subagent
+from greenroom.runtime._internal import ParentInfo
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool

@@ -10,7 +10,8 @@ import msgspec
 import trio
 
 from greenroom.agents import Task, coder
-from greenroom.core import AgentContext, Hook, ToolUseBlock, seed_ids, serde, set_clock
+from greenroom.core import AgentContext, ToolUseBlock
+from greenroom.core._internal import Hook, seed_ids, serde, set_clock
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore

@@ -8,12 +8,12 @@ import pytest
 import trio
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
-from greenroom.agents import StreamEvent, StreamEventType, stream_events
+from greenroom.agents import StreamEvent, stream_events
+from greenroom.agents._internal import StreamEventType
 from greenroom.core import (
     Custom,
     Done,
     Error,
-    ModelQuotaError,
     SubAgentOutput,
     TextDelta,
     ThinkingDelta,
@@ -21,8 +21,9 @@ from greenroom.core import (
     ToolResult,
     ToolStart,
     TurnStart,
-    set_clock,
 )
+from greenroom.core._internal import set_clock
+from greenroom.llm import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 NOON = datetime(2026, 1, 14, 12, tzinfo=UTC)

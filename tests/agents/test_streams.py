@@ -17,13 +17,10 @@ from greenroom import (
     TextDelta,
     ToolStart,
     TurnStart,
-    merged,
-    only,
-    texts,
-    windowed,
 )
-from greenroom.agents import mapped
-from greenroom.core import Custom, ModelStreamError
+from greenroom.agents import mapped, merged, only, texts, windowed
+from greenroom.core import Custom
+from greenroom.llm import ModelStreamError
 from greenroom.resilience import Budget
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 

@@ -26,13 +26,15 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
     TurnStatus,
-    describe_error,
 )
-from greenroom.permissions import PermissionManager, PermissionRule, read_rules
+from greenroom.core._internal import describe_error
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions._internal import read_rules
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider, call
-from greenroom.tools import Grep, Read, RegisteredTool, ToolRegistry, tool
+from greenroom.tools import Grep, Read, ToolRegistry, tool
+from greenroom.tools._internal import RegisteredTool
 from tests.agents.loops import simple_loop
 
 

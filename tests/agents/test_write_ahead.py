@@ -6,7 +6,7 @@ import pytest
 
 from greenroom.agents import coder
 from greenroom.core import TurnStatus
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore

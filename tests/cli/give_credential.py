@@ -23,7 +23,8 @@ from greenroom import (
     tool,
 )
 from greenroom.cli import prompt_terminal
-from greenroom.core import Credential, serde
+from greenroom.core import Credential
+from greenroom.core._internal import serde
 from greenroom.testing import ScriptedProvider, call
 
 TOKEN = Credential("shop token", hint="Account > API tokens")

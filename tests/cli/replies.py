@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from markdown_it import MarkdownIt
 
-from greenroom.core import legible
+from greenroom.core._internal import legible
 
 _PLAIN = """
 the of render props state value list a I to über naïve çok ßtraße x1 42 3.14 don't e.g.

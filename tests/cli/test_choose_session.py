@@ -17,7 +17,7 @@ from greenroom.cli import stored_sessions
 from greenroom.cli.options import Options
 from greenroom.cli.stdio import is_hung_up
 from greenroom.cli.stored_sessions import SessionList, choose_session
-from greenroom.core import set_clock, visible
+from greenroom.core._internal import set_clock, visible
 from greenroom.session import SessionMetadata, archive_session
 
 CTRL_C, CTRL_D = "\x03", "\x04"

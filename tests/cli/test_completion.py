@@ -13,7 +13,7 @@ from greenroom import AgentSession, FileStore
 from greenroom.cli import completion as command
 from greenroom.cli.arguments import SHELLS
 from greenroom.cli.completion import split_line
-from greenroom.llm import MODELS, VENDORS
+from greenroom.llm._internal import MODELS, VENDORS
 from tests.absent_programs import explain_absence
 from tests.terminal_program import TerminalProgram
 

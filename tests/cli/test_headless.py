@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 import pytest
 import trio
 
-from greenroom.core import Message, set_clock
+from greenroom.core import Message
+from greenroom.core._internal import set_clock
 from greenroom.session import AgentSession, SQLiteStore
 from tests.cli.conftest import COMMAND
 

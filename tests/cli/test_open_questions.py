@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import exact
+from greenroom.core._internal import exact
 from tests.terminal_program import TerminalProgram
 
 PROGRAM = Path(__file__).parent / "crowd.py"

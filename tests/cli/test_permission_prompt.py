@@ -13,15 +13,8 @@ from greenroom.cli.permission_prompt import render_request
 from greenroom.cli.question_pane import QuestionPane
 from greenroom.cli.question_queue import TOO_LATE, PersonDecision, QuestionQueue
 from greenroom.cli.terminal import Line, QuestionText
-from greenroom.core import (
-    PermissionEffects,
-    PermissionPart,
-    PermissionRequest,
-    RuleDecision,
-    SandboxReport,
-    exact,
-    serde,
-)
+from greenroom.core import PermissionRequest, RuleDecision
+from greenroom.core._internal import PermissionEffects, PermissionPart, SandboxReport, exact, serde
 
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
 

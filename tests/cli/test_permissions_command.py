@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 import trio
 
-from greenroom.core import PermissionPart, PermissionRecord, utc_now
-from greenroom.programs import read_only_commands
+from greenroom.core import PermissionRecord, utc_now
+from greenroom.core._internal import PermissionPart
+from greenroom.programs._internal import read_only_commands
 from greenroom.session import AgentSession, delete_session
 
 RULES = {

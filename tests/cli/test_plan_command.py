@@ -4,7 +4,8 @@ import msgspec
 import pytest
 import trio
 
-from greenroom.flow import PLAN_STEP, Plan, PlanRun, Subtask
+from greenroom.flow import Plan, PlanRun, Subtask
+from greenroom.flow._internal import PLAN_STEP
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE
 

@@ -5,7 +5,8 @@ import msgspec
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import Custom, Done, Lagged, SubAgentOutput, TextDelta, TurnStatus
-from greenroom.flow import PLAN_STEP, Plan, PlanRun, Subtask
+from greenroom.flow import Plan, PlanRun, Subtask
+from greenroom.flow._internal import PLAN_STEP
 
 TRIP = Plan(
     "a weekend\nin Oslo",

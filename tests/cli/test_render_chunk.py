@@ -16,12 +16,10 @@ from greenroom.core import (
     Exited,
     Lagged,
     OutputChunk,
-    PermissionPart,
     PermissionRequest,
     PermissionResponse,
     Restarted,
     RuleDecision,
-    SandboxReport,
     StateChange,
     StopReason,
     SubAgentComplete,
@@ -42,6 +40,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
+from greenroom.core._internal import PermissionPart, SandboxReport
 
 ASK, ALLOW, DENY = RuleDecision.ASK, RuleDecision.ALLOW, RuleDecision.DENY
 EVIL = "a\x1b[31mb\r\u202ec [bold]d[/bold]"

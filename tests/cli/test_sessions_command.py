@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from greenroom.cli.formatting import age, one_line, title_of
-from greenroom.core import set_clock
+from greenroom.core._internal import set_clock
 from greenroom.session import AgentSession
 from tests.cli.shelf import HOSTILE
 

@@ -13,7 +13,7 @@ import pytest
 
 from greenroom.cli.sessions_read import write_new_file
 from greenroom.core import ConfigurationError
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 
 EXAMPLE = str(Path(__file__).parents[2] / "sessions")
 

@@ -8,7 +8,8 @@ import pytest
 
 from greenroom.cli.settings import read_settings
 from greenroom.cli.settings_schema import SettingsModel
-from greenroom.core import ConfigurationFileError, NamedTool, Price, serde
+from greenroom.core import Price
+from greenroom.core._internal import ConfigurationFileError, NamedTool, serde
 from greenroom.llm import ModelSettings
 from greenroom.resilience import Retry
 

@@ -14,8 +14,9 @@ from greenroom.cli.run_settings import list_run_settings
 from greenroom.cli.settings import read_keys, read_settings
 from greenroom.cli.settings_layers import project_settings_path, read_layers, resolve, tighten
 from greenroom.cli.settings_schema import SettingsModel
-from greenroom.core import ConfigurationError, ConfigurationFileError, serde
-from greenroom.permissions import rules_digest, trust_rules, user_rules_path
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import ConfigurationFileError, serde
+from greenroom.permissions._internal import rules_digest, trust_rules, user_rules_path
 
 TABLE = list_run_settings()
 VALUES = {

@@ -7,19 +7,13 @@ import pytest
 from hypothesis import given, strategies as st
 from rich.cells import cell_len
 
-from greenroom.agents import PLAN_OPTIONS
+from greenroom.agents._internal import PLAN_OPTIONS
 from greenroom.cli.diff_view import number_diff
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.cli.question_queue import QuestionQueue, QuestionState
 from greenroom.cli.short_prompt import QuestionView, render_record
-from greenroom.core import (
-    PermissionEffects,
-    PermissionPart,
-    PermissionRequest,
-    PermissionResponse,
-    RuleDecision,
-    SandboxReport,
-)
+from greenroom.core import PermissionRequest, PermissionResponse, RuleDecision
+from greenroom.core._internal import PermissionEffects, PermissionPart, SandboxReport
 from greenroom.tools.builtin.edit import unified_diff
 
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from greenroom.agents import SubmitPlan, Task
+from greenroom.agents import Task
+from greenroom.agents._internal import SubmitPlan
 from greenroom.cli.options import Options
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.run_setup import open_setup

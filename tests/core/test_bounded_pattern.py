@@ -6,7 +6,8 @@ import time
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from greenroom.core import BoundedPattern, ConfigurationError
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import BoundedPattern
 from greenroom.core.bounded_pattern import MATCH_SECONDS, MAX_PATTERN, MAX_TEXT
 from tests.conftest import EXAMPLES
 

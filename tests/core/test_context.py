@@ -2,17 +2,8 @@
 
 import pytest
 
-from greenroom.core import (
-    AgentContext,
-    AgentState,
-    Credential,
-    Credentials,
-    InvalidJSONError,
-    ResourceMap,
-    StateKind,
-    Workspace,
-    serde,
-)
+from greenroom.core import AgentContext, AgentState, Credential, ResourceMap, StateKind, Workspace
+from greenroom.core._internal import Credentials, InvalidJSONError, serde
 
 
 class Counter:

@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import (
-    EMPTY,
     Custom,
-    InvalidJSONError,
     Message,
     ModelRequest,
     TextBlock,
@@ -23,10 +21,8 @@ from greenroom.core import (
     ToolResult,
     ToolUseBlock,
     UserInput,
-    freeze,
-    serde,
-    thaw,
 )
+from greenroom.core._internal import EMPTY, InvalidJSONError, freeze, serde, thaw
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text("aé", max_size=3),

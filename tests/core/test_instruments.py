@@ -6,14 +6,8 @@ from typing import get_args
 
 import pytest
 
-from greenroom.core import (
-    AgentContext,
-    ConfigurationError,
-    Hook,
-    Instrument,
-    Instruments,
-    ToolUseBlock,
-)
+from greenroom.core import AgentContext, ConfigurationError, Instrument, ToolUseBlock
+from greenroom.core._internal import Hook, Instruments
 
 ANN = AgentContext(session_id="s-1", agent_type="coder", lineage=("root", "Ann"))
 CALL = ToolUseBlock("1", "Read", {"path": "a", "flags": [1]})

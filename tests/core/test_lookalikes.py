@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from greenroom.core import disguises, lookalikes
+from greenroom.core._internal import disguises, lookalikes
 from greenroom.core.lookalikes import _DASH
 
 EVERYTHING = [chr(each) for each in range(sys.maxunicode + 1)]

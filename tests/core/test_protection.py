@@ -3,7 +3,12 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import PROTECTED_FILES, PROTECTED_FOLDERS, is_own_file, protected_names
+from greenroom.core._internal import (
+    PROTECTED_FILES,
+    PROTECTED_FOLDERS,
+    is_own_file,
+    protected_names,
+)
 
 ROOT, HOME = "/work/project", "/home/me"
 

@@ -7,14 +7,8 @@ import traceback
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import (
-    conceal_secrets,
-    conceal_texts,
-    describe_error,
-    log_error,
-    map_texts,
-    notice,
-)
+from greenroom.core import conceal_secrets
+from greenroom.core._internal import conceal_texts, describe_error, log_error, map_texts, notice
 from greenroom.core.secrets import SECRET
 
 KEY = "sk-ant-api03-Zm9vYmFyMTIz"

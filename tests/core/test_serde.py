@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.core import InvalidJSONError, TextBlock, serde
+from greenroom.core import TextBlock
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.core.serde import loads_object
 
 

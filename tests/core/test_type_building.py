@@ -12,10 +12,10 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 
 _DECODE = """
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.session import entries
 line = (
     b'{"kind":"message","message":{"role":"assistant","content":[{"type":"text","text":"a"},'
@@ -25,7 +25,7 @@ def work():
     assert serde.decode(line, entries.Entry).message.content[0].text == "a"
 """
 _CONVERT = """
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.flow.plan_run import PlanStep
 step = {"type": "begin", "plan": {"goal": "", "subtasks": [{"id": "a", "goal": "b"}]}}
 def work():

@@ -5,7 +5,8 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import clip, disguises, exact, untrusted, valid_unicode, visible
+from greenroom.core import untrusted
+from greenroom.core._internal import clip, disguises, exact, valid_unicode, visible
 
 ODD = "\u00a0\u2003\u2800\u3000\u202f"
 ANY = st.text(

@@ -9,7 +9,6 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import (
     InputMessage,
-    InvalidJSONError,
     Message,
     OutputChunk,
     SubAgentOutput,
@@ -21,9 +20,8 @@ from greenroom.core import (
     UnknownBlock,
     Usage,
     UserInput,
-    as_blocks,
-    serde,
 )
+from greenroom.core._internal import InvalidJSONError, as_blocks, serde
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 json = st.recursive(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from greenroom.core import disguises, exact, legible, lookalikes, visible
+from greenroom.core._internal import disguises, exact, legible, lookalikes, visible
 from greenroom.core.visibility import list_hidden
 
 EVERYTHING = [chr(each) for each in (*range(0x32000), *range(0x32000, sys.maxunicode + 1, 257))]

@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from greenroom import Agent, AgentRuntime, InMemoryStore
-from greenroom.core import Hook, ModelQuotaError
+from greenroom.core._internal import Hook
+from greenroom.llm import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "instrumentation.md"

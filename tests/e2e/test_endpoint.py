@@ -14,8 +14,8 @@ from contextlib import aclosing
 
 import pytest
 
-from greenroom import OpenAIProvider
 from greenroom.flow import react
+from greenroom.llm import OpenAIProvider
 from greenroom.tools import calculator
 from tests.e2e.wire import OpenAI
 from tests.llm.server import model_server

@@ -20,7 +20,8 @@ from greenroom.flow import (
 )
 from greenroom.permissions import PermissionManager
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import RegisteredTool, ToolRegistry, tool
+from greenroom.tools import ToolRegistry, tool
+from greenroom.tools._internal import RegisteredTool
 
 ROOT = Path(greenroom.__file__).parent
 

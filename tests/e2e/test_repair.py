@@ -11,7 +11,7 @@ import pytest
 import toolz
 import trio
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm import ModelRequest, RecordedProvider
 from greenroom.session import AgentSession, FileStore
 from tests.e2e.repairer import BUGS, Repairer

@@ -7,7 +7,7 @@ import sys
 import pytest
 import trio
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from tests.e2e.test_repair import greenroom
 from tests.e2e.wire import Anthropic
 from tests.llm.server import Answer, model_server

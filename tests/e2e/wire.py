@@ -1,6 +1,6 @@
 """Two vendors' wire formats, as far as a server that plays them needs."""
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from tests.llm.server import Answer
 
 

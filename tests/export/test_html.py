@@ -8,14 +8,8 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import (
-    ImageBlock,
-    Message,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    valid_unicode,
-)
+from greenroom.core import ImageBlock, Message, TextBlock, ThinkingBlock, ToolUseBlock
+from greenroom.core._internal import valid_unicode
 from greenroom.export import html as prose
 from greenroom.export.content import make_printable
 from greenroom.export.html import STYLE, render_prose, to_html

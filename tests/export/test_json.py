@@ -7,20 +7,18 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import (
-    InvalidJSONError,
-    InvalidSessionIdError,
     Message,
     SessionError,
-    SessionExistsError,
     SessionNotFoundError,
     SessionStorageError,
     TextBlock,
     ToolUseBlock,
     UnknownBlock,
 )
+from greenroom.core._internal import InvalidJSONError, InvalidSessionIdError
 from greenroom.export import import_session, json_document as document
 from greenroom.export.json_document import from_json, to_json
-from greenroom.session import AgentSession, InMemoryStore
+from greenroom.session import AgentSession, InMemoryStore, SessionExistsError
 from tests.export.talk import EVERYTHING, WHEN, content, messages, reply
 
 

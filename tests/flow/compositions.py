@@ -29,7 +29,6 @@ from greenroom.flow import (
     committee,
     composite,
     handoff_team,
-    is_answered,
     loop,
     orchestrator,
     parallel,
@@ -37,6 +36,7 @@ from greenroom.flow import (
     plan_and_execute,
     react,
 )
+from greenroom.flow._internal import is_answered
 from greenroom.testing import ScriptedProvider, call
 from tests.flow.test_workflow_kills import SeenStore
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from greenroom.core import set_clock
+from greenroom.core._internal import set_clock
 
 
 @pytest.fixture

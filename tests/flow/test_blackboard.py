@@ -10,8 +10,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom import AgentRuntime, AgentSession, FileStore, InMemoryStore, SessionStorageError
-from greenroom.core import BlackboardFullError, InvalidJSONError, StaleWriteError
-from greenroom.flow import Blackboard
+from greenroom.core._internal import InvalidJSONError
+from greenroom.flow import Blackboard, BlackboardFullError, StaleWriteError
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 
 

@@ -11,8 +11,7 @@ from greenroom import (
     ToolError,
     tool,
 )
-from greenroom.core import PlanError
-from greenroom.flow import Subtask, composite
+from greenroom.flow import PlanError, Subtask, composite
 from greenroom.testing import ScriptedProvider, call
 
 CITY = {"city": {"type": "string"}, "days": {"type": "integer"}}

@@ -3,9 +3,10 @@
 import pytest
 
 from greenroom import Agent, ConfigurationError
-from greenroom.core import Answer, ConflictError, RuleDecision
+from greenroom.core import Answer, RuleDecision
 from greenroom.flow import (
     AgentAnswer,
+    ConflictError,
     Opinion,
     Resolution,
     TrackRecord,

@@ -18,20 +18,17 @@ from greenroom import (
     ToolResult,
     tool,
 )
-from greenroom.core import PlanError
 from greenroom.flow import (
     ErrorClass,
     Failure,
-    FailureReason,
     Plan,
-    Planner,
+    PlanError,
     PlanRun,
     ReplanPolicy,
     Subtask,
-    SubtaskRecovery,
-    SubtaskStatus,
     execute_plan,
 )
+from greenroom.flow._internal import FailureReason, Planner, SubtaskRecovery, SubtaskStatus
 from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from greenroom import Agent, Answer, FileStore, InMemoryStore, RuleDecision, SQLiteStore
 from greenroom.flow import handoff_team, pipeline, react
 from greenroom.flow.resume import find_inspection
-from greenroom.llm import ANSWER_TOOL
+from greenroom.llm._internal import ANSWER_TOOL
 from greenroom.testing import ScriptedProvider, call
 
 

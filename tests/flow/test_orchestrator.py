@@ -14,8 +14,10 @@ from greenroom import (
     RunContext,
     RuntimeLimits,
 )
-from greenroom.core import ModelOverloadedError, TurnStatus
-from greenroom.flow import PLAN_STEP, Plan, Subtask, TeamResult, committee, orchestrator
+from greenroom.core import TurnStatus
+from greenroom.flow import Plan, Subtask, TeamResult, committee, orchestrator
+from greenroom.flow._internal import PLAN_STEP
+from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Budget
 from greenroom.testing import (
     Reply,

@@ -7,7 +7,8 @@ from collections import Counter
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.flow import Action, Fault, FinalAnswer, parse_action
+from greenroom.flow import Action, FinalAnswer, parse_action
+from greenroom.flow._internal import Fault
 from tests.flow.handwritten import FAULTS, READ
 from tests.flow.replies import ANSWERS, CALLS, FAMILIES, corpus
 

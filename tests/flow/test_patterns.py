@@ -18,13 +18,13 @@ from greenroom import (
     SubAgentSpawned,
     TextComplete,
 )
-from greenroom.core import TeamError
 from greenroom.flow import (
     END,
     START,
     Pattern,
     Plan,
     Subtask,
+    TeamError,
     Workflow,
     loop,
     orchestrator,

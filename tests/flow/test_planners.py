@@ -7,19 +7,19 @@ import pytest
 import trio
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
-from greenroom.core import ModelQuotaError, PlanError
 from greenroom.flow import (
     ErrorClass,
     Failure,
-    FailureReason,
     ModelPlanner,
     Plan,
-    Planner,
+    PlanError,
     PlanRun,
     Subtask,
     execute_plan,
 )
+from greenroom.flow._internal import FailureReason, Planner
 from greenroom.flow.model_planner import describe_errors, describe_results
+from greenroom.llm import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider
 from greenroom.tools import as_tool
 from tests.flow.planned import Planned, worker

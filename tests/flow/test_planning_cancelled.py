@@ -4,7 +4,6 @@ import pytest
 import trio
 
 from greenroom import Agent, tool
-from greenroom.core import ModelOverloadedError
 from greenroom.flow import (
     Component,
     ErrorClass,
@@ -13,10 +12,11 @@ from greenroom.flow import (
     RecoveryDecision,
     RecoveryPolicy,
     Subtask,
-    SubtaskStatus,
     execute_plan,
     plan_and_execute,
 )
+from greenroom.flow._internal import SubtaskStatus
+from greenroom.llm import ModelOverloadedError
 from greenroom.testing import (
     Reply,
     Scenario,

@@ -22,18 +22,8 @@ from greenroom import (
     PermissionRule,
     SubAgentOutput,
 )
-from greenroom.core import (
-    ConfigurationError,
-    ModelAuthenticationError,
-    ModelContextTooLongError,
-    ModelOverloadedError,
-    ModelStreamError,
-    StopReason,
-    ToolError,
-    TurnStatus,
-)
+from greenroom.core import ConfigurationError, StopReason, ToolError, TurnStatus
 from greenroom.flow import (
-    RECOVERY_TABLE,
     Component,
     ErrorClass,
     Plan,
@@ -43,6 +33,13 @@ from greenroom.flow import (
     Subtask,
     plan_and_execute,
     react,
+)
+from greenroom.flow._internal import RECOVERY_TABLE
+from greenroom.llm import (
+    ModelAuthenticationError,
+    ModelContextTooLongError,
+    ModelOverloadedError,
+    ModelStreamError,
 )
 from greenroom.resilience import Backoff
 from greenroom.testing import Reply, ScriptedProvider, call, run_agent_async

@@ -2,8 +2,7 @@
 
 import pytest
 
-from greenroom.core import PlanError
-from greenroom.flow import Plan, PlanRun, Subtask
+from greenroom.flow import Plan, PlanError, PlanRun, Subtask
 from greenroom.flow.references import fill, read_value
 
 RESULTS = {

@@ -4,8 +4,8 @@ import pytest
 import trio
 
 from greenroom import Agent, tool
-from greenroom.core import ModelOverloadedError
 from greenroom.flow import Plan, Subtask
+from greenroom.llm import ModelOverloadedError
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.flow.planned import Planned

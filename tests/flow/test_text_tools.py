@@ -8,9 +8,6 @@ import trio
 from greenroom import Message, TextBlock, Usage
 from greenroom.core import (
     ImageBlock,
-    ModelOutputError,
-    ModelOverloadedError,
-    NamedTool,
     Price,
     StopReason,
     ThinkingBlock,
@@ -18,18 +15,20 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from greenroom.core._internal import NamedTool
 from greenroom.flow import TextTools
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,
     LLMProvider,
+    ModelOutputError,
+    ModelOverloadedError,
     ModelRequest,
-    ReplayStream,
     StreamEnd,
-    StreamRestart,
     generate_structured,
     resilient,
 )
+from greenroom.llm._internal import ReplayStream, StreamRestart
 from greenroom.resilience import Retry
 from greenroom.testing import Reply, ScriptedProvider
 from tests.flow.replies import corpus

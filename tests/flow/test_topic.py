@@ -17,8 +17,9 @@ from greenroom import (
     MailboxFullError,
     RuntimeLimits,
 )
-from greenroom.core import InvalidJSONError
-from greenroom.flow import AgentMessage, DeliveryStatus, TaskRequest, TaskResponse, Topic
+from greenroom.core._internal import InvalidJSONError
+from greenroom.flow import AgentMessage, TaskRequest, TaskResponse, Topic
+from greenroom.flow._internal import DeliveryStatus
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 
 DELIVERED, DROPPED, FULL, ENDED, LEFT, CANCELLED = (

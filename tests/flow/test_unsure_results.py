@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from greenroom import Agent, ConfigurationError, Guard, Reject
-from greenroom.flow import FailureReason, Opinion, Plan, ReplanPolicy, Subtask
+from greenroom.flow import Opinion, Plan, ReplanPolicy, Subtask
+from greenroom.flow._internal import FailureReason
 from greenroom.testing import ScriptedProvider
 from tests.flow.planned import Planned
 from tests.flow.test_execute import Written

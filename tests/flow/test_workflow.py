@@ -19,8 +19,17 @@ from greenroom import (
     RuntimeLimits,
     ToolError,
 )
-from greenroom.core import SessionStorageError, TurnStatus, WorkflowError, WorkflowLimitError
-from greenroom.flow import END, START, Workflow, ask_member, pipeline, request_approval
+from greenroom.core import SessionStorageError, TurnStatus
+from greenroom.flow import (
+    END,
+    START,
+    Workflow,
+    WorkflowError,
+    WorkflowLimitError,
+    ask_member,
+    pipeline,
+    request_approval,
+)
 from greenroom.testing import Reply, ScriptedProvider, call
 
 

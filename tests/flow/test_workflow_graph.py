@@ -9,8 +9,8 @@ import pytest
 import trio
 
 from greenroom import Agent, ConfigurationError, Message
-from greenroom.core import InvalidJSONError, WorkflowError, WorkflowLimitError
-from greenroom.flow import END, START, Workflow, add_messages
+from greenroom.core._internal import InvalidJSONError
+from greenroom.flow import END, START, Workflow, WorkflowError, WorkflowLimitError, add_messages
 from greenroom.testing import ScriptedProvider
 
 

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from greenroom import Agent
-from greenroom.core import ModelOverloadedError
 from greenroom.flow import Plan, Subtask
+from greenroom.llm import ModelOverloadedError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 PATIENCE = 10

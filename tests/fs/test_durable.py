@@ -7,7 +7,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 
 
 def fail(number):

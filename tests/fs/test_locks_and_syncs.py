@@ -7,9 +7,12 @@ import sys
 
 import pytest
 
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 
-HOLDER = "import sys; from greenroom.fs import durable; durable.lock(sys.argv[1]); print(); input()"
+HOLDER = (
+    "import sys; from greenroom.fs._internal import durable;"
+    "durable.lock(sys.argv[1]); print(); input()"
+)
 
 
 def test_a_folder_has_one_holder_and_a_second_learns_who_it_is(tmp_path):

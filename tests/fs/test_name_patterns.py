@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.fs import NamePattern, expand_braces, match_names, read_names
+from greenroom.fs._internal import NamePattern, expand_braces, match_names, read_names
 from greenroom.fs.name_patterns import _find_braces
 
 PARTS = [*"ab-*?", "**", "[ab]", "[!a]", "[a-b]", "[-a]", "[]a]", "[", "]"]

@@ -7,12 +7,12 @@ import stat
 
 import pytest
 
-from greenroom.fs import (
+from greenroom.fs import real_file
+from greenroom.fs._internal import (
     NotRegularError,
     open_parent,
     open_regular,
     read_beginning,
-    real_file,
     replace_file,
 )
 

@@ -10,8 +10,8 @@ import stat
 import subprocess
 from pathlib import Path
 
-from greenroom.git import GIT_SETTINGS, GitAnswers, add_overrides
-from greenroom.programs import find_reading, read_invocation
+from greenroom.git._internal import GIT_SETTINGS, GitAnswers, add_overrides
+from greenroom.programs._internal import find_reading, read_invocation
 
 CANARY = "c4n4ry-0f-a-secret"
 _TEXT = (Path(__file__).parent / "repositories.sh").read_text(encoding="utf-8")

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from greenroom.git import GitAnswer, GitAnswers, answers as git_answers, questions as git_questions
+from greenroom.git import answers as git_answers, questions as git_questions
+from greenroom.git._internal import GitAnswer, GitAnswers
 from tests.git.repositories import Ground
 
 

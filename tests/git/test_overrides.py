@@ -2,9 +2,9 @@
 
 import pytest
 
-from greenroom.git import GIT_SETTINGS, add_overrides
+from greenroom.git._internal import GIT_SETTINGS, add_overrides
 from greenroom.git.overrides import find_verb
-from greenroom.programs import find_reading, read_invocation
+from greenroom.programs._internal import find_reading, read_invocation
 from tests.git.repositories import CANARY, READING, Ground, list_commands
 
 SETTINGS = """

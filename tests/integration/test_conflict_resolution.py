@@ -2,8 +2,15 @@
 
 import pytest
 
-from greenroom.core import ConflictError
-from greenroom.flow import AgentAnswer, by_authority, majority, most_confident, resolve, within
+from greenroom.flow import (
+    AgentAnswer,
+    ConflictError,
+    by_authority,
+    majority,
+    most_confident,
+    resolve,
+    within,
+)
 
 ANSWERS = [
     AgentAnswer("ada", 940, 0.6),

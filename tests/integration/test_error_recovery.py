@@ -6,7 +6,8 @@ from greenroom import ToolError
 from greenroom.agents import resilient_tool
 from greenroom.core import NetworkError
 from greenroom.flow import Plan, PlanRun, Subtask
-from greenroom.resilience import CircuitBreaker, CircuitState
+from greenroom.resilience import CircuitBreaker
+from greenroom.resilience._internal import CircuitState
 from greenroom.tools import as_tool
 from tests.flow.planned import Planned
 

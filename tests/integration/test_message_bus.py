@@ -4,7 +4,7 @@ import pytest
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.flow import AgentMessage, TaskRequest, Topic
 
 

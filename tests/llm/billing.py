@@ -4,7 +4,7 @@ It is stricter than the real one: it finds no beginning but what a mark stands b
 request before. A token is four characters.
 """
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from tests.llm import wire
 from tests.llm.server import Answer
 

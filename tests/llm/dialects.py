@@ -1,6 +1,6 @@
 """Requests as the providers encode them from scratch."""
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.gemini.encode import GeminiDialect
 from greenroom.llm.openai.encode import ChatDialect

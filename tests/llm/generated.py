@@ -12,7 +12,7 @@ import base64
 import random
 from collections.abc import Callable
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from tests.llm.wire import (
     STOP,
     block_start,

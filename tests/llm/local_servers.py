@@ -2,7 +2,7 @@
 
 import re
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from tests.llm.server import Answer
 
 

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from tests.llm import wire
 from tests.llm.server import Answer
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 import trio
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 
 
 @dataclass(frozen=True)

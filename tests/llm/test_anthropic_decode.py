@@ -5,10 +5,6 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
-    ModelContextTooLongError,
-    ModelOverloadedError,
-    ModelRateLimitError,
-    ModelStreamError,
     RedactedThinkingBlock,
     StopReason,
     TextBlock,
@@ -20,15 +16,15 @@ from greenroom.core import (
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,
-    BlockStart,
-    Draft,
     Endpoint,
-    Notice,
+    ModelContextTooLongError,
+    ModelOverloadedError,
+    ModelRateLimitError,
+    ModelStreamError,
     SSEEvent,
     StreamEnd,
-    StreamStart,
-    UsageUpdate,
 )
+from greenroom.llm._internal import BlockStart, Draft, Notice, StreamStart, UsageUpdate
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.http_stream import read_reply
 from tests.llm.wire import (

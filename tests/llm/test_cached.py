@@ -12,10 +12,6 @@ from greenroom.core import (
     ConfigurationError,
     GreenroomError,
     Message,
-    ModelOverloadedError,
-    ModelStreamError,
-    NamedTool,
-    OutputSchema,
     Price,
     StopReason,
     TextBlock,
@@ -23,15 +19,16 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
+from greenroom.core._internal import NamedTool, OutputSchema
 from greenroom.llm import (
-    ANSWER_TOOL,
-    Announcement,
     BlockDelta,
+    ModelOverloadedError,
     ModelRequest,
+    ModelStreamError,
     cached,
-    collect,
     resilient,
 )
+from greenroom.llm._internal import ANSWER_TOOL, Announcement, collect
 from greenroom.llm.cached import request_key
 from greenroom.resilience import Budget, Retry
 from greenroom.testing import Reply, ScriptedProvider

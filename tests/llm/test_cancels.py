@@ -10,7 +10,7 @@ from random import Random
 import pytest
 import trio
 
-from greenroom.core import ModelError
+from greenroom.llm import ModelError
 from greenroom.net import HttpClient
 from tests.llm.server import Answer, model_server
 from tests.llm.test_providers import HELLO, VENDORS

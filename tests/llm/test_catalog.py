@@ -5,7 +5,8 @@ from datetime import date
 
 import pytest
 
-from greenroom.llm import MODELS, VENDORS, ModelProfile, OpenAIProvider, model_profile
+from greenroom.llm import OpenAIProvider, model_profile
+from greenroom.llm._internal import MODELS, VENDORS, ModelProfile
 from greenroom.llm.catalog import ABILITIES
 
 

@@ -10,16 +10,15 @@ from hypothesis import given, settings, strategies as st
 from greenroom import Agent, AgentRuntime, InMemoryStore, ToolEnd, ToolStart, tool
 from greenroom.core import (
     Message,
-    ModelBadRequestError,
     ModelRequest,
-    NamedTool,
     ToolDefinition,
     ToolError,
     ToolResultBlock,
     portable_name,
 )
+from greenroom.core._internal import NamedTool
 from greenroom.flow import Action, parse_action
-from greenroom.llm import AnthropicProvider, OpenAIProvider
+from greenroom.llm import AnthropicProvider, ModelBadRequestError, OpenAIProvider
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry

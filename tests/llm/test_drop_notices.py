@@ -1,7 +1,8 @@
 """Telling what another provider said and this one is not sent."""
 
 from greenroom.core import ImageBlock, Message, TextBlock, ThinkingBlock, UnknownBlock
-from greenroom.llm import Announcement, AnthropicProvider, ModelRequest, merged_messages
+from greenroom.llm import AnthropicProvider, ModelRequest, merged_messages
+from greenroom.llm._internal import Announcement
 from greenroom.llm.merged_messages import DropNotices
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

@@ -2,16 +2,16 @@
 
 import pytest
 
-from greenroom.core import (
-    ConfigurationError,
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import serde
+from greenroom.llm import (
     ModelAuthenticationError,
     ModelCallForbiddenError,
     ModelConnectionError,
     ModelStreamError,
     ModelTimeoutError,
-    serde,
 )
-from greenroom.llm import OpenAIEmbedder
+from greenroom.llm._internal import OpenAIEmbedder
 from greenroom.memory import Embedder, SQLiteMemory
 from tests.llm.server import Answer, model_server
 

@@ -10,7 +10,6 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
-    ModelBadRequestError,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
@@ -19,7 +18,8 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.llm import HOSTS, AnthropicProvider, ModelRequest, NamedTool
+from greenroom.core._internal import NamedTool
+from greenroom.llm import HOSTS, AnthropicProvider, ModelBadRequestError, ModelRequest
 from tests.llm.dialects import encode_anthropic, encode_openai
 
 READ = ToolDefinition("Read", "Reads a file.", {"type": "object", "properties": {}})

@@ -4,21 +4,19 @@ from datetime import UTC, datetime
 
 import pytest
 
-from greenroom.core import (
+from greenroom.core._internal import serde, set_clock
+from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelContentFilterError,
     ModelContextTooLongError,
-    ModelNotFoundError,
     ModelOverloadedError,
-    ModelPermissionError,
     ModelQuotaError,
     ModelRateLimitError,
     ModelStreamError,
     ModelTimeoutError,
-    serde,
-    set_clock,
 )
+from greenroom.llm._internal import ModelNotFoundError, ModelPermissionError
 from greenroom.llm.failure import error_in_band, error_of_response
 from greenroom.llm.retry_after import read_retry_after
 

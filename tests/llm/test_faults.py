@@ -12,8 +12,10 @@ from functools import partial
 import pytest
 import trio
 
-from greenroom.core import (
-    Message,
+from greenroom.core import Message, StopReason, Usage
+from greenroom.core._internal import serde
+from greenroom.llm import (
+    BlockDelta,
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelConnectionError,
@@ -25,11 +27,10 @@ from greenroom.core import (
     ModelRateLimitError,
     ModelRequestTimeoutError,
     ModelStreamError,
-    StopReason,
-    Usage,
-    serde,
+    ModelTimeouts,
+    StreamEnd,
 )
-from greenroom.llm import BlockDelta, BlockStart, ModelTimeouts, StreamEnd
+from greenroom.llm._internal import BlockStart
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

@@ -2,18 +2,17 @@
 
 import pytest
 
-from greenroom.core import ConfigurationError, Message, ModelCallForbiddenError, ModelRequest
+from greenroom.core import ConfigurationError, Message, ModelRequest
 from greenroom.llm import (
-    FORBID_VARIABLE,
     HOSTS,
     AnthropicProvider,
     Endpoint,
+    ModelCallForbiddenError,
     OfflineProvider,
     OpenAIProvider,
     RecordedProvider,
-    check_call,
-    forbids_calls,
 )
+from greenroom.llm._internal import FORBID_VARIABLE, check_call, forbids_calls
 from greenroom.net import HttpClient
 from greenroom.testing import ScriptedProvider, forbid_model_calls
 from tests.llm.server import Answer, model_server

@@ -9,13 +9,13 @@ from greenroom.agents import run_tools, stream_reply
 from greenroom.core import ImageBlock, TextBlock, ToolResult, TurnStatus
 from greenroom.llm import (
     HOSTS,
-    MODELS,
     AnthropicProvider,
     GeminiProvider,
     ModelSettings,
     OpenAIProvider,
     OpenAIResponsesProvider,
 )
+from greenroom.llm._internal import MODELS
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry, tool

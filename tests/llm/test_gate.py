@@ -7,16 +7,21 @@ from operator import itemgetter
 import pytest
 import trio
 
-from greenroom.core import (
-    Message,
+from greenroom.core import Message
+from greenroom.llm import (
+    AnthropicProvider,
     ModelBadRequestError,
     ModelOverloadedError,
     ModelRateLimitError,
+    ModelRequest,
+    OpenAIProvider,
+    resilient,
 )
-from greenroom.llm import AnthropicProvider, ModelRequest, OpenAIProvider, collect, resilient
+from greenroom.llm._internal import collect
 from greenroom.llm.model_attempt import gate_of
 from greenroom.llm.stream import Announcement
-from greenroom.resilience import ConcurrencyLimit, Gate, RateLimit, Retry, take_ticket
+from greenroom.resilience import ConcurrencyLimit, RateLimit, Retry
+from greenroom.resilience._internal import Gate, take_ticket
 from greenroom.resilience.gate import shared_gate
 from greenroom.testing import Reply, ScriptedProvider
 

@@ -3,17 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import (
-    ModelError,
-    ModelOverloadedError,
-    ModelStreamError,
-    StopReason,
-    TextBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-    UnknownBlock,
-    Usage,
-)
+from greenroom.core import StopReason, TextBlock, ThinkingBlock, ToolUseBlock, UnknownBlock, Usage
+from greenroom.llm import ModelError, ModelOverloadedError, ModelStreamError
 from greenroom.llm.gemini.decode import GeminiDecoder
 from greenroom.llm.stream import BlockDelta, BlockEnd
 from tests.llm import wire

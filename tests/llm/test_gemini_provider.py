@@ -2,17 +2,17 @@
 
 import pytest
 
-from greenroom.core import (
-    ConfigurationError,
-    Message,
+from greenroom.core import ConfigurationError, Message
+from greenroom.core._internal import OutputSchema, serde
+from greenroom.llm import (
+    GeminiProvider,
     ModelAuthenticationError,
     ModelContextTooLongError,
-    ModelNotFoundError,
     ModelRateLimitError,
+    ModelRequest,
     ModelStreamError,
-    serde,
 )
-from greenroom.llm import GeminiProvider, ModelRequest, OutputSchema
+from greenroom.llm._internal import ModelNotFoundError
 from greenroom.llm.failure import error_of_response
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

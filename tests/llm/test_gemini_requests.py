@@ -9,23 +9,15 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
-    ModelBadRequestError,
     TextBlock,
     ThinkingBlock,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.llm import (
-    MODELS,
-    GeminiProvider,
-    ModelRequest,
-    NamedTool,
-    OutputModes,
-    OutputSchema,
-    OutputType,
-    with_output,
-)
+from greenroom.core._internal import NamedTool, OutputSchema
+from greenroom.llm import GeminiProvider, ModelBadRequestError, ModelRequest, OutputType
+from greenroom.llm._internal import MODELS, OutputModes, with_output
 from greenroom.llm.gemini.decode import GeminiDecoder
 from greenroom.llm.request_rules import EFFORTS
 from greenroom.testing import request_from_wire, same_request

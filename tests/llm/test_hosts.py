@@ -3,7 +3,8 @@
 import pytest
 
 from greenroom.core import ConfigurationError, Message, TextBlock
-from greenroom.llm import HOSTS, ModelRequest, OpenAIProvider, host_profile, open_model
+from greenroom.llm import HOSTS, ModelRequest, OpenAIProvider, open_model
+from greenroom.llm._internal import host_profile
 from greenroom.llm.endpoint import LOCAL_PROGRAMS
 
 

@@ -5,7 +5,9 @@ import re
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import ModelStreamError, ToolUseBlock, serde
+from greenroom.core import ToolUseBlock
+from greenroom.core._internal import serde
+from greenroom.llm import ModelStreamError
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.json_fields import EventReader
 from greenroom.llm.openai.decode import OpenAIDecoder

@@ -3,16 +3,17 @@
 import pytest
 
 from greenroom.agents import Agent
-from greenroom.core import (
-    Message,
+from greenroom.core import Message, TextBlock, ThinkingBlock
+from greenroom.core._internal import OutputSchema, serde
+from greenroom.llm import (
+    HOSTS,
     ModelConnectionError,
     ModelContextTooLongError,
-    OutputSchema,
-    TextBlock,
-    ThinkingBlock,
-    serde,
+    ModelRequest,
+    OpenAIProvider,
+    open_model,
 )
-from greenroom.llm import HOSTS, ModelRequest, OpenAIProvider, full_name, open_model
+from greenroom.llm._internal import full_name
 from greenroom.llm.endpoint import LOCAL_PROGRAMS
 from greenroom.session import AgentSession, InMemoryStore
 from tests.llm.local_servers import LocalServer, as_json, reply

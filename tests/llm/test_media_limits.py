@@ -6,13 +6,19 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
-    ModelBadRequestError,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
-    serde,
 )
-from greenroom.llm import HOSTS, AnthropicProvider, MediaLimits, ModelRequest, OpenAIProvider
+from greenroom.core._internal import serde
+from greenroom.llm import (
+    HOSTS,
+    AnthropicProvider,
+    MediaLimits,
+    ModelBadRequestError,
+    ModelRequest,
+    OpenAIProvider,
+)
 from greenroom.llm.responses import OpenAIResponsesProvider
 
 MIB = 1024 * 1024

@@ -13,8 +13,8 @@ import trio
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
 from greenroom.agents import stream_reply
-from greenroom.core import ModelStreamError
-from greenroom.llm import BlockDelta, Draft
+from greenroom.llm import BlockDelta, ModelStreamError
+from greenroom.llm._internal import Draft
 from greenroom.llm.stream import GrowingText
 from tests.llm.test_providers import HELLO, VENDORS
 

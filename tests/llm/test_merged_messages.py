@@ -17,8 +17,8 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.llm import ModelRequest
 from greenroom.llm.merged_messages import MergedMessage, merge_messages
 from greenroom.llm.portable_calls import PLAIN, CallRules, PortableCalls

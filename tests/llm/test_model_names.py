@@ -7,29 +7,28 @@ import warnings
 
 import pytest
 
-from greenroom.core import (
-    ConfigurationError,
-    Message,
-    ModelNotFoundError,
-    ModelOverloadedError,
-    serde,
-)
+from greenroom.core import ConfigurationError, Message
+from greenroom.core._internal import serde
 from greenroom.llm import (
-    DEFAULT_MODELS,
     HOSTS,
-    VENDORS,
     AnthropicProvider,
     GeminiProvider,
     LLMProvider,
-    ModelChoice,
+    ModelOverloadedError,
     ModelRequest,
     OfflineProvider,
     OpenAIProvider,
     OpenAIResponsesProvider,
+    open_model,
+)
+from greenroom.llm._internal import (
+    DEFAULT_MODELS,
+    VENDORS,
+    ModelChoice,
+    ModelNotFoundError,
     choose_model,
     default_model,
     full_name,
-    open_model,
 )
 from greenroom.llm.provider_aliases import ALIASES, explain_provider
 from greenroom.resilience import Backoff, RateLimit, Retry

@@ -3,9 +3,17 @@
 import pytest
 
 from greenroom import Agent
-from greenroom.core import ConfigurationError, Message, ModelBadRequestError, NamedTool
+from greenroom.core import ConfigurationError, Message
+from greenroom.core._internal import NamedTool
 from greenroom.flow import handoff_team
-from greenroom.llm import AnthropicProvider, ModelRequest, ModelSettings, OpenAIProvider, open_model
+from greenroom.llm import (
+    AnthropicProvider,
+    ModelBadRequestError,
+    ModelRequest,
+    ModelSettings,
+    OpenAIProvider,
+    open_model,
+)
 from greenroom.testing import ScriptedProvider, call
 from tests.llm.test_request_rules import TOOL
 

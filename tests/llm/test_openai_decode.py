@@ -5,26 +5,23 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
-    ModelBadRequestError,
-    ModelRateLimitError,
-    ModelStreamError,
     StopReason,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
     UnknownBlock,
     Usage,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,
-    BlockStart,
-    Notice,
+    ModelBadRequestError,
+    ModelRateLimitError,
+    ModelStreamError,
     StreamEnd,
-    StreamStart,
-    UsageUpdate,
 )
+from greenroom.llm._internal import BlockStart, Notice, StreamStart, UsageUpdate
 from greenroom.llm.openai.decode import OpenAIDecoder
 from tests.llm.wire import USAGE, call, chat, chunk, run, sse
 

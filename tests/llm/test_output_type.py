@@ -12,17 +12,9 @@ import pytest
 from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
-from greenroom.core import (
-    ConfigurationError,
-    Message,
-    ModelContentFilterError,
-    ModelOutputError,
-    StopReason,
-    TextBlock,
-    ToolUseBlock,
-    serde,
-)
-from greenroom.llm import OutputType
+from greenroom.core import ConfigurationError, Message, StopReason, TextBlock, ToolUseBlock
+from greenroom.core._internal import serde
+from greenroom.llm import ModelContentFilterError, ModelOutputError, OutputType
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.strict_schema import ANTHROPIC, OPENAI, strict_schema
 

@@ -8,9 +8,13 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.core import (
-    ConfigurationError,
-    Message,
+from greenroom.core import ConfigurationError, Message, ToolDefinition
+from greenroom.core._internal import serde
+from greenroom.llm import (
+    HOSTS,
+    AnthropicProvider,
+    Endpoint,
+    GeminiProvider,
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelConnectionError,
@@ -19,16 +23,8 @@ from greenroom.core import (
     ModelIdleTimeoutError,
     ModelOverloadedError,
     ModelRateLimitError,
-    ModelStreamError,
-    ToolDefinition,
-    serde,
-)
-from greenroom.llm import (
-    HOSTS,
-    AnthropicProvider,
-    Endpoint,
-    GeminiProvider,
     ModelRequest,
+    ModelStreamError,
     ModelTimeouts,
     OpenAIProvider,
     OpenAIResponsesProvider,

@@ -2,8 +2,8 @@
 
 import pytest
 
-from greenroom.core import Message, ModelBadRequestError, StopReason, TextBlock, ToolUseBlock
-from greenroom.llm import LLMProvider, ModelRequest, RecordedProvider
+from greenroom.core import Message, StopReason, TextBlock, ToolUseBlock
+from greenroom.llm import LLMProvider, ModelBadRequestError, ModelRequest, RecordedProvider
 
 CALL = Message(
     "assistant",

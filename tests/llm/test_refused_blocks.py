@@ -7,13 +7,18 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
-    ModelBadRequestError,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    serde,
 )
-from greenroom.llm import AnthropicProvider, GeminiProvider, ModelRequest, OpenAIProvider
+from greenroom.core._internal import serde
+from greenroom.llm import (
+    AnthropicProvider,
+    GeminiProvider,
+    ModelBadRequestError,
+    ModelRequest,
+    OpenAIProvider,
+)
 from greenroom.llm.failure import error_of_response
 from greenroom.llm.refused_blocks import RefusedBlocks
 from greenroom.session import AgentSession, InMemoryStore

@@ -7,16 +7,14 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.core import (
-    Message,
+from greenroom.core import Message
+from greenroom.llm import (
+    AnthropicProvider,
     ModelAuthenticationError,
     ModelCallForbiddenError,
     ModelConnectionError,
     ModelConnectTimeoutError,
     ModelError,
-)
-from greenroom.llm import (
-    AnthropicProvider,
     ModelRequest,
     ModelTimeouts,
     OpenAIProvider,

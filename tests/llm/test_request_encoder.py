@@ -6,16 +6,9 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import (
-    DocumentBlock,
-    Message,
-    ModelBadRequestError,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    serde,
-)
-from greenroom.llm import ModelRequest, request_encoder
+from greenroom.core import DocumentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core._internal import serde
+from greenroom.llm import ModelBadRequestError, ModelRequest, request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.gemini.encode import GeminiDialect
 from greenroom.llm.openai.encode import ChatDialect

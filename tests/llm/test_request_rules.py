@@ -5,18 +5,17 @@ from itertools import product
 
 import pytest
 
-from greenroom.core import Message, ModelBadRequestError, NamedTool, ToolDefinition
+from greenroom.core import Message, ToolDefinition
+from greenroom.core._internal import NamedTool
 from greenroom.llm import (
-    DEFAULT_MODELS,
-    MODELS,
     AnthropicProvider,
+    ModelBadRequestError,
     ModelRequest,
     OpenAIProvider,
-    OutputModes,
     OutputType,
     open_model,
-    with_output,
 )
+from greenroom.llm._internal import DEFAULT_MODELS, MODELS, OutputModes, with_output
 from greenroom.llm.request_rules import EFFORTS
 from tests.llm.refusals import refuse_chat, refuse_messages
 

@@ -6,44 +6,40 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 import trio
 
-from greenroom.core import (
-    CircuitOpenError,
-    ConfigurationError,
-    GreenroomError,
-    Message,
+from greenroom.core import ConfigurationError, GreenroomError, Message, Price, Usage
+from greenroom.llm import (
+    BlockDelta,
+    LLMProvider,
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelConnectionError,
     ModelContentFilterError,
     ModelContextTooLongError,
     ModelIdleTimeoutError,
-    ModelNotFoundError,
     ModelOverloadedError,
-    ModelPermissionError,
     ModelQuotaError,
     ModelRateLimitError,
-    ModelStreamError,
-    Price,
-    Usage,
-)
-from greenroom.llm import (
-    Announcement,
-    BlockDelta,
-    LLMProvider,
     ModelRequest,
+    ModelStreamError,
     RecordedProvider,
+    resilient,
+)
+from greenroom.llm._internal import (
+    Announcement,
+    ModelNotFoundError,
+    ModelPermissionError,
     StreamRestart,
     collect,
-    resilient,
 )
 from greenroom.resilience import (
     Backoff,
     CircuitBreaker,
-    CircuitState,
+    CircuitOpenError,
     ConcurrencyLimit,
     RateLimit,
     Retry,
 )
+from greenroom.resilience._internal import CircuitState
 from greenroom.testing import Reply, ScriptedProvider
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

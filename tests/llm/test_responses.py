@@ -9,9 +9,6 @@ from greenroom.agents import run_tools, stream_reply
 from greenroom.core import (
     ImageBlock,
     Message,
-    ModelBadRequestError,
-    ModelError,
-    ModelStreamError,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -22,8 +19,11 @@ from greenroom.core import (
 from greenroom.llm import (
     HOSTS,
     AnthropicProvider,
+    ModelBadRequestError,
+    ModelError,
     ModelRequest,
     ModelSettings,
+    ModelStreamError,
     OpenAIResponsesProvider,
 )
 from greenroom.llm.responses.decode import ResponsesDecoder

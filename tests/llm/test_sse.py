@@ -5,8 +5,8 @@ import itertools
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import ModelStreamError
-from greenroom.llm import SSEDecoder, SSEEvent
+from greenroom.llm import ModelStreamError, SSEEvent
+from greenroom.llm._internal import SSEDecoder
 
 
 def decode(data, cuts=(), limit=1 << 20):

@@ -6,25 +6,27 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
-    ModelStreamError,
     StopReason,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
     UnknownBlock,
     Usage,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,
-    BlockStart,
-    Draft,
     ModelStream,
-    Notice,
-    ReplayStream,
+    ModelStreamError,
     StreamEnd,
     StreamEvent,
+)
+from greenroom.llm._internal import (
+    BlockStart,
+    Draft,
+    Notice,
+    ReplayStream,
     StreamStart,
     UsageUpdate,
     collect,

@@ -6,22 +6,16 @@ from functools import partial
 import msgspec
 import pytest
 
-from greenroom.core import (
-    ConfigurationError,
-    Message,
+from greenroom.core import ConfigurationError, Message, StopReason, ToolDefinition
+from greenroom.core._internal import NamedTool, OutputSchema
+from greenroom.llm import (
+    HOSTS,
+    AnthropicProvider,
     ModelBadRequestError,
     ModelContentFilterError,
     ModelError,
     ModelOutputError,
     ModelOverloadedError,
-    NamedTool,
-    OutputSchema,
-    StopReason,
-    ToolDefinition,
-)
-from greenroom.llm import (
-    HOSTS,
-    AnthropicProvider,
     ModelRequest,
     OfflineProvider,
     OpenAIProvider,

@@ -11,12 +11,6 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
-    ModelBadRequestError,
-    ModelError,
-    ModelNotFoundError,
-    ModelRateLimitError,
-    ModelStreamError,
-    OutputSchema,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
@@ -25,15 +19,20 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
     Usage,
-    serde,
 )
+from greenroom.core._internal import OutputSchema, serde
 from greenroom.llm import (
     AnthropicProvider,
     EstimatedCounter,
+    ModelBadRequestError,
+    ModelError,
+    ModelRateLimitError,
     ModelRequest,
+    ModelStreamError,
     TokenCounter,
     tokens as module,
 )
+from greenroom.llm._internal import ModelNotFoundError
 from greenroom.llm.tokens import estimate_text
 from tests.llm.server import Answer, model_server
 

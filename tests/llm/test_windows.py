@@ -8,15 +8,14 @@ import trio
 
 from greenroom.core import ConfigurationError, Message
 from greenroom.llm import (
-    ContextWindow,
     ModelRequest,
     OpenAIProvider,
     ProviderWrapper,
     find_window,
     open_model,
     resilient,
-    window_of,
 )
+from greenroom.llm._internal import ContextWindow, window_of
 from greenroom.llm.openai import local_windows
 from greenroom.testing import cassette
 from tests.llm.local_servers import LocalServer, as_json, running, show

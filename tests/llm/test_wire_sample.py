@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from greenroom.core import Message, ModelError, ThinkingBlock, serde
-from greenroom.llm import ModelRequest
+from greenroom.core import Message, ThinkingBlock
+from greenroom.core._internal import serde
+from greenroom.llm import ModelError, ModelRequest
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.failure import error_of_response
 from greenroom.llm.gemini.decode import GeminiDecoder

@@ -1,6 +1,6 @@
 """Streams in the two wire formats, written from their specifications."""
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.sse import SSEDecoder
 from greenroom.llm.stream import StreamEnd
 

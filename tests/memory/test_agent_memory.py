@@ -16,8 +16,8 @@ from greenroom import (
     InMemoryStore,
     RunContext,
 )
-from greenroom.core import RECALLED, MemoryStorageError
-from greenroom.memory import Entry, EntryOrigin, Memory, MetadataValue, Recalled
+from greenroom.core._internal import RECALLED
+from greenroom.memory import Entry, EntryOrigin, Memory, MemoryStorageError, MetadataValue, Recalled
 from greenroom.memory.agent_memory import MAX_ENTRIES, MAX_TEXT, remind
 from greenroom.testing import ScriptedProvider
 

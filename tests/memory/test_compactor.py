@@ -21,10 +21,7 @@ from greenroom import (
     stream_reply,
 )
 from greenroom.core import (
-    RECALLED,
     EndStatus,
-    ModelContextTooLongError,
-    ModelOverloadedError,
     ModelRequest,
     SubAgentResult,
     TextBlock,
@@ -33,7 +30,8 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
-from greenroom.llm import EstimatedCounter
+from greenroom.core._internal import RECALLED
+from greenroom.llm import EstimatedCounter, ModelContextTooLongError, ModelOverloadedError
 from greenroom.llm.output_type import make_correction
 from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory
 from greenroom.memory.summary import Summary, ask_for_summary

@@ -10,8 +10,7 @@ from contextlib import closing
 import pytest
 import trio
 
-from greenroom.core import MemoryStorageError
-from greenroom.memory import SQLiteMemory, vectors
+from greenroom.memory import MemoryStorageError, SQLiteMemory, vectors
 from greenroom.testing import HashEmbedder
 
 

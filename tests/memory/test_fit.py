@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import (
-    RECALLED,
-    SUMMARY,
     ConfigurationError,
     ContentBlock,
     ImageBlock,
@@ -17,6 +15,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from greenroom.core._internal import RECALLED, SUMMARY
 from greenroom.llm import EstimatedCounter, ModelRequest
 from greenroom.memory import ContextBudget, fit
 from greenroom.memory.context_window import is_repeated, units_of

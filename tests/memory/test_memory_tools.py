@@ -7,7 +7,8 @@ import pytest
 
 from greenroom import Agent
 from greenroom.core import Message, SubAgentResult, UserInput
-from greenroom.memory import Entry, Recalled, SQLiteMemory, describe_recalled, memory_tools
+from greenroom.memory import Entry, Recalled, SQLiteMemory, memory_tools
+from greenroom.memory._internal import describe_recalled
 from greenroom.runtime import AgentRuntime, calling_history
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint

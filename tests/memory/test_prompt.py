@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from greenroom import Agent
-from greenroom.core import Message, ModelRequest, set_clock
+from greenroom.core import Message, ModelRequest
+from greenroom.core._internal import set_clock
 from greenroom.llm import EstimatedCounter, merge_messages
 from greenroom.memory import ContextBudget, EpisodicMemory, SQLiteMemory, WorkingMemory
 from greenroom.session import AgentSession, InMemoryStore

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.core import ModelConnectionError, set_clock
+from greenroom.core._internal import set_clock
+from greenroom.llm import ModelConnectionError
 from greenroom.memory import SQLiteMemory, ranking, recall_cache
 from greenroom.testing import HashEmbedder
 

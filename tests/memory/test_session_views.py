@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from greenroom.core import InvalidJSONError, Message, SessionError, TextBlock, ToolResultBlock
+from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock
+from greenroom.core._internal import InvalidJSONError
 from greenroom.llm import EstimatedCounter
 from greenroom.memory import EpisodicMemory, SQLiteMemory, WorkingMemory
 from greenroom.session import AgentSession, InMemoryStore

@@ -9,8 +9,9 @@ import trio
 from hypothesis import given, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from greenroom.core import MemoryStorageError, set_clock, utc_now
-from greenroom.memory import EntryOrigin, Memory, SQLiteMemory, rows
+from greenroom.core import utc_now
+from greenroom.core._internal import set_clock
+from greenroom.memory import EntryOrigin, Memory, MemoryStorageError, SQLiteMemory, rows
 from greenroom.testing import HashEmbedder
 
 STORES = ["in memory", "in a file"]

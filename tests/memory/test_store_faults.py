@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from greenroom.core import MemoryStorageError, ModelBadRequestError
-from greenroom.memory import SQLiteMemory
+from greenroom.llm import ModelBadRequestError
+from greenroom.memory import MemoryStorageError, SQLiteMemory
 from greenroom.testing import HashEmbedder
 
 
@@ -213,7 +213,7 @@ async def test_bounds_of_what_is_asked():
 
 FORK = """
 import os, sys, trio
-from greenroom.core import MemoryStorageError
+from greenroom.memory import MemoryStorageError
 from greenroom.memory import SQLiteMemory
 unopened, opened = SQLiteMemory(sys.argv[1]), SQLiteMemory(sys.argv[1])
 trio.run(opened.add, "before the fork")

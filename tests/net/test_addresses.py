@@ -7,8 +7,9 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import AddressRefusedError, NetworkError, NetworkTimeoutError
-from greenroom.net import is_public, public_address
+from greenroom.core import NetworkError
+from greenroom.core._internal import AddressRefusedError, NetworkTimeoutError
+from greenroom.net._internal import is_public, public_address
 
 
 @pytest.mark.parametrize(

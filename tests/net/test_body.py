@@ -4,7 +4,7 @@ import gzip
 
 import trio
 
-from greenroom.net import ChunkIterator
+from greenroom.net._internal import ChunkIterator
 
 
 async def test_others_run_between_the_pieces_of_what_is_compressed():

@@ -6,8 +6,10 @@ import math
 import pytest
 import trio
 
-from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
-from greenroom.net import HttpClient, Timeouts
+from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core._internal import NetworkTimeoutError
+from greenroom.net import HttpClient
+from greenroom.net._internal import Timeouts
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-Kind: plain\r\n\r\nhello"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"

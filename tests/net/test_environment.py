@@ -9,8 +9,10 @@ import pytest
 import trio
 
 import greenroom.net
-from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
-from greenroom.net import HttpClient, Timeouts, backend as tls, proxy_for
+from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core._internal import NetworkTimeoutError
+from greenroom.net import HttpClient, backend as tls
+from greenroom.net._internal import Timeouts, proxy_for
 
 PEM = Path(__file__).with_name("server.pem")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello"

@@ -5,8 +5,10 @@ import struct
 import pytest
 import trio
 
-from greenroom.core import NetworkError, NetworkTimeoutError
-from greenroom.net import HttpClient, Timeouts
+from greenroom.core import NetworkError
+from greenroom.core._internal import NetworkTimeoutError
+from greenroom.net import HttpClient
+from greenroom.net._internal import Timeouts
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 

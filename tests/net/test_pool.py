@@ -11,8 +11,10 @@ import trio
 import trio.testing
 from hypothesis import given, settings, strategies as st
 
-from greenroom.core import ConfigurationError, NetworkError, NetworkTimeoutError
-from greenroom.net import HttpClient, HttpStatistics, Timeouts
+from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core._internal import NetworkTimeoutError
+from greenroom.net import HttpClient
+from greenroom.net._internal import HttpStatistics, Timeouts
 from greenroom.net.connection import Connection, Route
 from greenroom.net.pool import ConnectionPool
 

@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import AddressRefusedError
-from greenroom.net import check_url, is_same_host, port_of, redirect_target
+from greenroom.core._internal import AddressRefusedError
+from greenroom.net._internal import check_url, is_same_host, port_of, redirect_target
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.observability import SpanStatus
+from greenroom.observability._internal import SpanStatus
 from greenroom.testing import run_in_virtual_time
 
 

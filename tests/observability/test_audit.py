@@ -9,8 +9,7 @@ import sys
 import pytest
 
 from greenroom import Agent, AgentRuntime, InMemoryStore
-from greenroom.core import AuditError
-from greenroom.observability import Audit, verify_audit
+from greenroom.observability import Audit, AuditError, verify_audit
 from greenroom.observability.audit import AuditReport
 from greenroom.testing import ScriptedProvider, call
 

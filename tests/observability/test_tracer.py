@@ -14,8 +14,8 @@ from greenroom import (
     PermissionManager,
     PermissionRule,
 )
-from greenroom.core import ModelRateLimitError
 from greenroom.flow import Plan, Subtask, execute_plan, pipeline
+from greenroom.llm import ModelRateLimitError
 from greenroom.observability import Tracer, current_traceparent, span
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.runtime.chaos.effort import PROGRAMS, SEED

@@ -6,7 +6,7 @@ import subprocess
 from greenroom.permissions.operands import HostUse, list_operands
 from greenroom.permissions.patterns import Care, HostPattern, PathPattern
 from greenroom.permissions.searches import Search
-from greenroom.shell import PathUse, Place, Unknown, analyse
+from greenroom.shell._internal import PathUse, Place, Unknown, analyse
 
 PATHS = tuple(map(PathPattern.parse, ("**/.env", "secrets/**")))
 SECRET = "5ecre7"

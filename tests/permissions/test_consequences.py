@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.core import AgentContext, PermissionEffects, Workspace
+from greenroom.core import AgentContext, Workspace
+from greenroom.core._internal import PermissionEffects
 from greenroom.permissions import PermissionManager, PermissionRule
 
 

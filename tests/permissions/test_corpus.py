@@ -4,8 +4,10 @@ import json
 import os
 from pathlib import Path
 
-from greenroom.core import AgentContext, GreenroomError, RuleFileError, Workspace, serde
-from greenroom.permissions import PermissionManager, read_rules
+from greenroom.core import AgentContext, GreenroomError, RuleFileError, Workspace
+from greenroom.core._internal import serde
+from greenroom.permissions import PermissionManager
+from greenroom.permissions._internal import read_rules
 
 SAMPLE = os.environ.get("GREENROOM_PERMISSION_SAMPLE", "")
 CASES = [json.loads(line) for line in Path(SAMPLE).read_text().splitlines()] if SAMPLE else []

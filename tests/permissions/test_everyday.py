@@ -8,7 +8,7 @@ import os
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
-from greenroom.git import GitAnswer
+from greenroom.git._internal import GitAnswer
 from greenroom.permissions import PermissionManager
 from greenroom.permissions.suggestions import _ROWS
 from tests.permissions.developers import DEVELOPERS, PROGRAMS

@@ -5,7 +5,8 @@ import itertools
 
 import pytest
 
-from greenroom.core import AgentContext, RuleDecision, Workspace, serde
+from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.core._internal import serde
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import AgentSession
 

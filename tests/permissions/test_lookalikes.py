@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.core import AgentContext, Execute, RuleDecision, Workspace, disguises
+from greenroom.core import AgentContext, Execute, RuleDecision, Workspace
+from greenroom.core._internal import disguises
 from greenroom.permissions import PermissionManager, PermissionRule
 
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))

@@ -18,8 +18,8 @@ from greenroom.core import (
     ShellCommand,
     Workspace,
     WritePath,
-    set_clock,
 )
+from greenroom.core._internal import set_clock
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, RuleScope
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK

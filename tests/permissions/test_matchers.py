@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, exact
+from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
+from greenroom.core._internal import exact
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.permissions.matcher import quote_words, split_words
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from greenroom.permissions.operands import list_operands
-from greenroom.shell import Command, Place, list_program_effects
+from greenroom.shell._internal import Command, Place, list_program_effects
 from tests.permissions.secret_project import USUAL, build_project, hosts, judge
 
 

@@ -9,8 +9,8 @@ from greenroom.core import AgentContext, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, searches
 from greenroom.permissions.patterns import Care, PathPattern
 from greenroom.permissions.tables import TABLE, find_default_files
-from greenroom.programs import PROGRAMS
-from greenroom.shell import Place, list_program_effects
+from greenroom.programs._internal import PROGRAMS
+from greenroom.shell._internal import Place, list_program_effects
 from tests.absent_programs import explain_absence
 from tests.permissions.everyday import COMMANDS, build
 from tests.permissions.secret_project import (

@@ -8,7 +8,8 @@ import pytest
 from greenroom.core import AgentContext, ReadPath, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.patterns import END, Anchors, PathPattern
-from greenroom.shell import NotPlainError, file_lookup
+from greenroom.shell import file_lookup
+from greenroom.shell._internal import NotPlainError
 from greenroom.shell.expansion import list_names
 from greenroom.shell.file_lookup import FileLookup
 

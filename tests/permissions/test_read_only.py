@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
-from greenroom.git import GitAnswer
+from greenroom.git._internal import GitAnswer
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.shell import file_lookup
 from tests.permissions.tables import read_lines

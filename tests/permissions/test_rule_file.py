@@ -8,12 +8,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace, serde
-from greenroom.fs import durable
-from greenroom.permissions import (
-    PermissionManager,
-    PermissionRule,
-    RuleScope,
+from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
+from greenroom.core._internal import serde
+from greenroom.fs._internal import durable
+from greenroom.permissions import PermissionManager, PermissionRule, RuleScope
+from greenroom.permissions._internal import (
     is_trusted,
     keep_rules,
     read_rules,

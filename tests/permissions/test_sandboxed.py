@@ -9,10 +9,10 @@ from greenroom.core import (
     Opaque,
     ReadPath,
     RuleDecision,
-    SandboxReport,
     ShellCommand,
     Workspace,
 )
+from greenroom.core._internal import SandboxReport
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.sandbox.report import Mechanisms, report_on
 from greenroom.tools import Sandbox

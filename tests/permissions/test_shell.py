@@ -6,7 +6,7 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.patterns import Anchors, Host, PathPattern
-from greenroom.shell import Place, analyse
+from greenroom.shell._internal import Place, analyse
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))

@@ -3,8 +3,8 @@
 import pytest
 
 from greenroom.core import AgentContext, RuleFileError, Workspace
-from greenroom.permissions import (
-    PermissionRule,
+from greenroom.permissions import PermissionRule
+from greenroom.permissions._internal import (
     is_trusted,
     keep_rules,
     read_rules,

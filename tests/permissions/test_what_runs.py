@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.agents import coder
 from greenroom.core import AgentContext, RuleDecision, ShellCommand, ToolInfo, ToolResult, Workspace
-from greenroom.git import GitAnswers
+from greenroom.git._internal import GitAnswers
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore

@@ -3,13 +3,10 @@
 import pytest
 import trio
 
-from greenroom.core import (
-    CircuitOpenError,
-    ConfigurationError,
-    ModelBadRequestError,
-    ModelOverloadedError,
-)
-from greenroom.resilience import Backoff, CircuitBreaker, CircuitState, Retry
+from greenroom.core import ConfigurationError
+from greenroom.llm import ModelBadRequestError, ModelOverloadedError
+from greenroom.resilience import Backoff, CircuitBreaker, CircuitOpenError, Retry
+from greenroom.resilience._internal import CircuitState
 
 
 async def fail(error=None):

@@ -6,7 +6,8 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import BudgetExceededError, ConfigurationError, Usage, Used
+from greenroom.core import BudgetExceededError, ConfigurationError, Usage
+from greenroom.core._internal import Used
 from greenroom.resilience import Budget, TokenBudget
 
 

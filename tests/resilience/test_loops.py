@@ -9,15 +9,15 @@ import trio
 from hypothesis import given, settings, strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from greenroom.core import BudgetExceededError, CircuitOpenError
+from greenroom.core import BudgetExceededError
 from greenroom.resilience import (
     Budget,
     CircuitBreaker,
-    CircuitState,
+    CircuitOpenError,
     ConcurrencyLimit,
-    Gate,
     RateLimit,
 )
+from greenroom.resilience._internal import CircuitState, Gate
 from greenroom.resilience.clock import loop_time, shared_time
 from greenroom.resilience.waiting import _Waiter
 

@@ -8,15 +8,10 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from greenroom.core import (
-    BudgetExceededError,
-    CircuitOpenError,
-    ConfigurationError,
-    ModelBadRequestError,
-    ModelOverloadedError,
-    ModelRateLimitError,
-)
-from greenroom.resilience import Backoff, Retry, use_meter
+from greenroom.core import BudgetExceededError, ConfigurationError
+from greenroom.llm import ModelBadRequestError, ModelOverloadedError, ModelRateLimitError
+from greenroom.resilience import Backoff, CircuitOpenError, Retry
+from greenroom.resilience._internal import use_meter
 
 EVEN = Backoff(first=1.0, limit=30.0, jitter=0)
 

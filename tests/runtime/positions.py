@@ -13,7 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 import trio
 
-from greenroom.core import Lagged, Message, SessionNotFoundError, TextDelta, set_clock
+from greenroom.core import Lagged, Message, SessionNotFoundError, TextDelta
+from greenroom.core._internal import set_clock
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, FileStore, SQLiteStore

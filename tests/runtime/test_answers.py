@@ -5,8 +5,8 @@ import trio
 from hypothesis import given, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import AgentNotRunningError, Done, Message, SelfWaitError, TurnError, TurnStatus
-from greenroom.runtime import AgentRuntime
+from greenroom.core import Done, Message, SelfWaitError, TurnError, TurnStatus
+from greenroom.runtime import AgentNotRunningError, AgentRuntime
 from greenroom.runtime.answers import MOST_KEPT
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -4,15 +4,9 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import (
-    AgentNotRunningError,
-    EndStatus,
-    Message,
-    ModelError,
-    StopReason,
-    TextDelta,
-    TurnStatus,
-)
+from greenroom.core import EndStatus, Message, StopReason, TextDelta, TurnStatus
+from greenroom.llm import ModelError
+from greenroom.runtime import AgentNotRunningError
 from greenroom.session import AgentSession
 
 

@@ -24,7 +24,7 @@ def test_no_module_of_the_kernel_reads_another_clock_than_trio_s():
         for path in modules
         for name in imported(path)
         if name.split(".")[0] in {"time", "datetime", "threading", "asyncio", "sched"}
-        or name in {"greenroom.core.utc_now", "greenroom.core.timestamp"}
+        or name in {"greenroom.core._internal.utc_now", "greenroom.core._internal.timestamp"}
     }
     # The watchdog looks at the event loop from outside of it; the other two are for code outside of
     # it.

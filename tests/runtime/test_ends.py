@@ -8,14 +8,11 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
-    AgentNotRunningError,
     AgentState,
     Done,
     EndStatus,
     Error,
     Exited,
-    ModelError,
-    ModelOverloadedError,
     SelfWaitError,
     SessionStorageError,
     StateChange,
@@ -25,9 +22,10 @@ from greenroom.core import (
     ToolStart,
     TurnError,
     TurnStatus,
-    leaves,
 )
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.core._internal import leaves
+from greenroom.llm import ModelError, ModelOverloadedError
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 
 

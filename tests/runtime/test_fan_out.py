@@ -8,20 +8,24 @@ from hypothesis import given, strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.core import (
-    AgentNotRunningError,
     Message,
-    ModelError,
-    RuntimeClosedError,
     SubAgentComplete,
     SubAgentResult,
     SubAgentSpawned,
     TextBlock,
     TurnError,
     TurnStatus,
-    leaves,
 )
+from greenroom.core._internal import leaves
 from greenroom.core.serde import InvalidJSONError
-from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
+from greenroom.llm import ModelError
+from greenroom.runtime import (
+    AgentNotRunningError,
+    AgentRuntime,
+    RuntimeClosedError,
+    RuntimeLimits,
+    fan_out,
+)
 from greenroom.session import AgentSession, InMemoryStore
 
 

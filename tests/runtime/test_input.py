@@ -5,7 +5,6 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
-    AgentNotRunningError,
     EndStatus,
     Interrupt,
     MailboxFullError,
@@ -17,7 +16,7 @@ from greenroom.core import (
     UserInput,
 )
 from greenroom.core.serde import InvalidJSONError
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -11,7 +11,6 @@ from greenroom.core import (
     Done,
     EndStatus,
     Message,
-    ModelError,
     SelfWaitError,
     StateKind,
     SubAgentComplete,
@@ -22,6 +21,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
 )
+from greenroom.llm import ModelError
 from greenroom.runtime import InterruptReport
 from greenroom.session import AgentSession
 

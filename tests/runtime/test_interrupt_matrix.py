@@ -15,7 +15,6 @@ from greenroom.core import (
     Exited,
     Interrupt,
     Message,
-    ModelError,
     PermissionRequest,
     PermissionResponse,
     SelfWaitError,
@@ -27,6 +26,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
 )
+from greenroom.llm import ModelError
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, InterruptReport, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore

@@ -14,7 +14,6 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.core import (
     AgentExit,
-    AgentNotRunningError,
     AgentState,
     Done,
     EndStatus,
@@ -32,11 +31,10 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     UserInput,
-    describe_error,
-    log_error,
 )
+from greenroom.core._internal import describe_error, log_error
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime import AgentRuntime
+from greenroom.runtime import AgentNotRunningError, AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 

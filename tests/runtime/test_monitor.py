@@ -6,7 +6,6 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     AgentExit,
-    AgentNotRunningError,
     EndStatus,
     MailboxFullError,
     Message,
@@ -15,7 +14,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.resilience import Backoff
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 
 

@@ -27,10 +27,11 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     UsageReport,
-    serde,
 )
+from greenroom.core._internal import serde
 from greenroom.core.serde import InvalidJSONError
-from greenroom.runtime import AgentRuntime, AgentStatistics, RuntimeLimits
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime._internal import AgentStatistics
 from greenroom.runtime.output_ring import OutputRing, PartialText
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -5,16 +5,15 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     Error,
-    InvalidAnswerError,
     Message,
-    PermissionEffects,
     PermissionRequest,
     StopReason,
     ToolError,
     TurnStatus,
     Usage,
 )
-from greenroom.runtime import TurnResult
+from greenroom.core._internal import PermissionEffects
+from greenroom.runtime import InvalidAnswerError, TurnResult
 from greenroom.session import AgentSession
 
 FAR = PermissionRequest(

@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import AgentNotRunningError, MailboxFullError, Message
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.core import MailboxFullError, Message
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 
 

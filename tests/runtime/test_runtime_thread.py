@@ -15,19 +15,17 @@ import trio
 
 from greenroom.agents import Agent
 from greenroom.core import (
-    AgentNotRunningError,
     Done,
     EndStatus,
     EventLoopError,
     Lagged,
     Message,
-    RuntimeClosedError,
     SessionInUseError,
     StateKind,
     TextComplete,
     TurnStatus,
 )
-from greenroom.runtime import AgentRuntime, RuntimeThread
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeClosedError, RuntimeThread
 from greenroom.session import AgentSession, InMemoryStore
 
 
@@ -510,7 +508,8 @@ PROGRAM = """
 import asyncio, sys, threading
 from contextlib import suppress
 import trio
-from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeClosedError, RuntimeThread
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeThread
+from greenroom.runtime import RuntimeClosedError
 
 begun = threading.Event()
 
@@ -593,7 +592,8 @@ asyncio.run(main())
 
 FORKED = """
 import os, signal, warnings
-from greenroom import AgentRuntime, InMemoryStore, RuntimeClosedError, RuntimeThread
+from greenroom import AgentRuntime, InMemoryStore, RuntimeThread
+from greenroom.runtime import RuntimeClosedError
 
 warnings.simplefilter("ignore")  # a process with threads is forked: that is the point
 try:

@@ -5,7 +5,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.agents import Agent, Guard, Reject
-from greenroom.core import Custom, TurnStart, serde
+from greenroom.core import Custom, TurnStart
+from greenroom.core._internal import serde
 from greenroom.session import AgentSession
 from greenroom.testing import ScriptedProvider
 

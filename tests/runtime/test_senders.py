@@ -4,7 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import InvalidJSONError, Message, SubAgentResult, TextBlock, TurnStart
+from greenroom.core import Message, SubAgentResult, TextBlock, TurnStart
+from greenroom.core._internal import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -7,24 +7,17 @@ import pytest
 import trio
 
 from greenroom.core import (
-    AgentNotRunningError,
     ConfigurationError,
     EndStatus,
     Message,
-    RuntimeClosedError,
     SessionInUseError,
     SessionLockedError,
     StateKind,
     ToolUseBlock,
 )
-from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    InMemoryStore,
-    SQLiteStore,
-    default_store,
-)
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeClosedError, RuntimeLimits
+from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore
+from greenroom.session._internal import default_store
 
 
 async def idle(agent, *args):

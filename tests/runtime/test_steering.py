@@ -7,13 +7,13 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import (
     Done,
     Message,
-    ModelError,
     TextDelta,
     ToolResultBlock,
     ToolUseBlock,
     TurnStart,
     TurnStatus,
 )
+from greenroom.llm import ModelError
 from greenroom.session import AgentSession
 
 

@@ -7,7 +7,6 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import (
     EndStatus,
     Message,
-    ModelError,
     SessionError,
     SessionInUseError,
     SubAgentComplete,
@@ -16,7 +15,9 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
 )
-from greenroom.runtime import AgentRuntime, ParentInfo, RuntimeLimits
+from greenroom.llm import ModelError
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime._internal import ParentInfo
 from greenroom.session import AgentSession, InMemoryStore
 
 

@@ -8,17 +8,20 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
-    AgentNotRunningError,
     ConfigurationError,
     EndStatus,
-    RuntimeClosedError,
     SelfWaitError,
     SessionInUseError,
-    SupervisionError,
     TurnStatus,
 )
 from greenroom.resilience import Backoff
-from greenroom.runtime import AgentRuntime, SupervisorStatistics
+from greenroom.runtime import (
+    AgentNotRunningError,
+    AgentRuntime,
+    RuntimeClosedError,
+    SupervisionError,
+)
+from greenroom.runtime._internal import SupervisorStatistics
 from greenroom.session import AgentSession, InMemoryStore
 
 STEADY = Backoff(first=1.0, factor=1.0, jitter=0)

@@ -14,11 +14,10 @@ from greenroom.core import (
     Message,
     SessionStorageError,
     StateKind,
-    SupervisionError,
     TurnStatus,
 )
 from greenroom.resilience import Backoff
-from greenroom.runtime import AgentRuntime
+from greenroom.runtime import AgentRuntime, SupervisionError
 from greenroom.session import AgentSession, InMemoryStore
 
 SLOW = Backoff(first=100.0, factor=1.0, limit=100.0, jitter=0)

@@ -17,7 +17,8 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.resilience import Backoff
-from greenroom.runtime import AgentNode, AgentRuntime, OpenTool, RuntimeLimits, RuntimeTree
+from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime._internal import AgentNode, OpenTool, RuntimeTree
 from greenroom.session import AgentSession, InMemoryStore
 
 

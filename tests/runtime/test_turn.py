@@ -7,13 +7,11 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from greenroom.agents import stream_reply
 from greenroom.core import (
-    AgentNotRunningError,
     AgentState,
     Done,
     EndStatus,
     MailboxFullError,
     Message,
-    ModelError,
     TextBlock,
     ToolEnd,
     ToolError,
@@ -28,7 +26,8 @@ from greenroom.core import (
     UserInput,
 )
 from greenroom.core.serde import InvalidJSONError
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.llm import ModelError
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider

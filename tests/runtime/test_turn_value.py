@@ -7,17 +7,16 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     Done,
-    InvalidJSONError,
     Message,
-    ModelError,
     SessionError,
     SubAgentOutput,
     SubAgentResult,
     TurnError,
     TurnStatus,
     UserInput,
-    serde,
 )
+from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.llm import ModelError
 from greenroom.session import AgentSession
 
 

@@ -4,7 +4,8 @@ from collections import Counter
 
 import trio
 
-from greenroom.core import Message, ModelOverloadedError, TurnStatus
+from greenroom.core import Message, TurnStatus
+from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore

@@ -8,12 +8,10 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
-    AgentNotRunningError,
     Done,
     EndStatus,
     Interrupt,
     Message,
-    ModelError,
     SelfWaitError,
     SubAgentResult,
     TextComplete,
@@ -22,8 +20,9 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
+from greenroom.llm import ModelError
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime import AgentRuntime, RuntimeLimits, fan_out
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits, fan_out
 from greenroom.session import AgentSession, InMemoryStore
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import AgentContext, SandboxPart, SandboxReport, ToolResult
+from greenroom.core import AgentContext, ToolResult
+from greenroom.core._internal import SandboxPart, SandboxReport
 from greenroom.sandbox import enforce
 from greenroom.tools import Bash, Sandbox, examine_sandbox
 from tests.absent_programs import explain_absence

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import SandboxPart, Workspace
+from greenroom.core import Workspace
+from greenroom.core._internal import SandboxPart
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.tools import Bash, Sandbox, SandboxLimits
 from tests.sandbox.held import Held, marked

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import AgentContext, SandboxUnavailableError, ToolError, Workspace
-from greenroom.sandbox import detection, enforce
+from greenroom.core import AgentContext, ToolError, Workspace
+from greenroom.sandbox import SandboxUnavailableError, detection, enforce
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.process import Exit

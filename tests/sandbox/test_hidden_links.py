@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import SandboxUnavailableError, Workspace
-from greenroom.sandbox import resolved_policy as ground
+from greenroom.core import Workspace
+from greenroom.sandbox import SandboxUnavailableError, resolved_policy as ground
 from greenroom.sandbox.resolved_policy import PolicyPaths
 from greenroom.tools import Bash, Sandbox, examine_sandbox
 from tests.sandbox.held import Held

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import ConfigurationError, Workspace, serde
+from greenroom.core import ConfigurationError, Workspace
+from greenroom.core._internal import serde
 from greenroom.sandbox.resolved_policy import PolicyPaths
 from greenroom.tools import Sandbox, SandboxLimits
 

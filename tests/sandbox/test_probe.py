@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.sandbox import probe
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import AgentContext, SandboxUnavailableError, ToolError, ToolResult, Workspace
-from greenroom.sandbox import detection
+from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
+from greenroom.sandbox import SandboxUnavailableError, detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.tools import Sandbox, ToolRegistry, WorkerPool, tool
 from tests.sandbox import tools

@@ -11,14 +11,9 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.core import (
-    AgentContext,
-    SandboxReport,
-    SandboxUnavailableError,
-    ToolError,
-    Workspace,
-)
-from greenroom.sandbox import detection, resolved_policy as user
+from greenroom.core import AgentContext, ToolError, Workspace
+from greenroom.core._internal import SandboxReport
+from greenroom.sandbox import SandboxUnavailableError, detection, resolved_policy as user
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms

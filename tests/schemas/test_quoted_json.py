@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.schemas import InputValidator
 
 WORDS = {"type": "array", "items": {"type": "string"}}

@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, set_clock
+from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core._internal import set_clock
 from greenroom.session import FileStore
 from tests.session.under_test import Files, Memory, SQLite
 

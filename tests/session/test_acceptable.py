@@ -3,7 +3,8 @@
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock, serde
+from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core._internal import serde
 from greenroom.export import import_session
 from greenroom.session import AgentSession, InMemoryStore
 from tests.session.accepted import check_accepted

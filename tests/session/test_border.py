@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.core import InvalidJSONError, Message, ToolUseBlock, serde
+from greenroom.core import Message, ToolUseBlock
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.portable_calls import tool_use
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.session.entries import decode_entries

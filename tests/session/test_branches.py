@@ -5,7 +5,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, SessionNotFoundError
-from greenroom.session import AgentSession, InMemoryStore, Origin, read_branches
+from greenroom.session import AgentSession, InMemoryStore, read_branches
+from greenroom.session._internal import Origin
 
 
 def texts(messages):

@@ -5,7 +5,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, Conversation, read_branches
+from greenroom.session import AgentSession, read_branches
+from greenroom.session._internal import Conversation
 from greenroom.session.conversation import count_to_keep
 from greenroom.session.entries import CompactionEntry, decode_entries
 from greenroom.session.transcript import find_open_calls

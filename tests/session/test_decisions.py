@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import InvalidJSONError, Message, PermissionRecord, SessionError, ToolUseBlock
+from greenroom.core import Message, PermissionRecord, SessionError, ToolUseBlock
+from greenroom.core._internal import InvalidJSONError
 from greenroom.export import export_session, import_session
 from greenroom.session import AgentSession, read_branches, read_decisions
 from greenroom.session.history import encode_line

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 from greenroom.session import AgentSession, FileStore
 
 

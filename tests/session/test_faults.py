@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Message, SessionStorageError
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 from greenroom.session import AgentSession, session_folder
 
 CALLS = (

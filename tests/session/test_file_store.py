@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import Message, SessionCorruptError, SessionStorageError, set_clock
-from greenroom.fs import durable
+from greenroom.core import Message, SessionStorageError
+from greenroom.core._internal import set_clock
+from greenroom.fs._internal import durable
 from greenroom.session import (
     AgentSession,
     FileStore,
+    SessionCorruptError,
     archive_session,
     read_branches,
     unarchive_session,

@@ -11,22 +11,20 @@ import pytest
 import trio
 
 from greenroom.core import (
-    Checkpoint,
     ContentBlock,
     DocumentBlock,
     ImageBlock,
     Message,
     PermissionRecord,
     RedactedThinkingBlock,
-    SessionCorruptError,
     TextBlock,
     ThinkingBlock,
     UnknownBlock,
     Usage,
-    serde,
     utc_now,
 )
-from greenroom.session import AgentSession, FileStore, read_branches
+from greenroom.core._internal import Checkpoint, serde
+from greenroom.session import AgentSession, FileStore, SessionCorruptError, read_branches
 from greenroom.session.entries import FORMAT, Entry, FormatEntry
 from greenroom.session.history import START, encode_line, read_history
 

@@ -13,15 +13,13 @@ import trio
 from greenroom.core import (
     EndStatus,
     Message,
-    SessionCorruptError,
     SessionError,
-    SessionFencedError as Fenced,
     SessionNotFoundError as NotFound,
     SessionStorageError,
     TurnStatus,
 )
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession
+from greenroom.session import AgentSession, SessionCorruptError, SessionFencedError as Fenced
 from tests.session.faults.killed import installed
 
 WRITES = ("write", "pwrite", "ftruncate", "mkdir", "rename", "unlink", "rmdir", "utime")

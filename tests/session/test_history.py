@@ -8,15 +8,15 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import (
     Message,
-    SessionCorruptError,
     SessionError,
     StopReason,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    serde,
 )
+from greenroom.core._internal import serde
+from greenroom.session import SessionCorruptError
 from greenroom.session.entries import (
     FORMAT,
     FormatEntry,

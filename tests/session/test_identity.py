@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import InvalidJSONError, Message, TextBlock, serde
+from greenroom.core import Message, TextBlock
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.export import export_session, import_session
 from greenroom.session import AgentSession, FileStore, InMemoryStore, read_last
 from greenroom.session.entries import decode_entries

@@ -14,7 +14,7 @@ from greenroom.session import FileStore, SQLiteStore
 PUTTER = """
 import os, sys, trio
 import greenroom
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 
 async def main(kind, path, step):
     store = getattr(greenroom, kind)(path)

@@ -5,16 +5,12 @@ import threading
 import pytest
 import trio
 
-from greenroom.core import (
-    Message,
-    SessionCorruptError,
-    SessionNotFoundError,
-    SessionStorageError,
-    serde,
-)
+from greenroom.core import Message, SessionNotFoundError, SessionStorageError
+from greenroom.core._internal import serde
 from greenroom.session import (
     AgentSession,
     InMemoryStore,
+    SessionCorruptError,
     history as page_module,
     read_branches,
     read_last,

@@ -7,18 +7,20 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import Message, SessionCorruptError, SessionError, SessionStorageError, serde
-from greenroom.fs import durable
+from greenroom.core import Message, SessionError, SessionStorageError
+from greenroom.core._internal import serde
+from greenroom.fs._internal import durable
 from greenroom.session import (
     AgentSession,
+    SessionCorruptError,
     SQLiteStore,
     history as page_module,
-    read_backwards,
     read_branches,
     read_last,
     read_page,
     sqlite_database,
 )
+from greenroom.session._internal import read_backwards
 from greenroom.session.description import encode_metadata
 from greenroom.session.entries import (
     FORMAT,

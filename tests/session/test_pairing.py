@@ -3,7 +3,8 @@
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, is_stand_in, may_have_run, transcript as module
+from greenroom.session import AgentSession, transcript as module
+from greenroom.session._internal import is_stand_in, may_have_run
 from greenroom.session.conversation import Conversation
 from greenroom.session.entries import RewindEntry
 from greenroom.session.transcript import find_open_calls

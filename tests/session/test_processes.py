@@ -10,9 +10,16 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import Message, SessionFencedError, SessionLockedError
+from greenroom.core import Message, SessionLockedError
 from greenroom.fs.durable import FolderLockedError, check_lock, lock, unlock
-from greenroom.session import AgentSession, FileStore, SQLiteStore, fenced_error, locked_error
+from greenroom.session import (
+    AgentSession,
+    FileStore,
+    SessionFencedError,
+    SQLiteStore,
+    fenced_error,
+    locked_error,
+)
 
 WRITER = """
 import sys, trio
@@ -196,7 +203,7 @@ FORKING = """
 import os, signal, sys, trio
 import greenroom
 from greenroom import AgentSession, Message
-from greenroom.core import SessionFencedError
+from greenroom.session import SessionFencedError
 
 async def main(kind, path):
     store = getattr(greenroom, kind)(path)

@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.core import InvalidJSONError, Message, SessionError
+from greenroom.core import Message, SessionError
+from greenroom.core._internal import InvalidJSONError
 from greenroom.session import AgentSession
 from greenroom.session.entries import LONGEST_RECORD
 

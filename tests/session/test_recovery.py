@@ -8,13 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import (
-    Message,
-    SessionCorruptError,
-    SessionNotFoundError,
-    serde,
-)
-from greenroom.session import AgentSession, FileStore, read_last
+from greenroom.core import Message, SessionNotFoundError
+from greenroom.core._internal import serde
+from greenroom.session import AgentSession, FileStore, SessionCorruptError, read_last
 from greenroom.session.history import START, encode_line, read_lines
 from greenroom.session.salvage import salvage_history
 from greenroom.session.transcript import Transcript

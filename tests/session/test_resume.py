@@ -2,8 +2,10 @@
 
 import pytest
 
-from greenroom.core import InvalidJSONError, Message, Usage, Used
-from greenroom.session import AgentSession, read_tree_used
+from greenroom.core import Message, Usage
+from greenroom.core._internal import InvalidJSONError, Used
+from greenroom.session import AgentSession
+from greenroom.session._internal import read_tree_used
 
 GIT = {"decision": "allow", "tool": ["Bash"], "command_prefix": ["git push"]}
 EDIT = {"decision": "allow", "tool": ["Edit"], "path": ["src/**"]}

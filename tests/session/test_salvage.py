@@ -4,14 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.core import (
-    Message,
-    SessionCorruptError,
-    SessionLockedError,
-    SessionNotFoundError,
-    TextBlock,
-)
-from greenroom.session import AgentSession
+from greenroom.core import Message, SessionLockedError, SessionNotFoundError, TextBlock
+from greenroom.session import AgentSession, SessionCorruptError
 from greenroom.session.history import START, encode_line
 
 

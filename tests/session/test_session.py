@@ -5,24 +5,10 @@ from datetime import timedelta
 import pytest
 import trio
 
-from greenroom.core import (
-    InvalidJSONError,
-    InvalidSessionIdError,
-    Message,
-    SessionError,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    InMemoryStore,
-    SessionStatistics,
-    SessionStore,
-    SQLiteStore,
-    default_store,
-)
+from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core._internal import InvalidJSONError, InvalidSessionIdError
+from greenroom.session import AgentSession, FileStore, InMemoryStore, SessionStore, SQLiteStore
+from greenroom.session._internal import SessionStatistics, default_store
 from greenroom.session.journal import _Tail
 from greenroom.session.transcript import Transcript
 

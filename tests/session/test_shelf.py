@@ -10,7 +10,6 @@ import trio
 
 from greenroom.core import (
     Message,
-    SessionCorruptError,
     SessionLockedError,
     SessionNotFoundError,
     SessionStorageError,
@@ -23,6 +22,7 @@ from greenroom.session import (
     AgentSession,
     FileStore,
     InMemoryStore,
+    SessionCorruptError,
     SessionSearch,
     SQLiteStore,
     archive_session,

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from greenroom.core import Message, set_clock
+from greenroom.core import Message
+from greenroom.core._internal import set_clock
 from greenroom.session import AgentSession, SQLiteStore, sqlite_database, sqlite_lists, sqlite_store
 from greenroom.session.description import encode_metadata
 

@@ -15,17 +15,12 @@ from typing import ClassVar
 import pytest
 import trio
 
-from greenroom.core import (
-    Message,
-    SessionCorruptError,
-    SessionError,
-    SessionFencedError,
-    SessionNotFoundError,
-    SessionStorageError,
-)
+from greenroom.core import Message, SessionError, SessionNotFoundError, SessionStorageError
 from greenroom.fs import sqlite
 from greenroom.session import (
     AgentSession,
+    SessionCorruptError,
+    SessionFencedError,
     SQLiteStore,
     delete_session,
     sqlite_database,

@@ -13,7 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from greenroom.core import PermissionRecord, serde
+from greenroom.core import PermissionRecord
+from greenroom.core._internal import serde
 from greenroom.flow.orchestrator_crew import Stint
 from greenroom.flow.plan_run import PlanStep
 from greenroom.flow.unit import NodeRecord, WorkflowBegin

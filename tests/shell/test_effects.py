@@ -5,8 +5,15 @@ import sys
 
 import pytest
 
-from greenroom.programs import find_reading, read_invocation
-from greenroom.shell import PROCESS_LINK, PathUse, Place, Unknown, analyse, list_program_effects
+from greenroom.programs._internal import find_reading, read_invocation
+from greenroom.shell._internal import (
+    PROCESS_LINK,
+    PathUse,
+    Place,
+    Unknown,
+    analyse,
+    list_program_effects,
+)
 
 PLACE = Place("/work", "/work", environment={"HOME": "/home/ada"})
 

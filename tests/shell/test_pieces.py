@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.programs import extract_words
-from greenroom.shell import render
+from greenroom.programs._internal import extract_words
+from greenroom.shell._internal import render
 from greenroom.shell.pieces import MAX_PIECES, split_pieces
 from tests.shell.test_reader import pipelines
 

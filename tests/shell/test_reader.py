@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.shell import NotPlainError, SimpleCommand, read, render
+from greenroom.shell._internal import NotPlainError, SimpleCommand, read, render
 from greenroom.shell.expansion import list_names
 from greenroom.shell.file_lookup import FileLookup
 from greenroom.shell.pieces import split_pieces

@@ -10,8 +10,6 @@ import httpx
 
 from greenroom.core import (
     Message,
-    ModelConnectionError,
-    ModelStreamError,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -23,18 +21,18 @@ from greenroom.core import (
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,
-    BlockStart,
     Endpoint,
+    ModelConnectionError,
     ModelStream,
+    ModelStreamError,
     StreamEnd,
-    UsageUpdate,
-    collect,
     decode_event,
     error_in_band,
     error_of_response,
     merge_messages,
     tool_use,
 )
+from greenroom.llm._internal import BlockStart, UsageUpdate, collect
 from greenroom.testing import ProviderUnderTest, RecordedAnswer
 
 

@@ -10,10 +10,16 @@ import trio
 from trio.testing import MockClock
 
 from greenroom import PermissionManager, PermissionRule, ToolRegistry, coder, tool
-from greenroom.core import CassetteError, ConfigurationError, Message, ModelRequest
+from greenroom.core import ConfigurationError, Message, ModelRequest
 from greenroom.llm import AnthropicProvider, OpenAIProvider
 from greenroom.net import HttpClient
-from greenroom.testing import cassette, cassettes, forbid_model_calls, run_agent_async
+from greenroom.testing import (
+    CassetteError,
+    cassette,
+    cassettes,
+    forbid_model_calls,
+    run_agent_async,
+)
 from greenroom.testing.concealment import PLACEHOLDER, Concealment
 from tests.llm.server import Answer, model_server
 

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from greenroom.llm import forbids_calls
+from greenroom.llm._internal import forbids_calls
 from greenroom.testing import pytest_plugin
 
 ROOT = Path(__file__).parents[2]
@@ -125,9 +125,11 @@ def test_without_pytest_importing_it_says_what_to_install(tmp_path):
 
 REAL = """
 import pytest
-from greenroom import Message, OpenAIProvider
-from greenroom.core import ModelCallForbiddenError
-from greenroom.llm import ModelRequest, forbids_calls
+from greenroom import Message
+from greenroom.llm import OpenAIProvider
+from greenroom.llm import ModelCallForbiddenError
+from greenroom.llm import ModelRequest
+from greenroom.llm._internal import forbids_calls
 
 llm = OpenAIProvider("m", api_key="k", env={})
 

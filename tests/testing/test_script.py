@@ -9,14 +9,13 @@ from greenroom.core import (
     ConfigurationError,
     GreenroomError,
     Message,
-    ModelOverloadedError,
     StopReason,
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
     Usage,
 )
-from greenroom.llm import BlockDelta, LLMProvider, ModelRequest
+from greenroom.llm import BlockDelta, LLMProvider, ModelOverloadedError, ModelRequest
 from greenroom.testing import Reply, ScriptedProvider, call
 
 

@@ -4,17 +4,17 @@ import msgspec
 import pytest
 import trio
 
-from greenroom.core import SessionCorruptError, SessionStorageError, utc_now
+from greenroom.core import SessionStorageError, utc_now
 from greenroom.session import (
     START,
     AgentSession,
-    History,
     InMemoryStore,
+    SessionCorruptError,
     SessionPage,
     StoredSession,
-    encode_line,
     store as memory_store,
 )
+from greenroom.session._internal import History, encode_line
 from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
 from greenroom.testing.session_store_contents import check_equal, expect_error
 from greenroom.testing.session_store_outcomes import a_line_whose_fate_is_unknown_is_stored_once

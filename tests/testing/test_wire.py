@@ -11,9 +11,8 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    serde,
 )
-from greenroom.llm import NamedTool
+from greenroom.core._internal import NamedTool, serde
 from greenroom.testing import request_from_wire, same_request
 from tests.llm.dialects import encode_anthropic, encode_openai
 

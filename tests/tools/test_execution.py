@@ -20,7 +20,8 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
 )
-from greenroom.tools import ToolRegistry, run_batch, tool
+from greenroom.tools import ToolRegistry, tool
+from greenroom.tools._internal import run_batch
 
 
 @dataclass

@@ -3,7 +3,8 @@
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import InvalidJSONError, ToolError, ToolResult
+from greenroom.core import ToolError, ToolResult
+from greenroom.core._internal import InvalidJSONError
 from greenroom.tools.isolation import frame
 from greenroom.tools.isolation.frame import (
     AbandonedFrame,

@@ -10,8 +10,9 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.sandbox import Confinement
-from greenroom.tools import FunctionTool, ProcessLimits, ToolRegistry, tool
+from greenroom.sandbox._internal import Confinement
+from greenroom.tools import ProcessLimits, ToolRegistry, tool
+from greenroom.tools._internal import FunctionTool
 from greenroom.tools.isolation import frame as function_reference
 from greenroom.tools.isolation.frame import FunctionReference
 from greenroom.tools.isolation.worker_pool import WorkerProcess

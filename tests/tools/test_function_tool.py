@@ -21,7 +21,8 @@ import trio
 from pydantic import BaseModel, Field
 
 from greenroom.core import AgentContext, Contact, ToolError, ToolResult
-from greenroom.tools import FunctionTool, ToolRegistry, tool
+from greenroom.tools import ToolRegistry, tool
+from greenroom.tools._internal import FunctionTool
 
 
 class Colour(enum.Enum):

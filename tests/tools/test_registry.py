@@ -5,7 +5,8 @@ import sys
 import pytest
 
 from greenroom.core import AgentContext, Opaque, ReadPath, ToolError, ToolInfo, ToolResult
-from greenroom.tools import RegisteredTool, ToolRegistry, tool
+from greenroom.tools import ToolRegistry, tool
+from greenroom.tools._internal import RegisteredTool
 
 
 class Shout:

@@ -12,7 +12,8 @@ import trio
 
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
 from greenroom.sandbox import process_tree as launcher
-from greenroom.tools import ToolRegistry, WorkerPool, run_batch
+from greenroom.tools import ToolRegistry, WorkerPool
+from greenroom.tools._internal import run_batch
 from greenroom.tools.isolation import worker_pool
 from tests.tools import killable
 

@@ -5,7 +5,8 @@ from typing import assert_type
 from greenroom import LLMProvider, Message, Tool
 from greenroom.agents import resilient_tool
 from greenroom.llm import ModelRequest, resilient
-from greenroom.resilience import CircuitBreaker, ConcurrencyLimit, RateLimit, Reservation, Retry
+from greenroom.resilience import CircuitBreaker, ConcurrencyLimit, RateLimit, Retry
+from greenroom.resilience._internal import Reservation
 
 
 async def fetch(url: str, size: int) -> bytes:

@@ -2,8 +2,8 @@
 
 from typing import assert_type
 
-from greenroom import AgentHandle, Done, TextDelta, ToolEnd, merged, only, texts
-from greenroom.agents import StreamEvent, mapped, stream_events
+from greenroom import AgentHandle, Done, TextDelta, ToolEnd
+from greenroom.agents import StreamEvent, mapped, merged, only, stream_events, texts
 
 
 async def read(ann: AgentHandle, ben: AgentHandle) -> None:

@@ -3,7 +3,8 @@
 from typing import assert_type
 
 from greenroom import Agent, AgentInternals, AgentResult, RunContext
-from greenroom.flow import HandoffTeam, Pattern, TeamTurn, handoff_team, loop, parallel, pipeline
+from greenroom.flow import Pattern, TeamTurn, handoff_team, loop, parallel, pipeline
+from greenroom.flow._internal import HandoffTeam
 
 
 def who(context: RunContext[str]) -> str:

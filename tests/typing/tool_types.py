@@ -3,7 +3,8 @@
 from typing import assert_type
 
 from greenroom.core import AgentContext, ToolInfo, ToolResult
-from greenroom.tools import FunctionTool, ProcessLimits, Tool, ToolRegistry, as_tool, tool
+from greenroom.tools import ProcessLimits, Tool, ToolRegistry, as_tool, tool
+from greenroom.tools._internal import FunctionTool
 
 
 @tool

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.failure import (
     error_in_band,
     failed_reply,
@@ -22,6 +22,7 @@ from greenroom.llm.json_fields import (
     merge_reports,
     without,
 )
+from greenroom.llm.model_errors import ModelStreamError
 from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
@@ -232,7 +233,7 @@ class AnthropicDecoder:
     def _find_open(self, data: dict[str, object], delta: dict[str, object]) -> _OpenBlock:
         index = self._index_of(data)
         if index not in self._open:
-            raise core.ModelStreamError(
+            raise ModelStreamError(
                 f"{self._provider} sent a piece of block {index}, which is not open",
                 provider=self._provider,
                 hint="try again",

@@ -8,9 +8,10 @@ from typing import TypeAlias
 from msgspec import UNSET
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import NamedTool, OutputSchema, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
 from greenroom.llm.request_encoder import MESSAGES, EncodedConversation, EncodedMessage
 from greenroom.llm.request_rules import is_same_model
@@ -215,7 +216,7 @@ class MessagesDialect:
             **_write_output_config(request, self.provider),
         }
         if request.seed is not None:
-            raise core.ModelBadRequestError(
+            raise ModelBadRequestError(
                 "Anthropic's API has no seed", provider=self.provider, hint="leave it out"
             )
         if self.version >= _WITHOUT_SAMPLING:
@@ -233,7 +234,7 @@ class MessagesDialect:
     def _check_sampling(self, fields: Mapping[str, object]) -> None:
         for name in _SAMPLING:
             if fields.get(name, UNSET) is not UNSET:
-                raise core.ModelBadRequestError(
+                raise ModelBadRequestError(
                     f"version {self.version} of Anthropic's API has no {name}",
                     provider=self.provider,
                     hint=f'leave it out, or use version="2023-06-01", which still has {name}',
@@ -268,10 +269,10 @@ def _write_output_config(request: core.ModelRequest, provider: str) -> dict[str,
     return {"output_config": config} if effort or form else {}
 
 
-def _write_format(output: core.OutputSchema, provider: str) -> dict[str, object]:
+def _write_format(output: OutputSchema, provider: str) -> dict[str, object]:
     schema = strict_schema(output.schema, ANTHROPIC)
     if schema is None:
-        raise core.ModelBadRequestError(
+        raise ModelBadRequestError(
             f"{provider} can't enforce the schema {output.name}",
             provider=provider,
             hint="use generate_structured, which turns such a schema into a tool",
@@ -298,7 +299,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
 def _write_tool_choice(request: core.ModelRequest) -> dict[str, object] | None:
     choice = request.tool_choice
     apart = {} if request.parallel_tools is not False else {"disable_parallel_tool_use": True}
-    if isinstance(choice, core.NamedTool):
+    if isinstance(choice, NamedTool):
         return {"type": "tool", "name": core.portable_name(choice.name), **apart}
     if choice == "none" or (choice == "auto" and not apart):
         return None if choice == "auto" else {"type": choice}
@@ -370,6 +371,6 @@ def _decode_text(data: str) -> str:
     try:
         return escape_speaker(base64.b64decode(data, validate=True).decode(errors="replace"))
     except ValueError as error:
-        raise core.ModelBadRequestError(
+        raise ModelBadRequestError(
             f"a document's data is not base64: {error}", provider="anthropic"
         ) from error

@@ -7,14 +7,8 @@ from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import (
-    InvalidJSONError,
-    ModelRequest,
-    ModelStreamError,
-    OutputSchema,
-    Price,
-    serde,
-)
+from greenroom.core import ModelRequest, Price
+from greenroom.core._internal import InvalidJSONError, OutputSchema, serde
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.anthropic.encode import MessagesDialect
 from greenroom.llm.endpoint import (
@@ -31,12 +25,13 @@ from greenroom.llm.http_stream import fetch, read_reply
 from greenroom.llm.json_fields import as_int
 from greenroom.llm.keys import read_key
 from greenroom.llm.merged_messages import MediaLimits
+from greenroom.llm.model_errors import ModelStreamError
 from greenroom.llm.portable_calls import dotted_names
 from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 
 _COUNTED = frozenset(

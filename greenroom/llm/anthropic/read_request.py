@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from greenroom import core
+from greenroom.core._internal import Effort, NamedTool, Role, Thinking, ToolChoice
 from greenroom.llm.anthropic.encode import MessagesDialect, write_block, write_tool
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
 from greenroom.llm.recorded_request import (
@@ -42,7 +43,7 @@ def read_anthropic_request(body: Mapping[str, object]) -> core.ModelRequest:
     return restore_request(dialect, request, body, partial(read_named_tools, _read_tool))
 
 
-def _read_effort(effort: object) -> core.Effort | None:
+def _read_effort(effort: object) -> Effort | None:
     match effort:
         case "low" | "medium" | "high" | "xhigh" | "max":
             return effort
@@ -50,7 +51,7 @@ def _read_effort(effort: object) -> core.Effort | None:
             return None
 
 
-def _read_thinking(thinking: Mapping[str, object]) -> core.Thinking | None:
+def _read_thinking(thinking: Mapping[str, object]) -> Thinking | None:
     match thinking.get("type"):
         case "adaptive" | "between_tools" as how:
             return how
@@ -67,7 +68,7 @@ def _read_parallel(choice: Mapping[str, object]) -> bool | None:
 def _read_messages(dialect: MessagesDialect, raws: object) -> list[core.Message]:
     made: list[core.Message] = []
     for raw in map(as_dict, as_list(raws)):
-        role: core.Role = "assistant" if raw.get("role") == "assistant" else "user"
+        role: Role = "assistant" if raw.get("role") == "assistant" else "user"
         message = core.Message(role, tuple(_read_blocks(raw.get("content"))))
         is_repeated = bool(made) and made[-1].role == role
         made.append(restore_message(dialect, message, raw, alone=is_repeated))
@@ -88,12 +89,12 @@ def _read_tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     return restore_block(tool, write_tool, raw)
 
 
-def _read_tool_choice(choice: Mapping[str, object]) -> core.ToolChoice:
+def _read_tool_choice(choice: Mapping[str, object]) -> ToolChoice:
     match choice.get("type"):
         case "any" | "none" as kind:
             return kind
         case "tool":
-            return core.NamedTool(as_text(choice.get("name")))
+            return NamedTool(as_text(choice.get("name")))
         case _:
             return "auto"
 

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.json_fields import DEPTH, as_dict, as_list, as_text, merge_reports, without
 from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
 from greenroom.llm.stream import GrowingText

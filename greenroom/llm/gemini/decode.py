@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.failure import error_in_band, failed_reply, incomplete_reply, not_a_reply
 from greenroom.llm.gemini.calls import SIGNATURE, OpenCall
 from greenroom.llm.json_fields import (

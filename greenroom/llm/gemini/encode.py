@@ -16,6 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom import core
+from greenroom.core._internal import NamedTool, ToolChoice
 from greenroom.llm.gemini.calls import SIGNATURE
 from greenroom.llm.gemini.decode import ASKED
 from greenroom.llm.json_fields import as_dict, extend, without
@@ -265,8 +266,8 @@ def _merge_tools(request: core.ModelRequest) -> dict[str, object]:
     return {"tools": [*own, *extra] if isinstance(extra, list | tuple) else extra}
 
 
-def _write_tool_choice(choice: core.ToolChoice) -> dict[str, object]:
-    if isinstance(choice, core.NamedTool):
+def _write_tool_choice(choice: ToolChoice) -> dict[str, object]:
+    if isinstance(choice, NamedTool):
         names = [core.portable_name(choice.name)]
         return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": names}}
     mode = {"auto": "", "any": "ANY", "none": "NONE"}[choice]

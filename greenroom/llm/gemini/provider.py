@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from greenroom.core import ModelRequest, OutputSchema, Price
+from greenroom.core import ModelRequest, Price
+from greenroom.core._internal import OutputSchema
 from greenroom.llm.endpoint import (
     Endpoint,
     ModelTimeouts,
@@ -23,7 +24,7 @@ from greenroom.llm.merged_messages import MediaLimits
 from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
 """The variables of the key; the first one that is set counts, as in Google's own library."""

@@ -11,7 +11,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import Effort, NamedTool, ResultContent, Role, ToolChoice, serde
 from greenroom.llm.gemini.calls import SIGNATURE
 from greenroom.llm.gemini.encode import GeminiDialect, list_contents, write_block, write_tool
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text, extend
@@ -82,11 +82,11 @@ def _read_contents(dialect: GeminiDialect, raws: Sequence[dict[str, object]]) ->
     ]
 
 
-def _read_role(raw: Mapping[str, object]) -> core.Role:
+def _read_role(raw: Mapping[str, object]) -> Role:
     return "assistant" if as_text(raw.get("role")).lower() == "model" else "user"
 
 
-def _read_content(role: core.Role, raw: Mapping[str, object]) -> core.Message:
+def _read_content(role: Role, raw: Mapping[str, object]) -> core.Message:
     parts = [part for part in map(as_dict, as_list(raw.get("parts"))) if part]
     blocks = [_read_part(part) for part in parts]
     first = next((at for at, b in enumerate(blocks) if isinstance(b, core.ToolUseBlock)), None)
@@ -141,7 +141,7 @@ def _read_result(fields: Mapping[str, object]) -> core.ToolResultBlock:
     name = next((n for n in ("output", "error", "result", "content") if n in response), "")
     value = response.get(name) if len(response) == 1 else response
     text = value if isinstance(value, str) else serde.dumps(value).decode() if response else ""
-    content: list[core.ResultContent] = [core.TextBlock(text)] if text else []
+    content: list[ResultContent] = [core.TextBlock(text)] if text else []
     parts = list(map(as_dict, as_list(fields.get("parts"))))
     content += [_read_media(_in_camel_case(part)) or core.UnknownBlock(part) for part in parts]
     call_id = as_text(fields.get("id")) or as_text(fields.get("name")) or "call"
@@ -171,7 +171,7 @@ def _read_system(content: Mapping[str, object]) -> str | list[core.TextBlock]:
     ]
 
 
-def _read_level(level: object) -> core.Effort | None:
+def _read_level(level: object) -> Effort | None:
     match as_text(level).lower():
         case "minimal":
             return "none"
@@ -215,12 +215,12 @@ def _in_lower_case(schema: object) -> object:
     return made | ({"type": kind.lower()} if isinstance(kind, str) else {})
 
 
-def _read_tool_choice(config: Mapping[str, object]) -> core.ToolChoice:
+def _read_tool_choice(config: Mapping[str, object]) -> ToolChoice:
     calling = _in_camel_case(as_dict(config.get("functionCallingConfig")))
     names = list(map(as_text, as_list(calling.get("allowedFunctionNames"))))
     match as_text(calling.get("mode")).upper():
         case "ANY":
-            return core.NamedTool(names[0]) if len(names) == 1 else "any"
+            return NamedTool(names[0]) if len(names) == 1 else "any"
         case "NONE":
             return "none"
         case _:

@@ -13,7 +13,7 @@ continues a call that is open, and a reply with a fragment that belongs to no ca
 from collections.abc import Iterator
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.failure import unassignable_piece
 from greenroom.llm.json_fields import as_dict, as_int, as_text, without
 from greenroom.llm.portable_calls import CallIds, cut_off, read_arguments, tool_use
@@ -82,7 +82,7 @@ class StreamedCall:
             return False
         try:
             read_arguments(self.arguments)
-        except core.InvalidJSONError:
+        except InvalidJSONError:
             return False
         return True
 

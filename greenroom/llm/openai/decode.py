@@ -9,7 +9,7 @@ not cut off, and either the empty reason or token counts at the very end must do
 from collections.abc import Iterable, Mapping
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.llm.failure import error_in_band, failed_reply, incomplete_reply, not_a_reply
 from greenroom.llm.json_fields import (
     EventReader,

@@ -5,21 +5,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from greenroom.core import (
-    ConfigurationError,
-    InvalidJSONError,
-    ModelStreamError,
-    serde,
-    valid_unicode,
-)
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import InvalidJSONError, serde, valid_unicode
 from greenroom.llm.endpoint import ModelTimeouts
 from greenroom.llm.http_provider import open_client
 from greenroom.llm.http_stream import fetch
+from greenroom.llm.model_errors import ModelStreamError
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.provider import find_server
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 _BATCH = 64  # texts in one request
 _LONGEST = 8_000  # characters of a text; in most scripts below the 8,191 tokens that models take

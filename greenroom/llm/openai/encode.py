@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import Effort, NamedTool, OutputSchema, ToolChoice, serde
 from greenroom.llm.endpoint import is_same_server
 from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
@@ -303,13 +303,13 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     return extend({"type": "function", "function": function}, tool.extra)
 
 
-def _write_tool_choice(choice: core.ToolChoice) -> object:
-    if isinstance(choice, core.NamedTool):
+def _write_tool_choice(choice: ToolChoice) -> object:
+    if isinstance(choice, NamedTool):
         return {"type": "function", "function": {"name": core.portable_name(choice.name)}}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 
-def write_format(output: core.OutputSchema) -> dict[str, object]:
+def write_format(output: OutputSchema) -> dict[str, object]:
     """Write the format of the output, strictly if the strict mode can express its schema."""
     strict = strict_schema(output.schema, OPENAI)
     return {
@@ -319,7 +319,7 @@ def write_format(output: core.OutputSchema) -> dict[str, object]:
     }
 
 
-def choose_effort(request: core.ModelRequest) -> core.Effort | None:
+def choose_effort(request: core.ModelRequest) -> Effort | None:
     """Return the effort of a request, or that of its thinking budget."""
     if request.effort is None and request.thinking is not None:
         return find_effort_of(request.thinking)

@@ -24,19 +24,16 @@ from typing import TYPE_CHECKING, TypeAlias
 import trio
 from trio.lowlevel import RunVar
 
-from greenroom.core import (
-    GreenroomError,
-    ModelCallForbiddenError,
-    ModelConnectionError,
-    serde,
-)
+from greenroom.core import GreenroomError
+from greenroom.core._internal import serde
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import fetch
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text, without
+from greenroom.llm.model_errors import ModelCallForbiddenError, ModelConnectionError
 from greenroom.llm.windows import SMALLEST_WINDOW, UNKNOWN_WINDOW, ContextWindow
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 OLLAMA_DEFAULT = 4_096
 """Ollama's window on a machine with less than 24 GiB of graphics memory."""

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from greenroom.core import ModelRequest, OutputSchema, Price
+from greenroom.core import ModelRequest, Price
+from greenroom.core._internal import OutputSchema
 from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import (
     Endpoint,
@@ -26,7 +27,7 @@ from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
 from greenroom.llm.windows import ContextWindow
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 _PATH = "chat/completions"
 

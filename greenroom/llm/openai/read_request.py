@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import Effort, InvalidJSONError, NamedTool, ToolChoice, serde
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
 from greenroom.llm.openai.calls import CUSTOM
 from greenroom.llm.openai.encode import ChatDialect, write_block, write_tool
@@ -51,7 +51,7 @@ def read_chat_request(body: Mapping[str, object]) -> core.ModelRequest:
     return restore_request(dialect, request, body, partial(read_named_tools, _tool))
 
 
-def read_effort(effort: object) -> core.Effort | None:
+def read_effort(effort: object) -> Effort | None:
     """Return an effort, or None for one that we have no word for."""
     match effort:
         case "none" | "low" | "medium" | "high" | "xhigh" | "max":
@@ -125,7 +125,7 @@ def _call(raw: Mapping[str, object]) -> core.ContentBlock:
     function = as_dict(raw.get("function"))
     try:
         arguments = serde.loads_object(as_text(function.get("arguments")))
-    except core.InvalidJSONError:
+    except InvalidJSONError:
         arguments = {}
     return core.ToolUseBlock(call_id, as_text(function.get("name")), arguments)
 
@@ -170,13 +170,13 @@ def _tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     return restore_block(tool, write_tool, raw)
 
 
-def _tool_choice(choice: object) -> core.ToolChoice:
+def _tool_choice(choice: object) -> ToolChoice:
     match choice:
         case "required":
             return "any"
         case "none":
             return "none"
         case {"type": "function", "function": {"name": str(name)}}:
-            return core.NamedTool(name)
+            return NamedTool(name)
         case _:
             return "auto"

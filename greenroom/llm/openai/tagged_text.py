@@ -11,7 +11,7 @@ the beginning of a line: a text may also be about tags.
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
-from greenroom.core import InvalidJSONError
+from greenroom.core._internal import InvalidJSONError
 from greenroom.llm.json_fields import as_text
 from greenroom.llm.portable_calls import read_arguments
 

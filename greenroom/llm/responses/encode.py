@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import NamedTool, ToolChoice, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
+from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.openai.encode import choose_effort, write_cache_key, write_format
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.portable_calls import CallRules, merge_tools
@@ -90,7 +91,7 @@ class ResponsesDialect:
         """
         for name, value in (("stop", request.stop_sequences), ("seed", request.seed)):
             if value not in (None, (), []):
-                raise core.ModelBadRequestError(
+                raise ModelBadRequestError(
                     f"the Responses API has no {name}", provider=self.provider, hint="leave it out"
                 )
         limit = request.max_tokens or self.max_tokens
@@ -274,8 +275,8 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     return extend(made, tool.extra)
 
 
-def _write_tool_choice(choice: core.ToolChoice) -> object:
-    if isinstance(choice, core.NamedTool):
+def _write_tool_choice(choice: ToolChoice) -> object:
+    if isinstance(choice, NamedTool):
         return {"type": "function", "name": core.portable_name(choice.name)}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from greenroom.core import ModelRequest, OutputSchema, Price
+from greenroom.core import ModelRequest, Price
+from greenroom.core._internal import OutputSchema
 from greenroom.llm.endpoint import ModelTimeouts, RequestAuth
 from greenroom.llm.http_provider import HttpProvider
 from greenroom.llm.openai.hosts import HostProfile
@@ -14,7 +15,7 @@ from greenroom.llm.responses.decode import API, ResponsesDecoder
 from greenroom.llm.responses.encode import ResponsesDialect
 
 if TYPE_CHECKING:
-    from greenroom.net import HttpTransport
+    from greenroom.net._internal import HttpTransport
 
 
 class OpenAIResponsesProvider(HttpProvider):

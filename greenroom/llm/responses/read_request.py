@@ -5,7 +5,7 @@ from functools import partial
 from typing import TypeVar
 
 from greenroom import core
-from greenroom.core import serde
+from greenroom.core._internal import InvalidJSONError, NamedTool, ToolChoice, serde
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_number, as_text
 from greenroom.llm.openai.hosts import HostProfile
 from greenroom.llm.openai.read_request import locate, read_effort, read_parallel
@@ -97,7 +97,7 @@ def _read_block(raw: dict[str, object]) -> core.ContentBlock:
 def _read_arguments(arguments: object) -> dict[str, object]:
     try:
         return serde.loads_object(as_text(arguments))
-    except core.InvalidJSONError:
+    except InvalidJSONError:
         return {}
 
 
@@ -150,13 +150,13 @@ def _read_tool(raw: dict[str, object]) -> core.ToolDefinition | None:
     return restore_block(tool, write_tool, raw)
 
 
-def _read_tool_choice(choice: object) -> core.ToolChoice:
+def _read_tool_choice(choice: object) -> ToolChoice:
     match choice:
         case "required":
             return "any"
         case "none":
             return "none"
         case {"type": "function", "name": str(name)}:
-            return core.NamedTool(name)
+            return NamedTool(name)
         case _:
             return "auto"

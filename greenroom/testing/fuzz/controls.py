@@ -2,7 +2,7 @@
 
 from itertools import zip_longest
 
-from greenroom.core import clip
+from greenroom.core._internal import clip
 from greenroom.testing.fuzz.evidence import EndedCall, EndedTurn, Trial
 
 _ROUNDING = 0.001  # seconds

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 from greenroom import core
 from greenroom.core import Message, OutputChunk
+from greenroom.core._internal import ConversationInput, clip
 from greenroom.runtime import InterruptReport, Outcome, Receipt, TurnResult
 
 
@@ -132,7 +133,7 @@ class EndedTurn:
     @property
     def name(self) -> str:
         """The turn, by its input."""
-        return f"the turn of {core.clip(self.input, 200)!r}"
+        return f"the turn of {clip(self.input, 200)!r}"
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class Trial:
     def undelivered_ids(self) -> frozenset[str]:
         """The ids of inputs that the agent never took, as its outcome says."""
         messages = self.outcome.undelivered if self.outcome else ()
-        return frozenset(m.id for m in messages if isinstance(m, core.ConversationInput))
+        return frozenset(m.id for m in messages if isinstance(m, ConversationInput))
 
 
 def streams_of(

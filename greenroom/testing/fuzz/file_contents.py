@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from greenroom.core import serde
+from greenroom.core._internal import serde
 from greenroom.testing.fuzz.evidence import File
 
 _MADE_UP = re.compile(

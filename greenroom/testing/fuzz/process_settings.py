@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import TypeVar, cast
 
-from greenroom.core import clip
+from greenroom.core._internal import clip
 
 if sys.platform != "win32":
     import resource

@@ -14,11 +14,13 @@ import trio
 from greenroom import core
 from greenroom.agents import coder
 from greenroom.core import Message, StopReason
+from greenroom.core._internal import clip
 from greenroom.llm import ModelRequest
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
+    AgentNotRunningError,
     AgentRuntime,
     Outcome,
     Receipt,
@@ -234,7 +236,7 @@ class _Recorder:
     ) -> None:
         """Note how it has ended."""
         pairs = ", ".join(f"{name}={value!r}" for name, value in call.input.items())
-        text = f"{call.name}({core.clip(pairs, _MAX_CALL)})"
+        text = f"{call.name}({clip(pairs, _MAX_CALL)})"
         spent = self._began.pop(call.id).until(self._now())
         self.calls.append(EndedCall(text, result, *spent))
         if self._list_files:
@@ -341,7 +343,7 @@ class _ScenarioRun:
         self._calls.append(what)
         try:
             yield
-        except* (core.AgentNotRunningError, core.TurnError):
+        except* (AgentNotRunningError, core.TurnError):
             pass  # it has ended, as it may at any time
         self._calls.remove(what)
 

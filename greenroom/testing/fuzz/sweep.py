@@ -12,8 +12,9 @@ from itertools import count, pairwise
 
 import trio
 
-from greenroom.core import ConfigurationError, clip, seed_ids
-from greenroom.resilience import seed_jitter
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import clip, seed_ids
+from greenroom.resilience._internal import seed_jitter
 from greenroom.testing.fuzz.controls import find_difference
 from greenroom.testing.fuzz.evidence import Mode, Trial
 from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
@@ -146,7 +147,7 @@ def cancel_at_every_checkpoint(
 
     Example:
         >>> import trio
-        >>> from greenroom.testing import Scenario
+        >>> from greenroom.testing.fuzz import Scenario
         >>> from greenroom.tools import tool
         >>> def make_oven():
         ...     lock = trio.Lock()

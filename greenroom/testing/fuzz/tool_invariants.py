@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from greenroom import core
+from greenroom.core._internal import clip
 from greenroom.testing.fuzz.evidence import EndedCall, EndedTurn, Files, Leftovers, Trial
 from greenroom.testing.fuzz.file_contents import find_fault
 
@@ -110,7 +111,7 @@ def a_turn_is_whole_or_interrupted(trial: Trial) -> None:
         is_cut = is_cut and ended.seconds < min(times) - _ROUNDING
         assert not (is_cut and ended.text and texts == {ended.text}), (
             f"{ended.name}: {ended.status} after {ended.seconds:g} s of {min(times):g} s, and says "
-            f"{core.clip(ended.text, 200)!r} as a whole one does "
+            f"{clip(ended.text, 200)!r} as a whole one does "
             "(let `trio.Cancelled` pass, and say that something is done once it is)"
         )
 
@@ -288,7 +289,7 @@ def _is_steady(calls: Sequence[EndedCall]) -> bool:
 
 
 def _describe(ended: EndedCall) -> str:
-    text = core.clip(ended.text, 200)
+    text = clip(ended.text, 200)
     return f"{ended.name}: {ended.status}, {text!r}, after {ended.seconds:g} s"
 
 

@@ -13,7 +13,7 @@ read and changed). `run_python`, `web_search` and `calculator` are not part of `
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from greenroom.sandbox import Sandbox
+    from greenroom.sandbox._internal import Sandbox
     from greenroom.tools.interface import Tool
 
 

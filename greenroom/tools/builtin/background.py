@@ -13,18 +13,17 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import (
-    AgentContext,
-    ToolError,
-    ToolInfo,
-    ToolResult,
-    clip,
-    log_error,
-    new_id,
-    valid_unicode,
+from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult, new_id
+from greenroom.core._internal import clip, log_error, valid_unicode
+from greenroom.sandbox._internal import (
+    Exit,
+    Sandbox,
+    clean_environment,
+    confine,
+    run_contained,
+    signal_name,
 )
-from greenroom.sandbox import Exit, Sandbox, clean_environment, confine, run_contained, signal_name
-from greenroom.schemas import read_integer
+from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin.terminal_text import show_output
 from greenroom.tools.execution import describe_failure
 

@@ -12,19 +12,16 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,
-    Effect,
     Opaque,
-    SandboxReport,
     ShellCommand,
     TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolStatus,
-    usual_effects,
-    valid_unicode,
 )
-from greenroom.sandbox import (
+from greenroom.core._internal import Effect, SandboxReport, usual_effects, valid_unicode
+from greenroom.sandbox._internal import (
     NOTE_FD,
     Exit,
     Sandbox,
@@ -37,7 +34,7 @@ from greenroom.sandbox import (
     run_contained,
     signal_name,
 )
-from greenroom.schemas import read_integer
+from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin.background import LEFT_RUNNING, StayingCommand, start_staying
 from greenroom.tools.builtin.file_access import in_thread, is_inside
 from greenroom.tools.builtin.terminal_text import TerminalText

@@ -7,14 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.core import (
-    AgentContext,
-    Effect,
-    ToolError,
-    ToolInfo,
-    ToolResult,
-)
-from greenroom.fs import find_encoding, find_mark, open_regular, replace_file
+from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import Effect
+from greenroom.fs._internal import find_encoding, find_mark, open_regular, replace_file
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
@@ -285,7 +280,7 @@ class Write:
 
     A file that exists must have been read by the agent and not changed since. Its byte order mark,
     encoding and line ends are kept; where that can't be, the result says so. See
-    `greenroom.fs.replace_file`.
+    `replace_file`.
     """
 
     name = "Write"

@@ -15,8 +15,8 @@ from typing import BinaryIO
 import trio
 
 from greenroom.core import AgentContext, ReadPath, ToolError
-from greenroom.fs import NotRegularError
-from greenroom.threads import FileThreads
+from greenroom.fs._internal import NotRegularError
+from greenroom.threads._internal import FileThreads
 from greenroom.tools.builtin.plain_names import describe_name, find_named
 from greenroom.tools.execution import SpillFolder
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from greenroom.core import ToolError
-from greenroom.fs import NamePattern, expand_braces, open_regular, read_pattern
+from greenroom.fs._internal import NamePattern, expand_braces, open_regular, read_pattern
 from greenroom.tools.builtin.plain_names import plain_name
 
 MAX_PATTERN = 1_000

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, Effect, ToolError, ToolInfo, ToolResult
-from greenroom.sandbox import clean_environment, run_contained
-from greenroom.schemas import read_integer
+from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import Effect
+from greenroom.sandbox._internal import clean_environment, run_contained
+from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin.file_access import (
     Screen,
     describe_broken_link,

@@ -11,19 +11,11 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import (
-    AgentContext,
-    BoundedPattern,
-    ConfigurationError,
-    Effect,
-    ToolError,
-    ToolInfo,
-    ToolResult,
-    serde,
-)
-from greenroom.fs import read_beginning
-from greenroom.sandbox import Exit, clean_environment, run_contained
-from greenroom.schemas import read_integer
+from greenroom.core import AgentContext, ConfigurationError, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import BoundedPattern, Effect, serde
+from greenroom.fs._internal import read_beginning
+from greenroom.sandbox._internal import Exit, clean_environment, run_contained
+from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin import searcher
 from greenroom.tools.builtin.file_access import (
     Screen,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from greenroom.core import valid_unicode
+from greenroom.core._internal import valid_unicode
 
 _HEAD = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])|\r?\Z)")
 _COLUMN = re.compile(rb"(\d+):")

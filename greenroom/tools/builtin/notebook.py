@@ -5,7 +5,7 @@ The format is nbformat 4 (https://nbformat.readthedocs.io), and 3 as far as it h
 
 from collections.abc import Iterator, Mapping
 
-from greenroom.core import clip, serde
+from greenroom.core._internal import clip, serde
 from greenroom.tools.builtin.terminal_text import show_output
 
 MAX_BYTES = 50_000_000

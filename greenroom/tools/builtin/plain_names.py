@@ -10,7 +10,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-from greenroom.core import AgentContext, Effect, usual_effects
+from greenroom.core import AgentContext
+from greenroom.core._internal import Effect, usual_effects
 
 _MAX_ENTRIES = 5_000  # of a folder; judging a call takes place on the event loop
 _MAX_NAME = 1_024

@@ -12,21 +12,18 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import (
-    SESSION_PREFIX,
     AgentContext,
     DocumentBlock,
-    Effect,
     ImageBlock,
-    KeptFiles,
     SessionError,
     TextBlock,
     ToolError,
     ToolInfo,
     ToolResult,
-    valid_unicode,
 )
-from greenroom.fs import find_encoding, find_mark, is_binary, open_regular
-from greenroom.schemas import read_integer
+from greenroom.core._internal import SESSION_PREFIX, Effect, KeptFiles, valid_unicode
+from greenroom.fs._internal import find_encoding, find_mark, is_binary, open_regular
+from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin import notebook
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,

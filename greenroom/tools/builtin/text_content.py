@@ -19,8 +19,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from greenroom.core import ToolError, clip
-from greenroom.fs import MARKS, find_mark, is_binary
+from greenroom.core import ToolError
+from greenroom.core._internal import clip
+from greenroom.fs._internal import MARKS, find_mark, is_binary
 
 _ISO_2022 = ("iso2022_jp_ext", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_3", "iso2022_kr")
 _SHIFTS = {

@@ -6,19 +6,9 @@ from typing import Protocol, cast, runtime_checkable
 
 import msgspec
 
-from greenroom.core import (
-    AgentContext,
-    Effect,
-    NetworkError,
-    ToolError,
-    ToolInfo,
-    ToolResult,
-    Wire,
-    clip,
-    serde,
-    usual_effects,
-)
-from greenroom.schemas import read_integer
+from greenroom.core import AgentContext, NetworkError, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import Effect, Wire, clip, serde, usual_effects
+from greenroom.schemas._internal import read_integer
 from greenroom.tools.interface import DEFAULT_TIMEOUT, Tool
 
 _DEFAULT_CHARACTERS = 20_000

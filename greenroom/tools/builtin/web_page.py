@@ -8,8 +8,8 @@ from urllib.parse import urljoin
 import trio
 
 from greenroom.core import ToolError, ToolResult
-from greenroom.net import (
-    HttpClient,
+from greenroom.net import HttpClient
+from greenroom.net._internal import (
     HttpResponse,
     Timeouts,
     check_url,

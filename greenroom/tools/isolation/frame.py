@@ -20,7 +20,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import ParamSpec, TypeAlias
 
-from greenroom.core import AgentContext, ToolError, ToolResult, Wire, serde
+from greenroom.core import AgentContext, ToolError, ToolResult
+from greenroom.core._internal import Wire, serde
 
 _MEGABYTE = 1 << 20
 

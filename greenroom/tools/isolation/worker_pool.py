@@ -12,8 +12,9 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, AgentCrashError, ToolError, ToolResult, serde
-from greenroom.sandbox import (
+from greenroom.core import AgentContext, AgentCrashError, ToolError, ToolResult
+from greenroom.core._internal import serde
+from greenroom.sandbox._internal import (
     NOTE_FD,
     Cleanup,
     Confinement,

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
-from greenroom.git import GitAnswers
-from greenroom.permissions import Judgement, PermissionManager, PermissionRule
-from greenroom.programs import read_only_commands
-from greenroom.sandbox import clean_environment
+from greenroom.git._internal import GitAnswers
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions._internal import Judgement
+from greenroom.programs._internal import read_only_commands
+from greenroom.sandbox._internal import clean_environment
 from tests.git.repositories import CANARY
 from tests.permissions.traced import container, workspaces
 from tests.permissions.traced.container import Trace

@@ -8,7 +8,7 @@ import string
 import subprocess
 from functools import cache
 
-from greenroom.programs import read_only_commands
+from greenroom.programs._internal import read_only_commands
 from tests.permissions.tables import read_table
 from tests.permissions.traced.judging import READ_ONLY, Case, is_there
 

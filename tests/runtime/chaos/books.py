@@ -11,7 +11,6 @@ import trio
 
 from greenroom.core import (
     AgentExit,
-    AgentNotRunningError,
     Done,
     EndStatus,
     Error,
@@ -30,8 +29,9 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     UsageReport,
-    describe_error,
 )
+from greenroom.core._internal import describe_error
+from greenroom.runtime import AgentNotRunningError
 from greenroom.session import AgentSession
 
 MOST = 2_000  # characters of an error, wherever it goes

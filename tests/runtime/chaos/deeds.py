@@ -7,11 +7,9 @@ from functools import partial
 import trio
 
 from greenroom.core import (
-    AgentNotRunningError,
     BudgetExceededError,
     Interrupt,
     Message,
-    ModelError,
     SelfWaitError,
     Shutdown,
     SubAgentResult,
@@ -25,7 +23,8 @@ from greenroom.core import (
     UsageReport,
     UserInput,
 )
-from greenroom.runtime import fan_out, spawn_subagent
+from greenroom.llm import ModelError
+from greenroom.runtime import AgentNotRunningError, fan_out, spawn_subagent
 from greenroom.session import AgentSession
 from tests.runtime.chaos.books import Violation, expect
 from tests.runtime.test_isolation import ERRORS, MISNESTINGS

@@ -9,7 +9,7 @@ import trio
 from trio._core import _run
 from trio.testing import MockClock
 
-from greenroom.core import describe_error
+from greenroom.core._internal import describe_error
 from greenroom.core.message import seed_ids
 from greenroom.runtime.output_ring import OutputRing
 from greenroom.runtime.restarts import Supervision

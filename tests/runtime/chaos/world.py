@@ -11,26 +11,28 @@ from collections import Counter
 import trio
 
 from greenroom.core import (
-    AgentNotRunningError,
     EndStatus,
     Instrument,
     Interrupt,
     MailboxFullError,
     Message,
-    RuntimeClosedError,
     SelfWaitError,
     Shutdown,
-    SupervisionError,
     ToolError,
     ToolResult,
     TurnError,
     TurnStatus,
     UserInput,
-    describe_error,
-    leaves,
 )
+from greenroom.core._internal import describe_error, leaves
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime import AgentRuntime, RuntimeLimits
+from greenroom.runtime import (
+    AgentNotRunningError,
+    AgentRuntime,
+    RuntimeClosedError,
+    RuntimeLimits,
+    SupervisionError,
+)
 from greenroom.runtime.calls import current_slot
 from greenroom.session import AgentSession, InMemoryStore
 from tests.runtime.chaos.books import Book, Violation, expect, refuses

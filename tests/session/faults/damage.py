@@ -1,7 +1,7 @@
 """A history as it may lie on a disk after years, and what becomes of it when it is read."""
 
-from greenroom.core import Message, SessionCorruptError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, FileStore
+from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.session import AgentSession, FileStore, SessionCorruptError
 from tests.session.faults.life import FOLDER, expect, installed, new_disk
 
 PATH = f"{FOLDER}/mine/history.jsonl"

@@ -10,7 +10,7 @@ import zlib
 import msgspec
 import pytest
 
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 from greenroom.fs.durable import SyncError
 from greenroom.session import history as lines
 from greenroom.session.session_folder import FileWriter

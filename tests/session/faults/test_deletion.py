@@ -7,7 +7,7 @@ import random
 import pytest
 
 from greenroom.core import Message, SessionNotFoundError, SessionStorageError
-from greenroom.fs import durable
+from greenroom.fs._internal import durable
 from greenroom.session import AgentSession, FileStore, delete_session
 from tests.session.faults import mutants
 from tests.session.faults.effort import tries

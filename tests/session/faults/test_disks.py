@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import InvalidJSONError, Message, SessionError, SessionLockedError, ToolUseBlock
-from greenroom.fs import durable
+from greenroom.core import Message, SessionError, SessionLockedError, ToolUseBlock
+from greenroom.core._internal import InvalidJSONError
+from greenroom.fs._internal import durable
 from greenroom.session import (
     AgentSession,
     FileStore,

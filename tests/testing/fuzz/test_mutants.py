@@ -24,7 +24,8 @@ from greenroom.runtime import (
     subagents,
     turn,
 )
-from greenroom.session import AgentSession, Conversation
+from greenroom.session import AgentSession
+from greenroom.session._internal import Conversation
 from greenroom.session.transcript import Pairs
 from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError, cancel_at_every_checkpoint
 from tests.testing.fuzz import scenarios

@@ -10,7 +10,8 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ToolError, Workspace, WritePath
-from greenroom.fs import find_mark, real_file
+from greenroom.fs import real_file
+from greenroom.fs._internal import find_mark
 from greenroom.tools import Edit, Read, ToolRegistry
 from greenroom.tools.builtin import edit as edit_module, edit as text_diff
 from greenroom.tools.builtin.edit import unified_diff

@@ -6,7 +6,8 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import AgentContext, ReadPath, ToolError, serde
+from greenroom.core import AgentContext, ReadPath, ToolError
+from greenroom.core._internal import serde
 from greenroom.tools import Glob, Grep
 from greenroom.tools.builtin import grep as grep_module, searcher
 from greenroom.tools.builtin.file_tree import FILE_TYPES, FileFilter

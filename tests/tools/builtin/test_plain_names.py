@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, ReadPath, RuleDecision, ToolError, WritePath
-from greenroom.fs import NamePattern
+from greenroom.fs._internal import NamePattern
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.tools import Edit, Glob, Grep, Read, Write
 from greenroom.tools.builtin import plain_names

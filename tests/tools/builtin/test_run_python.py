@@ -14,7 +14,6 @@ from greenroom.sandbox import detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
-    PYTHON_SANDBOX,
     Sandbox,
     SandboxLimits,
     ToolRegistry,
@@ -22,6 +21,7 @@ from greenroom.tools import (
     examine_sandbox,
     run_python,
 )
+from greenroom.tools._internal import PYTHON_SANDBOX
 from tests.tools.builtin.test_bash import marked, marker
 
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="needs Linux")

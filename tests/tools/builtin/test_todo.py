@@ -3,7 +3,8 @@
 import pytest
 
 from greenroom.core import AgentContext
-from greenroom.tools import Todo, TodoList, ToolRegistry
+from greenroom.tools import Todo, ToolRegistry
+from greenroom.tools._internal import TodoList
 
 PLAN = [
     {"content": "read", "status": "completed"},

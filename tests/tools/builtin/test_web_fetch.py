@@ -187,7 +187,7 @@ async def test_the_connection_goes_to_the_address_that_was_judged(serve, monkeyp
 
 
 async def test_each_redirect_is_judged_anew(serve, monkeypatch):
-    from greenroom.core import AddressRefusedError
+    from greenroom.core._internal import AddressRefusedError
     from greenroom.tools.builtin import web_page as module
 
     url = await serve({"/": answer(status="302 Found", Location="/next")})

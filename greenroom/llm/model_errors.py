@@ -1,14 +1,14 @@
 """The errors of models: why there is no usable reply, and the part of it that had arrived.
 
-`errors` draws the whole tree.
+`greenroom.core.errors` draws the whole tree.
 """
 
 from typing import TYPE_CHECKING
 
-from greenroom.core.errors import GreenroomError
+from greenroom.core import ConfigurationError, GreenroomError
 
 if TYPE_CHECKING:
-    from greenroom.core.message import Message
+    from greenroom.core import Message
 
 
 class ModelError(GreenroomError):
@@ -165,3 +165,22 @@ class ModelOutputError(ModelError):
         """Keep what is wrong with the last reply."""
         super().__init__(message, provider=provider, hint=hint)
         self.errors = errors
+
+
+class ModelCallForbiddenError(ConfigurationError):
+    """A request would have gone to a real model, which `GREENROOM_FORBID_MODEL_CALLS` forbids.
+
+    Nothing was sent.
+
+    Attributes:
+        provider: the provider's name, such as "anthropic".
+        host: the host that would have been asked.
+    """
+
+    remedy = "use a model of greenroom.testing or a cassette, or unset the variable"
+
+    def __init__(self, message: str, *, provider: str = "", host: str = "", hint: str = "") -> None:
+        """Keep what would have been called."""
+        super().__init__(message, hint=hint)
+        self.provider = provider
+        self.host = host

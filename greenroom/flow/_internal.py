@@ -1,0 +1,16 @@
+"""Names for the other packages of Greenroom only: programs may not rely on them."""
+
+from greenroom.flow.handoff_team import HandoffTeam as HandoffTeam
+from greenroom.flow.members import Member as Member
+from greenroom.flow.parse_action import Fault as Fault
+from greenroom.flow.plan_run import (
+    PLAN_STEP as PLAN_STEP,
+    FailureReason as FailureReason,
+    SubtaskState as SubtaskState,
+    SubtaskStatus as SubtaskStatus,
+)
+from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
+from greenroom.flow.resume import is_answered as is_answered
+from greenroom.flow.revision import Planner as Planner, SubtaskRecovery as SubtaskRecovery
+from greenroom.flow.topic import DeliveryStatus as DeliveryStatus
+from greenroom.flow.undo import undo_plan as undo_plan

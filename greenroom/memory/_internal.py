@@ -1,0 +1,7 @@
+"""Names for the other packages of Greenroom only: programs may not rely on them."""
+
+from greenroom.memory.agent_memory import (
+    describe_recalled as describe_recalled,
+    remind as remind,
+    report_failure as report_failure,
+)

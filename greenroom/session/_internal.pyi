@@ -1,0 +1,40 @@
+from greenroom.session.agent_session import SessionStatistics as SessionStatistics
+from greenroom.session.branches import Branch as Branch, checkpoints_after as checkpoints_after
+from greenroom.session.conversation import Conversation as Conversation
+from greenroom.session.description import (
+    FORKED_FROM as FORKED_FROM,
+    Origin as Origin,
+    in_utc as in_utc,
+)
+from greenroom.session.entries import (
+    LONGEST_RECORD as LONGEST_RECORD,
+    MessageEntry as MessageEntry,
+    OpenQuestion as OpenQuestion,
+    decode_entries as decode_entries,
+)
+from greenroom.session.file_store import check_store as check_store, default_store as default_store
+from greenroom.session.files import (
+    CHECKPOINT_FILES as CHECKPOINT_FILES,
+    LONGEST_FILE as LONGEST_FILE,
+    KeepsFiles as KeepsFiles,
+)
+from greenroom.session.folder_names import folder_name as folder_name
+from greenroom.session.history import (
+    History as History,
+    encode_line as encode_line,
+    read_backwards as read_backwards,
+)
+from greenroom.session.holders import holder_of as holder_of
+from greenroom.session.past_sessions import (
+    SearchHit as SearchHit,
+    descendants as descendants,
+    read_paid_calls as read_paid_calls,
+    read_tree_used as read_tree_used,
+)
+from greenroom.session.store import StoreOnDisk as StoreOnDisk
+from greenroom.session.transcript import (
+    WENT_ON as WENT_ON,
+    answer_calls as answer_calls,
+    is_stand_in as is_stand_in,
+    may_have_run as may_have_run,
+)
