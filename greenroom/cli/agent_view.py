@@ -9,7 +9,7 @@ from greenroom import core
 from greenroom.cli.formatting import shorten
 from greenroom.cli.markdown_stream import Block, MarkdownStream
 from greenroom.cli.markdown_view import render_markdown
-from greenroom.cli.painter import ColorScheme, Prefixed
+from greenroom.cli.painter import ColorScheme, LastRows, Prefixed
 from greenroom.cli.plan_view import PlanView
 from greenroom.cli.render_chunk import (
     render_call,
@@ -223,21 +223,22 @@ class AgentView:
         self._children[chunk.session_id] = child
         return child
 
-    def live(self, rows: int = 12) -> list[RenderableType]:
+    def live(self, rows: int = 12, text_rows: int = 4) -> list[RenderableType]:
         """Return unfinished output: the end of a thought or a text, tools, subagents, a plan.
 
         The plan comes last, in at most so many rows, so that it stays in place while the others
-        change.
+        change. Of a thought and of a text there are at most `text_rows`.
         """
         parts: list[RenderableType] = []
         if self._thinking:
-            parts.append(render_thinking(self._thinking[-_LIVE_THINKING:], self._scheme))
+            thinking = render_thinking(self._thinking[-_LIVE_THINKING:], self._scheme)
+            parts.append(LastRows(thinking, text_rows))
         if self._text.tail.strip():
-            parts.append(render_markdown(self._text.tail, self._scheme))
+            parts.append(LastRows(render_markdown(self._text.tail, self._scheme), text_rows))
         for start, output in self._calls.values():
             parts.append(render_call(start, self._scheme))
             if output:
                 parts.append(render_progress(output, self._scheme))
         for name, child in self._children.values():
-            parts += [Prefixed(name, part) for part in child.live(rows)]
+            parts += [Prefixed(name, part) for part in child.live(rows, text_rows)]
         return [*parts, *(self._plan.live(rows) if self._plan else ())]

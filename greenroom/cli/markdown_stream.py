@@ -106,8 +106,8 @@ class MarkdownStream:
             self._position = end + 1
             if cut:
                 blocks += self._cut(cut)
-            blocks += self._cut_long()
-        return blocks + self._cut_long()
+            blocks += self._cut_long(self._position)
+        return blocks + self._cut_long(len(self._open))
 
     def _scan(self, line: str, start: int, end: int) -> int:
         """Look at one line; return where the block before it, or with it, ends, or 0."""
@@ -134,15 +134,15 @@ class MarkdownStream:
             self._raw_end = None if until.search(line, raw.end()) else until
         return cut
 
-    def _cut_long(self) -> list[Block]:
-        """Cut off a part of what is open, once it is long."""
+    def _cut_long(self, length: int) -> list[Block]:
+        """Cut off a part of what is open, once so much of it is long."""
         if self._fence:
             start, seen = self._code_start, self._position
             if seen > start + _PART and (end := self._open.rfind("\n\n", start, seen)) > 0:
                 return self._cut(end + 2, is_part=True)
             if seen > start + _MAX_PART:
                 return self._cut(seen, is_part=True)
-        if len(self._open) < _MAX_BLOCK:
+        if length < _MAX_BLOCK:
             return []
         end = self._open.rfind("\n", 0, _MAX_BLOCK) + 1 or self._open.rfind(" ", 0, _MAX_BLOCK) + 1
         return self._cut(end or _MAX_BLOCK, is_part=True)

@@ -18,6 +18,7 @@ from rich.syntax import Syntax
 from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme, Prefixed, Quoted, hang_indent, indent
+from greenroom.cli.rows import wrap
 from greenroom.cli.table import TableView
 from greenroom.core._internal import legible
 
@@ -202,8 +203,7 @@ class Prose:
         self._text = text
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in self._text.wrap(console, min(options.max_width, MAX_PROSE)):
-            line.rstrip()
+        for line in wrap(self._text, min(options.max_width, MAX_PROSE)):
             yield from (*line.render(console), Segment.line())
 
 

@@ -2,19 +2,23 @@
 
 import io
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from rich.cells import get_character_cell_size
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
+from greenroom.cli.rows import fold
 from greenroom.core._internal import visible
 
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
 """How many colours a terminal has; None for text without any codes."""
+
+
+_LINK = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\")
 
 
 class Painter:
@@ -29,8 +33,13 @@ class Painter:
         """Paint with these colours, or with None without any control code."""
         self._colors = colors
 
-    def paint(self, renderables: Iterable[RenderableType], width: int) -> str:
-        """Return the renderables one below the other; a line takes at most `width` columns."""
+    def paint(
+        self, renderables: Iterable[RenderableType], width: int, *, links: bool = True
+    ) -> str:
+        """Return the renderables one below the other; a line takes at most `width` columns.
+
+        Without `links`, links are just words.
+        """
         console = Console(
             file=io.StringIO(),
             width=max(width, 20),
@@ -47,7 +56,7 @@ class Painter:
                 console.print(renderable, crop=False)
         text = captured.get()
         if self._colors is not None:
-            return text
+            return text if links else _LINK.sub("", text)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
 
 
@@ -68,7 +77,6 @@ def detect_colors(env: Mapping[str, str] | None = None) -> Colors:
 
 
 _NARROWEST = 8
-_TAB = 8
 
 
 class Prefixed:
@@ -110,29 +118,23 @@ class Quoted:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(options.max_width - self._prefix.cell_len, 2)
         prefix, later = (list(each.render(console)) for each in (self._prefix, self._later))
-        for line in self._text.split("\n", allow_blank=True):
-            line.expand_tabs(_TAB)
-            for row in line.divide(_row_ends(line.plain, width)):
-                yield from (*prefix, *row.render(console), Segment.line())
-                prefix = later
+        for row in fold(self._text, width):
+            yield from (*prefix, *row.render(console), Segment.line())
+            prefix = later
 
 
-def _row_ends(line: str, width: int) -> Iterator[int]:
-    """Find where to break a line into rows of this width; letters keep their accents and joins."""
-    used, before = 0, ""
-    for at, character in enumerate(line):
-        cells = get_character_cell_size(character)
-        if _JOINER in (before, character):
-            cells = 0
-        elif character == _AS_PICTURE:
-            cells = max(2 - get_character_cell_size(before), 0) if before else 0
-        elif used + cells > width:
-            yield at
-            used = 0
-        used, before = used + cells, character
+class LastRows:
+    """The last rows of some content."""
 
+    def __init__(self, content: RenderableType, rows: int) -> None:
+        """Show so many rows of this."""
+        self._content = content
+        self._rows = rows
 
-_JOINER, _AS_PICTURE = "\u200d", "\ufe0f"
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        lines = list(Segment.split_lines(console.render(self._content, options)))
+        for line in lines[-self._rows :]:
+            yield from (*line, Segment.line())
 
 
 def indent(content: RenderableType, columns: int = 2) -> Prefixed:

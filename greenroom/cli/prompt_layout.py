@@ -27,6 +27,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from greenroom.cli.input_line import InputLine
+from greenroom.cli.line_window import LineWindow
 from greenroom.cli.paste_chips import ShowChips
 from greenroom.cli.question_pane import QuestionPane, fold, join
 from greenroom.cli.terminal import Frame
@@ -104,7 +105,7 @@ class PromptLayout:
         status = FormattedTextControl(lambda: self._status, style="class:status")
         windows = [
             Window(FormattedTextControl(lambda: self._above), height=self._height(0)),
-            Window(control, wrap_lines=True, height=self._height(1)),
+            LineWindow(control, wrap_lines=True, height=self._height(1)),
             Window(FormattedTextControl(lambda: self._menu), height=self._height(2)),
             Window(hint, height=self._height(3)),
             Window(status, height=1, dont_extend_height=True),
@@ -139,6 +140,9 @@ class PromptLayout:
         return lambda: Dimension.exact(self._heights[window])
 
 
+_BEGIN_UPDATE, _END_UPDATE = "\x1b[?2026h", "\x1b[?2026l"
+
+
 class BatchedOutput(Vt100_Output):
     """Draws on the terminal of standard output; a batch of changes reaches it at once."""
 
@@ -164,10 +168,19 @@ class BatchedOutput(Vt100_Output):
             self.is_batching = False
             self.flush()
 
+    def erase_down(self) -> None:
+        """Erase all from the beginning of this row on.
+
+        Not at once: told to erase the whole screen, tmux moves it to the scrollback first.
+        """
+        self.write_raw("\x1b[2K\x1b[C\x1b[J\r")
+
     def flush(self) -> None:
         """Write what was drawn, unless a block collects it."""
-        if self.is_batching:
+        if self.is_batching or not self._buffer:
             return
+        # A terminal that knows of synchronized updates shows all of it at once.
+        self._buffer = [_BEGIN_UPDATE, *self._buffer, _END_UPDATE]
         # The window may be closed at any moment. Then reading from it ends too, and that ends the
         # application in good order.
         with suppress(OSError):

@@ -121,11 +121,11 @@ class ConsoleRenderer:
             nursery.start_soon(person.handle_events, events)
             nursery.start_soon(_watch_interrupts, person, screen)
             await screen.draw()
+            nursery.start_soon(screen.draw_changes)
             async for chunk in chunks:
                 screen.feed(chunk)
                 await person.note(chunk)
-                # A reader that lags draws printed text only, and the rest once it has caught up.
-                if chunks.lag == 0 or screen.is_full:
+                if screen.is_full:
                     await screen.draw()
             outcome = await self._handle.wait()
             nursery.cancel_scope.cancel()

@@ -1,7 +1,10 @@
 """Makes frames of an agent: lasting output, live output, the question, the status."""
 
+from collections import deque
 from collections.abc import Callable
+from math import inf
 
+import trio
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -19,7 +22,11 @@ from greenroom.llm import model_profile
 
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _PLAN = 12  # lines of a plan that is carried out, in a terminal with room for them
-_FULL = 65_536  # characters of painted text that are printed even by a reader that lags
+_LIVE = 3  # lines of a text that is not finished; few, since a narrower window makes more of them
+_FULL = 1_000  # parts that wait to be printed, before the agent's chunks have to wait too
+_INTERVAL = 0.05  # seconds between two frames of an agent that has much to say
+_QUIET = 0.2  # seconds without a chunk after which a text stands in one line
+_TICK = 1.0  # seconds between two frames of an agent that works and says nothing
 
 _MODES = {"default": "", "bypass": "BYPASS: nothing is asked"}
 
@@ -60,7 +67,11 @@ class Screen:
         self._window = window or model_profile(model).context_window
         self._mode = mode
         self._currency = currency
-        self._unwritten = ""
+        self._unwritten = deque[RenderableType]()
+        self._painted = list[str]()  # of the frame to come
+        self._one_frame = trio.Lock()
+        self._changed = trio.Event()
+        self._fed_at = float("-inf")
         self.questions = QuestionQueue(can_hide=terminal.is_live)
         self._asked: QuestionView | None = None
         self._unrecorded: dict[str, PermissionRequest] = {}  # asked, and what came of it not shown
@@ -84,7 +95,7 @@ class Screen:
 
     @property
     def is_full(self) -> bool:
-        """Whether too much waits to be printed to wait for the reader to catch up."""
+        """Whether so much waits to be printed that the agent's chunks have to wait."""
         return len(self._unwritten) > _FULL
 
     def feed(self, chunk: OutputChunk) -> None:
@@ -96,11 +107,12 @@ class Screen:
         self.print(*self._view.feed(chunk))
         if isinstance(said, core.Lagged | core.Done):
             self._record_missed()
+        self._fed_at = trio.current_time()
+        self._changed.set()
 
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
-        if renderables:
-            self._unwritten += self._painter.paint(renderables, self._columns)
+        self._unwritten.extend(renderables)
 
     def finish(self) -> None:
         """Print what the agent has said so far, where it was left in the middle."""
@@ -155,11 +167,38 @@ class Screen:
         """Clear the input line."""
         self._terminal.clear_line()
 
+    async def draw_changes(self) -> None:
+        """Draw what `feed` was told, a few times a second at the most; runs until cancelled."""
+        while True:
+            with trio.move_on_after(self._patience):
+                await self._changed.wait()
+            self._changed = trio.Event()
+            await self.draw()
+            await trio.sleep(_INTERVAL)
+
+    @property
+    def _patience(self) -> float:
+        """Seconds until the next frame where nothing comes."""
+        if not self._terminal.is_live or self._view.state.kind is core.StateKind.IDLE:
+            return inf
+        return _TICK if self._is_quiet else _QUIET
+
+    @property
+    def _is_quiet(self) -> bool:
+        return trio.current_time() - self._fed_at >= _QUIET
+
     async def draw(self) -> None:
         """Show everything as it is now."""
+        async with self._one_frame:
+            await self._draw()
+
+    async def _draw(self) -> None:
+        while self._unwritten:
+            self._painted.append(self._painter.paint([self._unwritten.popleft()], self._columns))
+            await trio.lowlevel.checkpoint()  # other tasks run in between
         if self._asked is not None and self.questions.current is not self._asked.request:
             self._asked = None
-        printed, self._unwritten = self._unwritten, ""
+        printed, self._painted = "".join(self._painted), []
         parts = (printed, self._live(), self._status(), self._question())
         await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
 
@@ -183,8 +222,9 @@ class Screen:
         if queued:
             queued.append(Text("  Up takes it back into the line", self.scheme.note))
         room = max(self._terminal.size[1] - _MARGIN, 3)
-        parts = [*self._view.live(min(room, _PLAN)), *queued]
-        lines = self._painter.paint(parts, self._columns).splitlines()
+        text_rows = 1 if self._is_quiet else _LIVE
+        parts = [*self._view.live(min(room, _PLAN), text_rows), *queued]
+        lines = self._painter.paint(parts, self._columns, links=False).splitlines()
         return "\n".join(lines[-room:])
 
     def _status(self) -> str:

@@ -6,6 +6,8 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
+from greenroom.cli.rows import count_columns, wrap
+
 _GAP = 2  # columns between two columns of a table
 _LEAST = 4  # columns of a cell, below which its row is no longer a row
 
@@ -25,7 +27,8 @@ class TableView:
         widths = self._share(options.max_width)
         if not widths:
             for row in self._rows:
-                yield from row
+                for cell in row:
+                    yield from wrap(cell, options.max_width)
                 yield Text("")
             return
         for number, row in enumerate(self._rows):
@@ -35,14 +38,8 @@ class TableView:
 
     def _share(self, room: int) -> list[int]:
         """Return how wide each column is; nothing if there is no room for all of them."""
-        natural = [
-            max(
-                max((line.cell_len for line in row[at].split("\n")), default=0)
-                for row in self._rows
-            )
-            for at in range(len(self._sides))
-        ]
-        room -= _GAP * (len(natural) - 1)
+        natural = [max(cell.cell_len for cell in cells) for cells in zip(*self._rows, strict=True)]
+        room -= _GAP * (len(natural) - 1) + min(max(map(_excess, self._rows)), room // 3)
         if room < _LEAST * len(natural):
             return []
         widths = [min(width, _LEAST) for width in natural]
@@ -56,7 +53,7 @@ class TableView:
         return [max(width, 1) for width in widths]
 
     def _row(self, console: Console, row: Sequence[Text], widths: Sequence[int]) -> RenderResult:
-        cells = [list(cell.wrap(console, width)) for cell, width in zip(row, widths, strict=True)]
+        cells = [wrap(cell, width) for cell, width in zip(row, widths, strict=True)]
         for at in range(max(map(len, cells))):
             line = Text(end="")
             for cell, width, side in zip(cells, widths, self._sides, strict=True):
@@ -68,3 +65,8 @@ class TableView:
             line.rstrip()
             yield from line.render(console)
             yield Segment.line()
+
+
+def _excess(row: Sequence[Text]) -> int:
+    """Count the columns that a row takes more than usual in a terminal that joins nothing."""
+    return sum(count_columns(cell.plain) - cell.cell_len for cell in row)

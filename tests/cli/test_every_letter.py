@@ -2,14 +2,17 @@
 
 import random
 import re
-from collections import Counter
+import shutil
+import sys
+from pathlib import Path
 
 import pytest
 
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import Lagged, TextComplete, TextDelta
-from tests.cli import replies
+from tests.cli import replies, storyteller
+from tests.cli.tmux import Tmux
 
 CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
 
@@ -26,12 +29,7 @@ def test_every_letter_of_a_reply_is_painted_once_and_in_order():
         rng = random.Random(seed)
         text = replies.reply(rng)
         width = rng.choice((20, 40, 79, 99, 199))
-        painted = replies.letters(shown(text, replies.pieces(rng, text), width))
-        wanted = replies.read_letters(text)
-        if "|" in text:  # in a table the words of a cell stand below one another
-            assert Counter(painted) == Counter(wanted), seed
-        else:
-            assert painted == wanted, seed
+        assert_same_letters(shown(text, replies.pieces(rng, text), width), text, seed)
 
 
 @pytest.mark.parametrize(
@@ -68,3 +66,38 @@ def test_the_end_of_a_reply_of_which_pieces_were_missed_is_said_once():
         "four",
         "",
     ]
+
+
+@pytest.fixture
+def tmux(env):
+    server = Tmux({**env, "TERM": "tmux-256color"})
+    yield server
+    server.close()
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_every_letter_is_once_on_screen_and_scrollback_however_the_window_is_resized(tmux):
+    count, seeds = 34, (0, 1_000, 2_000)
+    for seed in seeds:
+        words = ["-m", "tests.cli.storyteller", str(seed), str(count), tmux.socket]
+        tmux.start(f"teller-{seed}", [sys.executable, *words], Path(__file__).parents[2])
+    for seed in seeds:
+        tmux.wait_for(f"teller-{seed}", storyteller.mark("end"))
+        rest = tmux.everything(f"teller-{seed}")
+        for number in range(seed, seed + count):
+            before, mark, rest = rest.partition(storyteller.mark(number))
+            assert mark, f"{number} is not on the screen"
+            if number > seed:
+                assert_same_letters(before, reply(number - 1), number - 1)
+        assert_same_letters(rest.partition(storyteller.mark("end"))[0], reply(number), number)
+
+
+def reply(seed):
+    return replies.reply(random.Random(seed))
+
+
+def assert_same_letters(shown, text, where):
+    found, wanted = replies.letters(shown), replies.read_letters(text)
+    if "|" in text:  # in a table the words of a cell stand below one another
+        found, wanted = sorted(found), sorted(wanted)
+    assert found == wanted, where

@@ -356,7 +356,7 @@ def test_no_color_means_no_color(terminal):
     ask(program, "read README.md")
     program.wait_for("README.md, 1 line:", "idle")
     styles = set(re.findall(rb"\x1b\[([0-9;]*)m", program.output))
-    assert {code for style in styles for code in style.split(b";")} <= {b"", b"0"}
+    assert {code for style in styles for code in style.split(b";")} <= {b"", b"0", b"7"}
 
 
 def test_a_dumb_terminal_gets_plain_text_and_takes_lines(terminal, project):
