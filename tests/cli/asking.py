@@ -1,0 +1,48 @@
+"""A coder whose model makes the calls of a scene, shown in this terminal: `asking.py SCENE`."""
+
+import os
+import sys
+from pathlib import Path
+
+import trio
+
+from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry, coder
+from greenroom.cli import ConsoleRenderer
+from greenroom.cli.prompt_terminal import open_prompt_terminal
+from greenroom.cli.renderer import terminal_opener
+from greenroom.cli.run_rules import load_rules
+from greenroom.cli.terminal import LineOptions
+from greenroom.testing import ScriptedProvider, call
+from greenroom.tools import builtin_tools
+
+ROWS = "".join(f"row {number:03}\n" for number in range(1, 401))
+PLAN = call("SubmitPlan", plan="1. Make the file\n2. Look at it")
+SCENES = {
+    "command": ("default", [call("Bash", command="touch made"), "Done."] * 4),
+    "file": ("default", [call("Write", file_path="table.txt", content=ROWS), "Done."]),
+    "plan": (
+        "plan",
+        [PLAN, PLAN, call("Write", file_path="made.txt", content="made"), "Done."],
+    ),
+}
+
+
+async def show(scene):
+    mode, script = SCENES[scene]
+    rules, llm = load_rules(Path.cwd(), mode=mode), ScriptedProvider(*script)
+    editor = os.environ.get("ASKING_EDITOR")
+    opener = terminal_opener()
+    if editor:
+
+        def opener():
+            return open_prompt_terminal(LineOptions(editor=editor))
+
+    async with AgentRuntime(store=InMemoryStore(), workspace=Path.cwd()) as runtime:
+        parts = (llm, ToolRegistry(builtin_tools()), rules.manager)
+        handle = runtime.spawn(AgentSession.new("coder"), coder, *parts, name="coder")
+        await handle.send_input(f"the scene {scene}")
+        await ConsoleRenderer(handle, modes=rules.modes, terminal=opener).run()
+
+
+if __name__ == "__main__":
+    trio.run(show, sys.argv[1])

@@ -1,0 +1,203 @@
+"""Questions, modes and plans in real terminals of several sizes: every key, and what answers."""
+
+import os
+import random
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.terminal_program import TerminalProgram
+
+PROGRAM = Path(__file__).parent / "asking.py"
+ENTER, ESCAPE, UP, DOWN = "\r", "\x1b", "\x1b[A", "\x1b[B"
+PAGE_DOWN, PAGE_UP, CTRL_O, SHIFT_TAB = "\x1b[6~", "\x1b[5~", "\x0f", "\x1b[Z"
+LABEL, APPROVE = "allow? >", "approve? >"
+SIZES = [(24, 80), (44, 100), (60, 200)]
+
+
+@pytest.fixture
+def play(tmp_path):
+    """Let a model make the calls of a scene, in a terminal."""
+    programs = []
+
+    def play(scene, size=(24, 80), term="xterm-256color", **variables):
+        kept = {name: os.environ[name] for name in os.environ if name.startswith(("COV", "PATH"))}
+        root = str(PROGRAM.parents[2])
+        env = {**kept, "HOME": str(tmp_path), "PYTHONPATH": root, "TERM": term, "LANG": "C.UTF-8"}
+        (tmp_path / "work").mkdir(exist_ok=True)
+        command = [sys.executable, str(PROGRAM), scene]
+        program = TerminalProgram(command, tmp_path / "work", env | variables, size)
+        programs.append(program)
+        return program
+
+    yield play
+    for program in programs:
+        program.close()
+
+
+def rows_of_question(screen):
+    """The rows from the command to the last choice."""
+    rows = screen.split("\n")
+    end = next(n for n, row in enumerate(rows) if row.startswith((LABEL, APPROVE)))
+    start = max(n for n, row in enumerate(rows[:end]) if row.startswith("? "))
+    return rows[start:end]
+
+
+def resize(program, lines, columns):
+    """Change the window, and wait until the question is drawn anew."""
+    before = len(program.output)
+    program.resize(lines, columns)
+    program.wait_until(lambda screen: len(program.output) > before and LABEL in screen)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("color", [{}, {"NO_COLOR": "1"}])
+def test_each_key_of_a_question_does_what_it_says(play, tmp_path, size, color):
+    program = play("command", size, **color)
+    screen = program.wait_for("? touch made", LABEL)
+    assert len(rows_of_question(screen)) <= 5
+    program.type("\t")
+    program.wait_for("keep: touch:* · Tab") if "Tab:" in screen else None
+    program.type(CTRL_O)
+    program.wait_for("read as:", "Ctrl-O: less")
+    program.type(CTRL_O)
+    program.wait_for("Ctrl-O: more", without=["read as:"])
+    program.type(SHIFT_TAB + ENTER + " " + ENTER)  # none of them means anything here
+    program.type("w" + ENTER)
+    program.wait_for("why not? >", "Esc: back to the question")
+    program.type("because" + ESCAPE)
+    program.wait_for(LABEL, "[y] once", without=["why not?"])
+    program.type("e" + ENTER)
+    program.wait_for("run instead? > touch made")
+    program.type(ESCAPE)
+    program.wait_for(LABEL, without=["run instead?"])
+    program.type(DOWN)
+    program.wait_for(">[y] once")
+    program.type(UP)
+    program.wait_for(">[e] edit")
+    assert not (tmp_path / "work" / "made").exists()
+    program.type(DOWN + ENTER)
+    program.wait_for("✓ coder: touch made · Bash allowed by user", "Done.", without=[LABEL])
+    assert (tmp_path / "work" / "made").exists()
+
+
+def test_escape_interrupts_a_question_that_asks_for_no_words(play, tmp_path):
+    program = play("command")
+    program.wait_for(LABEL)
+    program.type(ESCAPE)
+    program.wait_for("- coder: touch made", "withdrawn", "interrupted", without=[LABEL])
+    assert not (tmp_path / "work" / "made").exists()
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_long_file_is_cut_and_y_counts_at_once(play, tmp_path, size):
+    program = play("file", size)
+    screen = program.wait_for("? table.txt", "row 001", "row 400", "more rows · Space: all", LABEL)
+    assert len(rows_of_question(screen)) <= 5
+    program.type(" ")
+    program.wait_for("page 1 of", "row 002", LABEL, "[y] once")
+    program.type(PAGE_DOWN)
+    program.wait_for("page 2 of")
+    program.type(PAGE_UP + PAGE_UP)
+    program.wait_for("more rows · Space: all")
+    program.type("y" + ENTER)
+    program.wait_for("Done.", without=[LABEL])
+    printed = re.sub(r"\x1b\[[0-9;]*m", "", program.output.decode())
+    assert "✓ coder: table.txt · Write allowed by user" in printed
+    assert (tmp_path / "work" / "table.txt").read_text().count("row") == 400
+
+
+def test_a_question_that_was_resized_can_be_answered_and_leaves_no_copy(play, tmp_path):
+    program = play("file", (24, 80))
+    program.wait_for("? table.txt", LABEL)
+    for size in [(12, 40), (44, 100), (10, 30), (24, 80)]:
+        resize(program, *size)
+    program.type("n" + ENTER)
+    screen = program.wait_for("✗ coder: table.txt · Write denied by user", "Done.")
+    assert "row 0" not in screen
+    assert "[y]" not in screen
+
+
+def test_without_control_codes_the_question_is_plain_and_answered_by_lines(play, tmp_path):
+    program = play("command", term="dumb")
+    program.wait_for("? touch made", "[o] more", LABEL)
+    program.type("o\n")
+    program.wait_for("read as:", "[o] less")
+    program.type("y\n")
+    program.wait_for("Bash allowed by user", "Done.")
+    assert b"\x1b" not in program.output
+
+
+def test_shift_tab_switches_the_mode_for_the_calls_to_come(play, tmp_path):
+    program = play("command")
+    program.wait_for(LABEL)
+    program.type("n" + ENTER)
+    program.wait_for("Done.", "idle", without=[LABEL])
+    for mode in ("accept-edits", "plan"):
+        program.type(SHIFT_TAB)
+        program.wait_for(f"mode {mode}:")
+    program.type(SHIFT_TAB)
+    program.wait_for("the mode bypass asks about nothing", "BYPASS: nothing is asked")
+    program.type("again" + ENTER)
+    program.wait_until(lambda screen: screen.count("Done.") == 2)
+    assert (tmp_path / "work" / "made").exists()
+    program.type(SHIFT_TAB)
+    program.wait_for("mode default:", without=["BYPASS: nothing"])
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_plan_is_shown_edited_refused_and_approved(play, tmp_path, size):
+    editor = tmp_path / "editor"
+    editor.write_text('#!/bin/sh\nprintf "\\n3. And say so\\n" >> "$1"\n')
+    editor.chmod(0o755)
+    program = play("plan", size, ASKING_EDITOR=str(editor))
+    program.wait_for("Make the file", "? Carry out this plan?", APPROVE, "mode plan")
+    program.type("w" + ENTER)
+    program.wait_for("why not? >")
+    program.type("too short" + ENTER)
+    program.wait_for("SubmitPlan denied by user: too short", "? Carry out this plan?", APPROVE)
+    program.type("e" + ENTER)
+    program.wait_for("plan >", "3. And say so")
+    program.type(ENTER)
+    program.wait_for(APPROVE, "│ 3. And say so")
+    program.type("a" + ENTER)
+    program.wait_for("a plan · SubmitPlan allowed by user", "mode accept-edits", "Done.")
+    assert (tmp_path / "work" / "made.txt").read_text() == "made"
+
+
+ERASE = "\x05\x15"  # from the end of the line on
+STEPS = int(os.environ.get("GREENROOM_QUESTION_STEPS", "60"))
+SEEDS = range(int(os.environ.get("GREENROOM_QUESTION_SEEDS", "2")))
+# All but an Enter, and what leaves or interrupts.
+KEYS = [
+    *"abdefghijklmnopqrstuvwxyz1 \t/@!-:'\"",
+    "\x1b[200~y\r\x1b[201~",
+    "\x1b[200~yes\n\x1b[201~",
+    *(UP, DOWN, PAGE_UP, PAGE_DOWN, CTRL_O, SHIFT_TAB, "\x1b[C", "\x1b[D", "\x1b[H", "\x1b[F"),
+    *("\x01", "\x02", "\x05", "\x06", "\x08", "\x0b", "\x0e", "\x10", "\x11", "\x12", "\x13"),
+    *("\x14", "\x15", "\x16", "\x17", "\x19", "\x7f", "\x1bf", "\x1bb", "\x1b[3~", "\x1b[I"),
+]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_key_but_a_choice_and_enter_ever_answers_a_question(play, tmp_path, seed):
+    """Enter comes only behind what is no choice; so the question stays, and nothing has run."""
+    chance = random.Random(seed)
+    program = play(chance.choice(["command", "file"]))
+    program.wait_for(LABEL)
+    for _ in range(STEPS):
+        what = chance.random()
+        if what < 0.1:
+            program.resize(chance.randint(8, 50), chance.randint(24, 150))
+        elif what < 0.25:
+            program.type(ERASE + chance.choice(["no choice", " y!", "yy", "\ty\t y", "ja"]) + ENTER)
+        else:
+            program.type(chance.choice(KEYS))
+    resize(program, 30, 151)
+    program.type(ERASE)
+    program.wait_for(LABEL, "[y] once")
+    assert [path.name for path in (tmp_path / "work").iterdir()] == []
+    program.type(ERASE + "n" + ENTER)
+    program.wait_for("denied by user", "Done.", without=[LABEL])
