@@ -40,7 +40,13 @@ from greenroom.flow.blackboard import Blackboard
 from greenroom.flow.combinators import loop, parallel, pipeline
 from greenroom.flow.committee import Ruling, committee
 from greenroom.flow.composite import composite
-from greenroom.flow.error_context import Component, ErrorClass, RecoveryDecision
+from greenroom.flow.error_context import (
+    Component,
+    ErrorClass,
+    ErrorContext,
+    RecoveryDecision,
+    Severity,
+)
 from greenroom.flow.errors import (
     BlackboardFullError,
     ConflictError,
@@ -60,11 +66,11 @@ from greenroom.flow.parse_action import Action, FinalAnswer, parse_action
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_and_execute import plan_and_execute, run_task
-from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.plan_run import PlanRun, SubtaskStatus
 from greenroom.flow.react import react
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.review import ReviewPoint
-from greenroom.flow.revision import Failure, ReplanPolicy
+from greenroom.flow.revision import Failure, Planner, ReplanPolicy
 from greenroom.flow.strategies import (
     AgentAnswer,
     Opinion,
@@ -98,6 +104,7 @@ __all__ = [
     "Component",
     "ConflictError",
     "ErrorClass",
+    "ErrorContext",
     "ErrorReport",
     "Failure",
     "FinalAnswer",
@@ -107,16 +114,19 @@ __all__ = [
     "Plan",
     "PlanError",
     "PlanRun",
+    "Planner",
     "RecoveryDecision",
     "RecoveryPolicy",
     "ReplanPolicy",
     "Resolution",
     "ReviewPoint",
     "Ruling",
+    "Severity",
     "SharedInformation",
     "StaleWriteError",
     "StatusUpdate",
     "Subtask",
+    "SubtaskStatus",
     "TaskQueue",
     "TaskRequest",
     "TaskResponse",

@@ -7,10 +7,9 @@ from greenroom.flow.plan_run import (
     PLAN_STEP as PLAN_STEP,
     FailureReason as FailureReason,
     SubtaskState as SubtaskState,
-    SubtaskStatus as SubtaskStatus,
 )
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
 from greenroom.flow.resume import is_answered as is_answered
-from greenroom.flow.revision import Planner as Planner, SubtaskRecovery as SubtaskRecovery
+from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
 from greenroom.flow.topic import DeliveryStatus as DeliveryStatus
 from greenroom.flow.undo import undo_plan as undo_plan

@@ -1,8 +1,5 @@
 """Turns: from an input to the end of the agent's answer to it.
 
-Theory of operation
-===================
-
 A turn is in one of these states; its input's id ties it to the tasks that wait for its end:
 
     queued ──taken──▶ taken ──entered──▶ open ──left──▶ ending ──▶ closed

@@ -23,12 +23,14 @@ from greenroom.flow import (
     Failure,
     Plan,
     PlanError,
+    Planner,
     PlanRun,
     ReplanPolicy,
     Subtask,
+    SubtaskStatus,
     execute_plan,
 )
-from greenroom.flow._internal import FailureReason, Planner, SubtaskRecovery, SubtaskStatus
+from greenroom.flow._internal import FailureReason, SubtaskRecovery
 from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool

@@ -10,7 +10,7 @@ from tempfile import TemporaryFile
 import pytest
 import trio
 
-from greenroom.flow._internal import SubtaskStatus
+from greenroom.flow import SubtaskStatus
 from tests.flow.ten_steps import STEPS, TenSteps
 from tests.warm_python import WarmProgram
 

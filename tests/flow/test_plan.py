@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom import GreenroomError
-from greenroom.flow import Plan, PlanError, Subtask
-from greenroom.flow._internal import Planner
+from greenroom.flow import Plan, PlanError, Planner, Subtask
 from greenroom.flow.model_planner import merge
 
 

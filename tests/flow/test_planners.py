@@ -13,11 +13,12 @@ from greenroom.flow import (
     ModelPlanner,
     Plan,
     PlanError,
+    Planner,
     PlanRun,
     Subtask,
     execute_plan,
 )
-from greenroom.flow._internal import FailureReason, Planner
+from greenroom.flow._internal import FailureReason
 from greenroom.flow.model_planner import describe_errors, describe_results
 from greenroom.llm import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider

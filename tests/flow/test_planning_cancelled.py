@@ -12,10 +12,10 @@ from greenroom.flow import (
     RecoveryDecision,
     RecoveryPolicy,
     Subtask,
+    SubtaskStatus,
     execute_plan,
     plan_and_execute,
 )
-from greenroom.flow._internal import SubtaskStatus
 from greenroom.llm import ModelOverloadedError
 from greenroom.testing import (
     Reply,

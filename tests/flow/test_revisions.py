@@ -18,9 +18,9 @@ from greenroom.flow import (
     RecoveryPolicy,
     ReplanPolicy,
     Subtask,
+    SubtaskStatus,
     run_task,
 )
-from greenroom.flow._internal import SubtaskStatus
 from greenroom.testing import ScriptedProvider
 from tests.flow.planned import Planned
 from tests.flow.test_execute import Written
