@@ -16,6 +16,7 @@ from greenroom.agents.cut_off import (
     CHOICES as CHOICES,
     copy_session as copy_session,
     find_lives as find_lives,
+    is_answered as is_answered,
     last_reply as last_reply,
     mend_calls as mend_calls,
 )

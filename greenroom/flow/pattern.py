@@ -15,6 +15,7 @@ from greenroom.agents._internal import (
     check_depth,
     find_caller,
     find_cycle,
+    is_answered,
     to_json_value,
     track_turn,
 )
@@ -22,11 +23,13 @@ from greenroom.core import BudgetExceededError, ConfigurationError, Message, Tex
 from greenroom.core._internal import ConversationInput, leaves, serde
 from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, bind_deps
-from greenroom.flow.resume import Content, find_input, is_answered
+from greenroom.flow.references import read_value
+from greenroom.flow.resume import Content, find_input
 from greenroom.flow.talk import Talk
 from greenroom.flow.unit import UnitLog
 from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import run_each
+from greenroom.session import AgentSession
 
 OutputT_co = TypeVar("OutputT_co", default=object, covariant=True)
 
@@ -218,6 +221,11 @@ class Pattern(Runnable[object, OutputT_co]):
 
     def __repr__(self) -> str:
         return f"<pattern {self.name}>"
+
+    def read_answer(self, session: AgentSession) -> object:
+        """Return the output in a session whose last input was answered, else `msgspec.UNSET`."""
+        answer = super().read_answer(session)
+        return read_value(answer) if isinstance(answer, str) else answer
 
     async def __call__(
         self, internals: AgentInternals, deps: object = None, report: RunReport | None = None

@@ -14,7 +14,7 @@ out. The answers mend a copy of the conversation: a call that ran gets its resul
 run is left open and is the first thing that the next agent does. That agent never has to guess.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +30,7 @@ from greenroom.agents._internal import (
     GO_ON,
     copy_session,
     find_lives,
+    is_answered,
     last_reply,
     mend_calls,
     to_json_value,
@@ -40,7 +41,6 @@ from greenroom.core import (
     ContentBlock,
     Done,
     Error,
-    Message,
     SessionNotFoundError,
     StopReason,
     ToolUseBlock,
@@ -149,8 +149,8 @@ def trace_worker(session: AgentSession, member: Runnable[Never, object] | None =
             calls = tuple(call for call in calls if not member.continues(call))
         names = ", ".join(call.name for call in calls) or "a tool"
         return Trace("unsure", session, doubt=f"the call of {names} had started", calls=calls)
-    if reply and _is_answer(session, reply):
-        return Trace("result", session, reply.text)
+    if reply and is_answered(session) and reply.stop_reason is not StopReason.MAX_TOKENS:
+        return Trace("result", session, read_value(reply.text) if is_flow(session) else reply.text)
     if session.model or is_flow(session):
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")
@@ -177,12 +177,6 @@ def find_input(session: AgentSession, message: ConversationInput) -> Conversatio
         if each.role == "user" and each.content and each.sender != RUNTIME:
             return msgspec.structs.replace(message, content=each.content, sender=each.sender)
     return message
-
-
-def is_answered(session: AgentSession) -> bool:
-    """Whether the last message of a session is a complete reply."""
-    last = session.history[-1] if session.history else Message.user("")
-    return last.role == "assistant" and last.stop_reason is not StopReason.INTERRUPTED
 
 
 def is_flow(session: AgentSession) -> bool:
@@ -214,62 +208,10 @@ def find_inspection(member: object) -> Inspect:
     return partial(trace_runnable, member=inner) if isinstance(inner, Runnable) else trace_worker
 
 
-_UNFINISHED = (
-    StopReason.INTERRUPTED,
-    StopReason.PAUSE,
-    StopReason.MAX_TOKENS,
-    StopReason.MALFORMED_CALL,
-)
-
-
-def _is_answer(session: AgentSession, reply: Message) -> bool:
-    """Whether a reply completed its turn: no message follows, and it asks for nothing."""
-    is_last = session.history[-1] is reply
-    return is_last and not reply.tool_uses and reply.stop_reason not in _UNFINISHED
-
-
-@dataclass(frozen=True)
-class Question:
-    """What a person is asked about a piece of work in doubt.
-
-    Attributes:
-        tool_name: the tool of the call in doubt; or a word for the kind of work.
-        input: the arguments of the call; or what the work is about.
-        action: what would be done, in one line.
-        details: the item, what may have happened, when, how often, and what to answer.
-        reason: why a person is asked.
-    """
-
-    tool_name: str
-    input: dict[str, object]
-    action: str
-    details: str
-    reason: str
-
-
-Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
-"""Asks a person."""
-
-
 answers_ahead: ContextVar[Callable[[], Answer | None]] = ContextVar(
     "greenroom_flow_answers", default=lambda: None
 )
 """Returns, once, an answer that was given in advance for all that is run here."""
-
-
-async def ask_person(agent: AgentInternals, question: Question) -> Answer:
-    """Ask whoever answers for an agent about work in doubt, unless the answer was given ahead."""
-    await trio.lowlevel.checkpoint()
-    if given := answers_ahead.get()():
-        return given
-    return await agent.request_permission(
-        question.tool_name,
-        question.action,
-        details=question.details,
-        input=question.input,
-        reason=question.reason,
-        may_have_run=True,
-    )
 
 
 class Settlement(NamedTuple):
@@ -315,23 +257,38 @@ class Doubt:
     calls: tuple[ToolUseBlock, ...] = ()
     reason: str = "it was cut off in the middle"
 
-    async def settle(self, ask: Ask) -> Settlement:
-        """Ask a person about each call in doubt, or else about the work as a whole."""
+    async def settle(self, agent: AgentInternals) -> Settlement:
+        """Ask whoever answers for an agent about each call in doubt, or else about all the work."""
         if not self.calls:
-            answer = await ask(self._question(self.tool_name, self.input))
+            answer = await self._ask(agent, self.tool_name, self.input)
             return Settlement(_refusal(answer), _stated_result(answer))
         results: dict[str, object] = {}
         for call in self.calls:
-            answer = await ask(self._question(call.name, dict(call.input)))
+            answer = await self._ask(agent, call.name, dict(call.input))
             if refusal := _refusal(answer):
                 return Settlement(refusal)
             if (result := _stated_result(answer)) is not UNSET:
                 results[call.id] = result
         return Settlement(results=results)
 
-    def _question(self, tool_name: str, input: dict[str, object]) -> Question:  # noqa: A002
-        details = "\n".join(filter(None, (self.about, self.doubt, str(self.start), CHOICES)))
-        return Question(tool_name, input, self.action, details, self.reason)
+    async def _ask(
+        self,
+        agent: AgentInternals,
+        tool_name: str,
+        input: dict[str, object],  # noqa: A002 (as in the request)
+    ) -> Answer:
+        """Ask one question, unless the answer was given ahead."""
+        await trio.lowlevel.checkpoint()
+        if given := answers_ahead.get()():
+            return given
+        return await agent.request_permission(
+            tool_name,
+            self.action,
+            details="\n".join(filter(None, (self.about, self.doubt, str(self.start), CHOICES))),
+            input=input,
+            reason=self.reason,
+            may_have_run=True,
+        )
 
 
 def _stated_result(answer: Answer) -> object:

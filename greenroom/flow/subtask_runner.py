@@ -49,11 +49,9 @@ from greenroom.flow.resume import (
     Inspect,
     Settlement,
     Trace,
-    ask_person,
     ask_to_continue,
     describe_cut,
     find_trace,
-    is_flow,
     reopen,
     trace_call,
 )
@@ -152,7 +150,7 @@ class SubtaskRunner:
             doubt,
             calls,
             reason,
-        ).settle(partial(ask_person, self.agent))
+        ).settle(self.agent)
 
     async def _inspect_last_run(self, session_id: str, subtask: Subtask) -> Trace:
         tool = self.tools.get(subtask.tool)
@@ -408,8 +406,7 @@ def _make_failure(
 def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskEnd:
     if trace.error:
         return _make_failure(subtask, trace.error)
-    is_text = isinstance(trace.result, str) and trace.session and is_flow(trace.session)
-    return _complete(subtask, read_value(str(trace.result)) if is_text else trace.result)
+    return _complete(subtask, trace.result)
 
 
 T = TypeVar("T")

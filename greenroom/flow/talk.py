@@ -5,7 +5,6 @@ said. One that was cut off itself continues, after the questions about calls in 
 """
 
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 
 from msgspec import UNSET
@@ -14,20 +13,17 @@ from greenroom.core import ContentBlock, TextBlock, TurnStatus
 from greenroom.core._internal import as_blocks, clip
 from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, RecordedMember, start_member
-from greenroom.flow.references import read_value
 from greenroom.flow.resume import (
     NOTHING,
     Content,
     Doubt,
     Settlement,
     Trace,
-    ask_person,
     ask_to_continue,
     check_budget,
     describe_cut,
     find_inspection,
     find_trace,
-    is_flow,
     reopen,
 )
 from greenroom.flow.unit import Start, Unit, UnitLog
@@ -99,9 +95,6 @@ class Talk:
             return NOTHING, Settlement()
         inspect = find_inspection(self._member)
         trace = await find_trace(last.session_id, self._agent.session, inspect)
-        if trace.kind == "result" and isinstance(trace.result, str) and trace.session:
-            is_json = is_flow(trace.session)
-            trace = replace(trace, result=read_value(trace.result) if is_json else trace.result)
         if trace.kind != "unsure" or start is None:
             return trace, Settlement()
         text = "".join(each.text for each in content if isinstance(each, TextBlock))
@@ -113,7 +106,7 @@ class Talk:
             start,
             describe_cut(trace.doubt),
             trace.calls,
-        ).settle(partial(ask_person, self._agent))
+        ).settle(self._agent)
         if settled.refusal is not None:
             said = settled.refusal.message or "it is left out"
             raise TeamError(f"{unit} was cut off, and {trace.doubt}; {said}")

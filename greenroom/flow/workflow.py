@@ -329,6 +329,11 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         value = UNSET if progress.ready else self._result(progress)
         return self.make_run(make_result(session, status, value), progress)
 
+    def read_answer(self, session: AgentSession) -> object:
+        """Return the output of the last run of a session, else `msgspec.UNSET`."""
+        progress = WorkflowProgress.load(self._schema, session)
+        return UNSET if progress is None or progress.ready else self._result(progress)
+
     def make_run(
         self, result: AgentResult[object], progress: WorkflowProgress[StateT] | None
     ) -> WorkflowRun[StateT]:

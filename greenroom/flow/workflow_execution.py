@@ -9,16 +9,17 @@ agent that was cut off shows what it left behind.
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from functools import partial
 from typing import Generic, TypeVar
 
 import trio
 from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec.structs import replace as with_fields
 
 from greenroom.agents._internal import find_cycle
 from greenroom.core import Answer, Custom, TurnStatus, utc_now
-from greenroom.core._internal import serde
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.flow.errors import WorkflowError, WorkflowLimitError
 from greenroom.flow.members import RecordedMember, bind_deps, has_room, start_member
 from greenroom.flow.pattern import TeamTurn
@@ -28,7 +29,6 @@ from greenroom.flow.resume import (
     Settlement,
     Trace,
     answers_ahead,
-    ask_person,
     ask_to_continue,
     check_budget,
     describe_cut,
@@ -43,6 +43,8 @@ from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
 
 StateT = TypeVar("StateT")
+
+_ASKS = 3  # how often a person is asked whose result does not fit
 
 _ask: ContextVar[Callable[[str, str], Awaitable[Answer]]] = ContextVar("greenroom_workflow_ask")
 """Asks a person about the node that runs here."""
@@ -136,7 +138,7 @@ class WorkflowExecution(Generic[StateT]):
         values = progress.merge()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready, utc_now())
-        self._record(WORKFLOW_STEP, replace(step, updates={}))  # the records of nodes have them
+        self._record(WORKFLOW_STEP, with_fields(step, updates={}))  # the records of nodes have them
         if not ready or any(self._graph.nodes[name].inspect for name in ready):
             await self._agent.session.save()  # before a function, its start saves this as well
         self._announce(step, step.number, step.updates)
@@ -193,8 +195,7 @@ class WorkflowExecution(Generic[StateT]):
             settled = await self._settle(node, unit, trace)
         changes: object = {}
         if settled.result is not UNSET:
-            if settled.result is not None:  # else nobody knows it
-                changes = _output(node, settled.result) if node.inspect else settled.result
+            changes = self._stated_changes(node, unit, settled.result)
         elif trace.kind == "result":
             changes = _output(node, trace.result)
         elif settled.refusal is None:
@@ -298,13 +299,43 @@ class WorkflowExecution(Generic[StateT]):
             describe_cut(trace.doubt),
             trace.calls,
         )
-        settled = await doubt.settle(partial(ask_person, self._agent))
+        settled, asked = await doubt.settle(self._agent), 1
+        while fault := self._find_misfit(node, unit, settled):
+            if asked == _ASKS:
+                hint = "give the changes of a function as a dict, the result of an agent as it is"
+                raise WorkflowError(f"the result that was given does not fit: {fault}", hint=hint)
+            text = f"{doubt.doubt}\nThe result that was given does not fit: {fault}"
+            settled, asked = await replace(doubt, doubt=text).settle(self._agent), asked + 1
         if settled.refusal is not None and settled.is_unanswered:
             raise WorkflowError(
                 f"{unit} was cut off, and {trace.doubt}; {settled.refusal.message}",
                 hint="resume where a person can decide whether to run it again, as with approve=",
             )
         return settled
+
+    def _stated_changes(self, node: Node, unit: Unit, result: object) -> Changes:
+        """Return the changes of a node by a result that a person gives, or None if unknown.
+
+        Raises:
+            WorkflowError: it does not fit the state, or what needs it would fail without.
+            InvalidJSONError: it is not JSON.
+        """
+        if result is None:
+            if node.output and not node.over:
+                self._progress.schema.read(self._progress.values_now, node.output)
+            return {}
+        changes = _output(node, result) if node.inspect else result
+        return self._progress.schema.check(str(unit), changes)
+
+    def _find_misfit(self, node: Node, unit: Unit, settled: Settlement) -> str:
+        """Say why a result that a person has given can't be that of a node; empty if it can."""
+        if settled.result is UNSET:
+            return ""
+        try:
+            self._stated_changes(node, unit, settled.result)
+        except (WorkflowError, InvalidJSONError) as error:
+            return error.message
+        return ""
 
     async def _request_approval(self, unit: Unit, action: str, details: str) -> Answer:
         """Ask what a node asks a person, or use an answer that was given in advance, once."""

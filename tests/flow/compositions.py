@@ -17,6 +17,7 @@ from typing import TypedDict
 import trio
 
 from greenroom import Agent, AgentSession, Answer, FileStore, RuleDecision
+from greenroom.agents._internal import is_answered
 from greenroom.core import TurnStatus
 from greenroom.flow import (
     END,
@@ -36,7 +37,6 @@ from greenroom.flow import (
     plan_and_execute,
     react,
 )
-from greenroom.flow._internal import is_answered
 from greenroom.testing import ScriptedProvider, call
 from tests.flow.test_workflow_kills import SeenStore
 
