@@ -14,9 +14,15 @@ output) and `formatting` (sessions, calls and conversations as short text).
 
 The renderer: `renderer` connects an agent with a person at a terminal. `screen` turns the agent's
 chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the open
-`permission_prompt`; `person` acts on what the person does. A `terminal` shows frames: the plain one
-is there, the live one is `prompt_terminal`, laid out by `prompt_layout`. `painter` makes text of
-what rich draws.
+`permission_prompt`; `person` acts on what the person does, with an `input_queue` and, in a run of
+the command, `run_inputs` (`mentions`, `own_command`, `input_history`). A `terminal` shows frames:
+the plain one is there, the live one is `prompt_terminal`, with the `input_line` and its `menu`,
+laid out by `prompt_layout`; `terminal_choice` knows which it is, and `terminal_run` opens it before
+all else is loaded. `painter` makes text of what rich draws.
+
+The commands of the input line are a table, `commands`. Each gets a `command_context`:
+`agent_commands`, `run_commands`, `session_commands`, `command_help`; `candidates` finds what their
+menus offer.
 
 Only these modules import rich and prompt_toolkit, and only once they draw.
 """

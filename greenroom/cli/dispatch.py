@@ -27,7 +27,7 @@ _WITHOUT_SETTINGS = frozenset({"config", "doctor", "models", "tree"})  # they re
 
 # By name, so that a command loads what it needs and nothing else.
 COMMANDS = {
-    "run": "interactive.run_interactive",
+    "run": "terminal_run.run_in_terminal",
     "run -p": "headless.run_headless",
     "run --resume": "dispatch.run_resume",
     "sessions list": "sessions_read.list_sessions",
@@ -167,9 +167,9 @@ async def run_resume(options: Options) -> int:
     if isinstance(chosen, int):
         return chosen
     # Only now: it loads far more than the list needs.
-    from greenroom.cli.interactive import run_interactive
+    from greenroom.cli.terminal_run import run_in_terminal
 
-    return await run_interactive(replace(options, resume=chosen))
+    return await run_in_terminal(replace(options, resume=chosen))
 
 
 def _log_to(path: str | None) -> "AbstractContextManager[None]":

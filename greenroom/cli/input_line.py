@@ -40,14 +40,12 @@ class InputLine:
         self,
         is_read_only: Filter,
         on_wanted: Callable[[str], None] = lambda _: None,
-        history: Sequence[str] = (),
     ) -> None:
         """Start empty.
 
         Args:
             is_read_only: whether nothing may be typed at the moment.
             on_wanted: is told which kind of candidates a menu needs, each time one opens.
-            history: earlier inputs, the oldest first.
         """
         self.chips = PasteChips()
         self.menu = Menu()
@@ -55,10 +53,7 @@ class InputLine:
         self._wanted: str | None = None
         self._draft: Document | None = None  # what stood there before a search of earlier inputs
         self._earlier = list[str]()
-        self._history = InMemoryHistory()
-        self.buffer = Buffer(multiline=True, read_only=is_read_only, history=self._history)
-        for text in history:
-            self._remember(self.chips.make(text))
+        self.buffer = Buffer(multiline=True, read_only=is_read_only)
 
     @property
     def commands(self) -> Sequence[Command]:
@@ -75,6 +70,12 @@ class InputLine:
         """What it shows, with chips by their labels."""
         return self.chips.show(self.buffer.text)
 
+    def remember(self, history: Sequence[str]) -> None:
+        """Know these inputs, the oldest first, before those that were typed already."""
+        self._earlier[:0] = [self.chips.make(text) for text in history]
+        self.buffer.history = InMemoryHistory(self._earlier)
+        self.buffer.reset(self.buffer.document)  # else it keeps to the history of before
+
     def take(self) -> None:
         """Empty it, and remember what it said among the earlier inputs."""
         text = self.buffer.text
@@ -85,7 +86,7 @@ class InputLine:
     def _remember(self, text: str) -> None:
         if self._earlier[-1:] != [text]:
             self._earlier.append(text)
-            self._history.append_string(text)
+            self.buffer.history.append_string(text)
 
     def paste(self, text: str) -> None:
         """Insert pasted text: as a chip if it is long, as `@path` if it names a picture."""
@@ -204,7 +205,11 @@ def find_picture(text: str) -> str:
 
 
 def bind_line_keys(
-    keys: KeyBindings, line: InputLine, when: Filter, send: Callable[[], None], editor: str
+    keys: KeyBindings,
+    line: InputLine,
+    when: Filter,
+    send: Callable[[], None],
+    editor: Callable[[], str],
 ) -> None:
     """Bind the keys that edit the line and move in its menu.
 
@@ -213,7 +218,7 @@ def bind_line_keys(
         line: the line.
         when: whether the line takes text for the agent.
         send: sends the line.
-        editor: the command of the editor.
+        editor: returns the command of the editor.
     """
     is_open = when & Condition(lambda: line.update_menu().is_open)
     is_marked = is_open & Condition(lambda: line.menu.current is not None)
@@ -227,7 +232,7 @@ def bind_line_keys(
     keys.add("escape", "enter", filter=when)(line.break_line)
     keys.add("enter", filter=when & Condition(lambda: line.has_backslash))(line.break_line)
     keys.add("c-r", filter=when & ~is_searching)(lambda event: line.search_history())
-    keys.add("c-g", filter=when)(lambda event: line.edit(editor))
+    keys.add("c-g", filter=when)(lambda event: line.edit(editor()))
     keys.add("up", filter=is_open)(lambda event: line.menu.move(-1))
     keys.add("down", filter=is_open)(lambda event: line.menu.move(1))
     keys.add("tab", filter=is_open)(lambda event: line.accept())

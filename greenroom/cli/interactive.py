@@ -2,7 +2,7 @@
 
 import os
 import signal
-from contextlib import AsyncExitStack, nullcontext, suppress
+from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,9 +19,9 @@ from greenroom.cli.input_history import history_file, read_history
 from greenroom.cli.options import DONE, FAILED, USAGE, Options
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
-from greenroom.cli.renderer import ConsoleRenderer, terminal_opener
+from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, open_setup
-from greenroom.cli.stdio import EndSignals, OutputWriter
+from greenroom.cli.stdio import EndSignals
 from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.cli.terminal import LineOptions, Terminal
 from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart
@@ -49,29 +49,25 @@ class _Ended:
         return replace(self.options, resume=resume, continue_last=False)
 
 
-async def run_interactive(options: Options) -> int:
-    """Talk with the coding agent in the terminal until the person leaves; return the exit code.
+async def run_sessions(options: Options, terminal: Terminal) -> tuple[int, str]:
+    """Show the session of these options in the terminal, and those that commands go on with.
 
-    A command such as `/clear` or `/resume` goes on with another session in the same terminal.
-
-    SIGTERM and SIGHUP end it as leaving does: the current turn is interrupted, the session saved,
-    the terminal restored. SIGUSR1 writes what the agents are doing to the log, else to the file
-    `dump.txt` in the user's state folder.
+    Returns:
+        The exit code, and what to print once the terminal is restored.
 
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
     """
-    async with open_setup(options) as setup:  # what is wrong with it is said before all else
-        opener = terminal_opener(options=await _line_options(setup))
-        async with opener() as terminal:
-            ended = await _converse(setup, options, terminal, said=options.opening)
-            while ended.next is not None:
-                ended = await _go_on(ended, ended.next, terminal)
-        if ended.session.history:
-            with suppress(OSError):  # the terminal may be closed
-                way_back = resume_command(ended.session.session_id, ended.options)
-                await OutputWriter().text(f"{way_back}   continues this session")
-    return _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
+    async with open_setup(options) as setup:
+        terminal.adopt(await _line_options(setup))
+        ended = await _converse(setup, options, terminal, said=options.opening)
+        while ended.next is not None:
+            ended = await _go_on(ended, ended.next, terminal)
+    code = _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
+    if not ended.session.history:
+        return code, ""
+    way_back = resume_command(ended.session.session_id, ended.options)
+    return code, f"{way_back}   continues this session"
 
 
 async def _line_options(setup: RunSetup) -> LineOptions:

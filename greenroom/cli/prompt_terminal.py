@@ -99,10 +99,9 @@ class PromptApplication:
         self,
         on_event: Callable[[PersonEvent], bool],
         colors: Colors,
-        options: LineOptions = LineOptions(),  # noqa: B008 (a frozen value)
     ) -> None:
         """Pass events to `on_event`, which returns False if it has no room."""
-        self._options = options
+        self._options = LineOptions()
         self._on_event = on_event
         self._frame = Frame()
         self._pane: QuestionPane | None = None
@@ -120,7 +119,6 @@ class PromptApplication:
         self._line = InputLine(
             Condition(lambda: self._is_guarded),
             self._want,
-            options.history,
         )
         self._buffer = self._line.buffer
         self._layout = PromptLayout(self._line, self._label)
@@ -130,7 +128,6 @@ class PromptApplication:
             key_bindings=self._keys(),
             color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
             style=Style.from_dict(_STYLES),
-            editing_mode=EditingMode.VI if options.vi else EditingMode.EMACS,
             erase_when_done=True,
             input=create_input(sys.stdin),
             output=self._output,
@@ -175,6 +172,12 @@ class PromptApplication:
     def clear_line(self) -> None:
         """Clear the line."""
         self._buffer.reset()
+
+    def adopt(self, options: LineOptions) -> None:
+        """Edit the line as these options say."""
+        self._options = options
+        self._app.editing_mode = EditingMode.VI if options.vi else EditingMode.EMACS
+        self._line.remember(options.history)
 
     def know(self, commands: Sequence[Command]) -> None:
         """Offer these commands."""
@@ -309,7 +312,7 @@ class PromptApplication:
         keys.add("escape", "up", filter=has_queued)(take_back)
         keys.add("up", filter=has_queued & is_empty)(take_back)
         keys.add("enter", filter=has_queued & is_empty & is_free)(self._presser(KeyName.STEER))
-        bind_line_keys(keys, self._line, is_free, self._send_text, self._options.editor)
+        bind_line_keys(keys, self._line, is_free, self._send_text, lambda: self._options.editor)
         keys.add("c-j", filter=is_early)(self._enter)
         self._bind_question(keys, is_empty)
         keys.add("c-z")(lambda event: event.app.suspend_to_background())
@@ -480,13 +483,13 @@ class PromptApplication:
 
 
 @asynccontextmanager
-async def open_prompt_terminal(options: LineOptions = LineOptions()) -> AsyncIterator[Terminal]:  # noqa: B008 (a frozen value)
+async def open_prompt_terminal() -> AsyncIterator[Terminal]:
     """Use the terminal of standard input and output until the block ends.
 
     While a question is open it is shown whole above the line, page by page where it is longer than
     the screen, and the line is for its answer alone: what was in it before comes back afterwards.
     """
-    terminal = _PromptTerminal(options)
+    terminal = _PromptTerminal()
     async with trio.open_nursery() as nursery:
         await nursery.start(terminal.run)
         try:
@@ -500,13 +503,13 @@ class _PromptTerminal:
 
     is_live = True
 
-    def __init__(self, options: LineOptions) -> None:
+    def __init__(self) -> None:
         self._send, self.events = trio.open_memory_channel[PersonEvent](_MAX_EVENTS)
         self._token = trio.lowlevel.current_trio_token()
         self._frame_events: set[trio.Event] = set()
         self._is_ended = False
         self.colors: Colors = detect_colors()
-        self._application = PromptApplication(self._pass_event, self.colors, options)
+        self._application = PromptApplication(self._pass_event, self.colors)
 
     @property
     def size(self) -> tuple[int, int]:
@@ -542,6 +545,9 @@ class _PromptTerminal:
 
     def put_back(self, text: str) -> None:
         self._post(lambda: self._application.put_back(text))
+
+    def adopt(self, options: LineOptions) -> None:
+        self._post(lambda: self._application.adopt(options))
 
     def know(self, commands: Sequence[Command]) -> None:
         self._post(lambda: self._application.know(commands))

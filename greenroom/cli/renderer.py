@@ -1,11 +1,8 @@
 """`ConsoleRenderer` shows any agent in the terminal, and lets the person at it act."""
 
-import os
 import signal
-import sys
 import threading
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import trio
 from rich.console import RenderableType
@@ -15,14 +12,8 @@ from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.person import Person
 from greenroom.cli.screen import Screen
-from greenroom.cli.terminal import (
-    Key,
-    KeyName,
-    LineOptions,
-    PersonEvent,
-    TerminalOpener,
-    open_plain_terminal,
-)
+from greenroom.cli.terminal import Key, KeyName, PersonEvent, TerminalOpener
+from greenroom.cli.terminal_choice import terminal_opener
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
 _LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
@@ -140,16 +131,3 @@ async def _watch_interrupts(person: Person, screen: Screen) -> None:
         async for _ in signals:
             await person.press(Key(KeyName.CTRL_C))
             await screen.draw()
-
-
-def terminal_opener(
-    env: Mapping[str, str] | None = None, options: LineOptions | None = None
-) -> TerminalOpener:
-    """Choose how to use the terminal of standard input and output: live where it can be."""
-    env = os.environ if env is None else env
-    is_real = sys.stdin.isatty() and sys.stdout.isatty()
-    if not is_real or env.get("TERM", "") in ("", "dumb"):
-        return open_plain_terminal
-    from greenroom.cli.prompt_terminal import open_prompt_terminal
-
-    return partial(open_prompt_terminal, options or LineOptions())

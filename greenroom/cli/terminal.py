@@ -205,6 +205,9 @@ class Terminal(Protocol):
     def put_back(self, text: str) -> None:
         """Put text before the text in the line; do nothing if the terminal is not live."""
 
+    def adopt(self, options: "LineOptions") -> None:
+        """Edit the line as these options say from now on, if the terminal is live."""
+
     def know(self, commands: Sequence[Command]) -> None:
         """Offer these commands in a menu while they are typed, if the terminal is live."""
 
@@ -370,6 +373,9 @@ class _PlainTerminal:
         pass  # the line is the terminal's own
 
     def put_back(self, text: str) -> None:
+        pass  # likewise
+
+    def adopt(self, options: LineOptions) -> None:
         pass  # likewise
 
     def know(self, commands: Sequence[Command]) -> None:

@@ -129,8 +129,7 @@ class Turn:
         """Whether calls stay open that have not started when it is left."""
         self.steer = False
         """Whether input that arrives meanwhile joins the turn at its next step."""
-        self.joining: set[str] = set()
-        """The ids of inputs that join it at its next step all the same."""
+        self.joining = set[str]()  # the ids of inputs that join it all the same
         self.append = True
         """Whether entering appends its message to the history; if not, the body does."""
         self.steps = 0
@@ -305,13 +304,9 @@ class Turn:
         return self.steer and not self.interruption.is_ordered
 
     def take_steering(self) -> None:
-        """Take what waits in the mailbox into the conversation, between two steps.
-
-        Never between a call and its result: then it waits for the next boundary.
-        """
+        """Take what waits in the mailbox, but never between a call and its result."""
         session, mailbox = self._agent.session, self._turns.mailbox
-        is_between = any(message.tool_uses for message in session.history[-1:])
-        if self.interruption.is_ordered or is_between:
+        if self.interruption.is_ordered or any(each.tool_uses for each in session.history[-1:]):
             return
         for message in mailbox.take_all() if self.steer else mailbox.take(self.joining):
             self.inputs.append(message.id)

@@ -10,8 +10,8 @@ import trio
 import trio.testing
 
 from greenroom.cli import ConsoleRenderer, person
-from greenroom.cli.renderer import terminal_opener
 from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, PromptQuestion
+from greenroom.cli.terminal_choice import terminal_opener
 from greenroom.core import (
     EndStatus,
     GreenroomError,
@@ -63,6 +63,9 @@ class HandTerminal:
 
     def put_back(self, text):
         self.put.append(text)
+
+    def adopt(self, options):
+        self.options = options
 
     def know(self, commands):
         self.commands = commands
