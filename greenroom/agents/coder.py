@@ -5,12 +5,14 @@ from functools import partial
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.plan_mode import PlanMode
 from greenroom.agents.reply import stream_reply
-from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
-from greenroom.agents.task import Task
+from greenroom.agents.reply_end import find_answer, is_end
+from greenroom.agents.task import with_subagents
 from greenroom.agents.tool_calls import run_tools
-from greenroom.core import Resume, StopReason, UserInput
+from greenroom.agents.turn_hooks import TurnEdges, TurnHooks
+from greenroom.core import Resume
 from greenroom.llm import LLMProvider
-from greenroom.memory import COMPACT, Compactor
+from greenroom.memory import Compactor
+from greenroom.memory._internal import find_compaction
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
@@ -35,46 +37,40 @@ async def coder(
     notes: str = "",
     compactor: Compactor | None = None,
     max_cost: float | None = None,
+    hooks: TurnHooks | None = None,
 ) -> None:
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
-    A turn ends after `max_steps` model calls, or once they have cost `max_cost`, those of subagents
-    included. With `delegates` the model may give work to subagents (`Task`), which can't delegate
-    and may do nothing more than it. `checkpoints` keeps files before tools change them, also those
-    of subagents, for `plan_restore`. `notes` follow the prompt, such as `project_notes(…)`. The
-    `compactor` keeps the conversation within the model's window; the default one takes the window
-    that is known of the model. An input with the metadata `COMPACT` only shortens the conversation,
-    with regard to its `about`, if any.
+    A turn ends after `max_steps` model calls, or once they have cost `max_cost`. With `delegates`
+    the model may give work to subagents (`Task`), which may do no more than it. `checkpoints` keeps
+    files before tools change them, for `plan_restore`. `notes` follow the prompt. An input with the
+    metadata `COMPACT` only shortens the conversation. The `hooks` see each input, and each end.
     """
     parts = system.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))
     if delegates:
-        below = permissions.child(context=agent.context)
-        child = partial(coder, llm=llm, tools=tools, permissions=below)
-        helper = partial(child, system=system, notes=notes, max_steps=max_steps, delegates=False)
-        tools = tools.with_tools(Task(agent, helper))
+        child = partial(coder, system=system, notes=notes, max_steps=max_steps, hooks=hooks)
+        tools = with_subagents(agent, child, llm, tools, permissions)
     files = FileCheckpoints(agent) if checkpoints else None
     compactor = compactor or Compactor(llm)
-    plan = PlanMode(agent, permissions)
+    plan, edges = PlanMode(agent, permissions), TurnEdges(agent, hooks)
     run = partial(run_tools, tools=plan.add_to(tools), permissions=permissions, checkpoints=files)
     async for message in agent.inputs():
-        asked = message.metadata if isinstance(message, UserInput) else {}
-        only_compacts = COMPACT.items() <= asked.items()
-        async with agent.turn(message, append=not only_compacts):
-            if only_compacts:
-                about = str(asked.get("about", ""))
-                definitions = tools.definitions()
-                await compactor.compact(agent, system=prompt, tools=definitions, about=about)
+        goal = find_compaction(message)
+        async with agent.turn(message, append=goal is None):
+            if goal is not None:
+                await compactor.compact(agent, system=prompt, tools=tools.definitions(), about=goal)
+                continue
+            if not await edges.take(message):
                 continue
             with agent.budget(model_calls=max_steps, cost=max_cost):
                 if isinstance(message, Resume):
                     await run(agent, message.calls)
                 is_answered = isinstance(message, Resume) and find_answer(agent.session.history)
                 while not (is_answered or await plan.hand_over()):
-                    told, known = plan.begin_step(prompt, tools)
-                    reply = await stream_reply(agent, llm, known, system=told, compactor=compactor)
+                    told, has = plan.begin_step(prompt, tools)
+                    reply = await stream_reply(agent, llm, has, system=told, compactor=compactor)
                     if reply.tool_uses:
                         await run(agent, reply.tool_uses)
-                    elif reply.stop_reason is not StopReason.PAUSE and not ask_again(agent, reply):
-                        warn_of_end(agent, reply)
+                    elif is_end(agent, reply) and not await edges.goes_on(reply):
                         break

@@ -58,6 +58,14 @@ def warn_of_end(agent: AgentInternals, reply: Message) -> str:
     return text
 
 
+def is_end(agent: AgentInternals, reply: Message) -> bool:
+    """Whether a reply without tool calls ends its turn; if so, `warn_of_end` looks at it."""
+    if reply.stop_reason is StopReason.PAUSE or ask_again(agent, reply):
+        return False
+    warn_of_end(agent, reply)
+    return True
+
+
 def find_answer(history: Sequence[Message]) -> Message | None:
     """Return the last message if it is a whole reply without calls, after which a turn ends."""
     last = history[-1] if history else None

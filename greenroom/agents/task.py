@@ -1,10 +1,15 @@
 """`Task`: a tool that gives work to a subagent and returns its last reply."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol
 
 from greenroom.core import AgentContext, AgentState, ToolInfo, ToolResult, TurnStatus
+from greenroom.llm import LLMProvider
+from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
+from greenroom.tools import ToolRegistry
 
 
 class Task:
@@ -69,3 +74,35 @@ class Task:
         if result.status is not TurnStatus.COMPLETED:
             return ToolResult.error(f"The subagent's turn {result.status}: {result.error}")
         return ToolResult.ok(result.text, session_id=child.session_id)
+
+
+class _Runs(Protocol):
+    """An agent's function like `coder`, with its own settings bound."""
+
+    def __call__(
+        self,
+        agent: AgentInternals,
+        *,
+        llm: LLMProvider,
+        tools: ToolRegistry,
+        permissions: PermissionManager,
+        delegates: bool,
+    ) -> Awaitable[object]:
+        """Run the agent."""
+
+
+def with_subagents(
+    agent: AgentInternals,
+    run: _Runs,
+    llm: LLMProvider,
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+) -> ToolRegistry:
+    """Add `Task` to the tools of an agent like `coder`.
+
+    Its subagents run the same function with the same tools, may do nothing more than the agent, and
+    can't delegate themselves.
+    """
+    below = permissions.child(context=agent.context)
+    helper = partial(run, llm=llm, tools=tools, permissions=below, delegates=False)
+    return tools.with_tools(Task(agent, helper))

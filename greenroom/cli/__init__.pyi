@@ -1,3 +1,4 @@
 from greenroom.cli.diagnostics import serve_tree as serve_tree
 from greenroom.cli.dispatch import main as main
+from greenroom.cli.painter import ColorScheme as ColorScheme
 from greenroom.cli.renderer import ConsoleRenderer as ConsoleRenderer

@@ -81,7 +81,9 @@ async def run_headless(options: Options) -> int:
     prompt = await _read_prompt(options)
     async with open_setup(options) as setup:
         tell(*setup.warnings, *setup.notes)
-        async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
+        async with AgentRuntime(
+            setup.store, workspace=setup.workspace, gates=setup.gates
+        ) as runtime:
             run = _Headless(runtime, setup, options)
             if prompt is not None:
                 run.inputs.append(_Input(prompt))
@@ -215,6 +217,7 @@ class _Headless:
         self._handle = handle = self._setup.spawn(self._runtime, unattended=unattended)
         # Before the agent first asks for input, so that it skips what an earlier run left open.
         self._send_first(handle)
+        nursery.start_soon(self._setup.watch, handle)
         if not self._has_ended.is_set():
             await nursery.start(self._attend, handle)
         async with handle.subscribe("all") as chunks:
@@ -240,7 +243,8 @@ class _Headless:
             self._record(first).note(chunk)
         if self._format == "stream-json":
             await self._print_line(serde.encode(chunk))
-        if self._format == "text" and isinstance(chunk, core.Custom) and chunk.text:
+        is_told = self._format == "text" or (self._format == "json" and _is_of_hook(chunk))
+        if is_told and isinstance(chunk, core.Custom) and chunk.text:
             tell(" ".join(chunk.text.split()))  # such as why it waits
         match chunk:
             case core.TurnStart():
@@ -388,3 +392,7 @@ class _Headless:
             # What can't be stored is lost with this process.
             hint = error.hint.removesuffix("; what is unsaved is kept in memory")
             tell(f"{error.message} ({hint})" if hint else error.message)
+
+
+def _is_of_hook(chunk: OutputChunk) -> bool:
+    return isinstance(chunk, core.Custom) and chunk.kind.startswith("hook.")

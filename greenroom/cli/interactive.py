@@ -109,7 +109,7 @@ async def _converse(
     opening += [Text(visible(note), colors.note)] if note else []
     opening += [Text(visible(fault), colors.error)] if fault else []
     outcome: Outcome | None = None
-    async with AgentRuntime(setup.store, workspace=setup.workspace) as runtime:
+    async with AgentRuntime(setup.store, workspace=setup.workspace, gates=setup.gates) as runtime:
         handle = setup.spawn(runtime, unattended="ask")
         if said is not None:
             handle.send_input_nowait(said)
@@ -130,6 +130,7 @@ async def _converse(
             async with trio.open_nursery() as nursery:
                 await nursery.start(signals.watch, nursery.cancel_scope)
                 nursery.start_soon(_describe, setup, handle)
+                nursery.start_soon(setup.watch, handle)
                 nursery.start_soon(serve_tree, runtime)
                 outcome = await renderer.run()
                 nursery.cancel_scope.cancel()

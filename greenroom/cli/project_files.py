@@ -10,9 +10,10 @@ from pathlib import Path
 
 from greenroom.agents._internal import ProjectText
 from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.hook_files import find_files
 from greenroom.cli.run_rules import project_rules_path
 from greenroom.cli.run_setup import read_instructions
-from greenroom.cli.settings import parse_settings
+from greenroom.cli.settings import parse_settings, read_settings
 from greenroom.cli.settings_layers import project_settings_path
 from greenroom.core._internal import exact
 from greenroom.fs._internal import decode_text, read_beginning
@@ -47,7 +48,12 @@ def find_claims(workspace: Path) -> tuple[Claim, ...]:
         RuleFileError: the rule file can't be used.
         ConfigurationFileError: the settings can't be used.
     """
-    return (*_about_rules(workspace), *_about_settings(workspace), *_about_texts(workspace))
+    return (
+        *_about_rules(workspace),
+        *_about_settings(workspace),
+        *_about_programs(workspace),
+        *_about_texts(workspace),
+    )
 
 
 def _about_rules(workspace: Path) -> Iterator[Claim]:
@@ -70,6 +76,19 @@ def _about_settings(workspace: Path) -> Iterator[Claim]:
         parse_settings(text, str(path))
         head = f"{path} would count as the settings of this project:"
         yield Claim(path, digest, is_trusted(path, digest), (head, *_quote(text)))
+
+
+def _about_programs(workspace: Path) -> Iterator[Claim]:
+    """Find the files of the project that the commands of hooks name, whoever wrote the hook."""
+    settings = (read_settings(), read_settings(project_settings_path(workspace)))
+    commands = dict.fromkeys(hook.command for each in settings for hook in each.hooks)
+    files = {path: None for each in commands for path in find_files(each, workspace)}
+    for path in files:
+        digest = rules_digest(path)
+        if digest is not None:
+            text = decode_text(read_beginning(path, _MAX_TEXT))
+            head = f"{path} would be run, or read, by a hook:"
+            yield Claim(path, digest, is_trusted(path, digest), (head, *_quote(text)))
 
 
 def _about_texts(workspace: Path) -> Iterator[Claim]:

@@ -17,6 +17,8 @@ import trio
 from greenroom.agents import AskPerson, Skills, coder
 from greenroom.agents._internal import ProjectText, Skill, read_notes
 from greenroom.cli.exchangeable_model import ExchangeableModel
+from greenroom.cli.hook_files import find_hooks
+from greenroom.cli.hooks import Hooks
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.options import Options
 from greenroom.cli.run_rules import load_run_rules
@@ -60,6 +62,7 @@ class RunSetup:
         instructions: what the model reads after the agent's prompt.
         sources: the texts of which that is made, but for skills.
         skills: the skills that the model may read.
+        hooks: the commands that run at events.
         agent_names: the agents in files.
         command_names: the commands in files.
         settings: what the user's settings say.
@@ -81,6 +84,7 @@ class RunSetup:
     instructions: str = ""
     sources: tuple[ProjectText, ...] = ()
     skills: tuple[Skill, ...] = ()
+    hooks: Hooks | None = None
     agent_names: tuple[str, ...] = ()
     command_names: tuple[str, ...] = ()
     settings: Settings = field(default_factory=Settings)
@@ -92,6 +96,16 @@ class RunSetup:
         """The model in the form in which `--model` takes it."""
         return f"{self.model.name}:{self.model.model}"
 
+    @property
+    def gates(self) -> tuple[Hooks, ...]:
+        """What is asked about each call beside the rules, for the runtime."""
+        return () if self.hooks is None else (self.hooks,)
+
+    async def watch(self, handle: AgentHandle) -> None:
+        """Run what belongs to the session beside its agent, until it is cancelled."""
+        if self.hooks is not None:
+            await self.hooks.watch(handle, "resume" if self.session.history else "startup")
+
     def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
         """Start the coding agent of this run."""
         agent = partial(
@@ -100,6 +114,7 @@ class RunSetup:
             max_cost=self.max_cost,
             checkpoints=True,
             notes=self.instructions,
+            hooks=self.hooks,
         )
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
@@ -126,6 +141,8 @@ async def open_setup(
         notes.append(str(session.repair))
     notes += restore_grants(session, rules.manager, workspace, options)
     settings = await trio.to_thread.run_sync(read_run_settings, workspace, env)
+    hooks = await trio.to_thread.run_sync(find_hooks, settings, workspace)
+    notes += [f"{each} does not run: {why}" for each in hooks if (why := each.find_foreign())]
     # A program that reads the pieces has them already; a person is told to forget them.
     after_output: AfterOutput = "raise" if options.output_format == "stream-json" else "restart"
     model, about_model = open_model_of_run(options.model, session, env, settings, after_output)
@@ -150,6 +167,7 @@ async def open_setup(
             sources=instructions.sources,
             skills=instructions.skills,
             settings=settings,
+            hooks=Hooks(hooks, workspace, lambda: rules.manager.mode) if hooks else None,
             notes=tuple(notes),
             warnings=rules.warnings,
         )

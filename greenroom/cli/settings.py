@@ -3,6 +3,7 @@
 `settings_layers` puts a user's and a project's together.
 """
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -231,6 +232,7 @@ def parse_settings(text: str, path: str) -> Settings:
     retry = Retry(seconds=model.retry) if model.retry else None
     limit, search = model.rate_limit, model.web_search
     _check_rules(model, text, path)
+    _check_matchers(model, text, path)
     _check_keys(model.api_keys, text, path)
     return Settings(
         _check_name(model.model, text, path, ("model",)) if model.model else None,
@@ -317,6 +319,23 @@ def _check_rules(model: "FixedSettingsModel", text: str, path: str) -> None:
                 PermissionRule.parse(rule, core.RuleDecision(name))
             except core.RuleFileError as error:
                 steps, kind = (name, at), ConfigurationFileError
+                raise error_at(kind, text, path, steps, error.message, error.hint) from error
+
+
+def is_tool_names(matcher: str) -> bool:
+    """Whether the matcher of a hook is the name of a tool, or names with `|`, and not a rule."""
+    return re.fullmatch(r"[\w.-]+(\|[\w.-]+)*", matcher) is not None
+
+
+def _check_matchers(model: "FixedSettingsModel", text: str, path: str) -> None:
+    for event in type(model.hooks).model_fields:
+        for at, each in enumerate(getattr(model.hooks, event)):
+            if each.matcher is None or is_tool_names(each.matcher):
+                continue
+            try:
+                PermissionRule.parse(each.matcher, core.RuleDecision.DENY)
+            except core.RuleFileError as error:
+                steps, kind = ("hooks", event, at, "matcher"), ConfigurationFileError
                 raise error_at(kind, text, path, steps, error.message, error.hint) from error
 
 

@@ -96,7 +96,7 @@ def read_layers(workspace: Path, env: Mapping[str, str]) -> Layers:
     """
     path = project_settings_path(workspace)
     user, project = read_settings(), read_settings(path)
-    usable, trusted = project.values, bool(project.values) and _is_trusted(path)
+    usable, trusted = project.values, bool(project.values) and is_trusted_here(path)
     if not trusted:
         usable = tighten(project.values, user.values)
     usable = {name: value for name, value in usable.items() if name not in _USERS_ALONE}
@@ -118,9 +118,10 @@ def read_run_settings(workspace: Path, env: Mapping[str, str]) -> Settings:
     return read_keys(read_layers(workspace, env).settings)
 
 
-def _is_trusted(path: Path) -> bool:
+def is_trusted_here(path: Path, digest: str | None = None) -> bool:
+    """Whether the user has agreed to a file of the project; no where that can't be found out."""
     try:
-        return is_trusted(path)
+        return is_trusted(path, digest)
     except RuleFileError:  # the list of trusted files can't be read, so nothing is trusted
         return False
 

@@ -5,7 +5,7 @@ from typing import Protocol
 
 from greenroom.core.context import AgentContext
 from greenroom.core.message import ToolUseBlock
-from greenroom.core.tooling import ToolRun
+from greenroom.core.tooling import ToolResult, ToolRun
 
 
 @dataclass(frozen=True)
@@ -23,14 +23,15 @@ class Ask:
 
 
 class Gate(Protocol):
-    """Refuses calls of tools: write a class with one of these methods or both, derived or not.
+    """Refuses calls of tools: write a class with any of these methods, derived or not.
 
     Pass instances to `AgentRuntime(gates=[…])`. They hold for every agent of the runtime, and for
     whatever runs a tool: a model, a plan, a workflow, or a loop of your own. A gate only tightens;
     what the rules deny stays denied. One that has hooks of an `Instrument` is attached as one, too.
 
     Each method has `timeout` seconds, an attribute that is 5 if it is missing. One that raises, or
-    takes longer, is a question to a person in `judge`, and a refusal in `before_run`.
+    takes longer, is a question to a person in `judge`, a refusal in `before_run`, and nothing in
+    `after_run`.
 
     Example:
         >>> class NoSecrets(Gate):
@@ -49,6 +50,13 @@ class Gate(Protocol):
         """
         return None
 
+    async def after_run(self, agent: AgentContext, call: ToolRun, result: ToolResult) -> str | None:
+        """Look at the result of a call that has run, before the model does.
 
-GATE_METHODS = ("judge", "before_run")
+        A text is added to the result.
+        """
+        return None
+
+
+GATE_METHODS = ("judge", "before_run", "after_run")
 """The names of the methods of a gate."""

@@ -5,3 +5,4 @@ from greenroom.memory.agent_memory import (
     remind as remind,
     report_failure as report_failure,
 )
+from greenroom.memory.compactor import find_compaction as find_compaction

@@ -24,8 +24,9 @@ from greenroom.core import (
     ToolResultBlock,
     Usage,
     UsageReport,
+    UserInput,
 )
-from greenroom.core._internal import clip
+from greenroom.core._internal import ConversationInput, clip
 from greenroom.llm import EstimatedCounter, LLMProvider, ModelError, TokenCounter
 from greenroom.llm._internal import shows_media, substitute_model
 from greenroom.memory.agent_memory import report_failure
@@ -50,6 +51,13 @@ COMPACT = {"command": "compact"}
 
 Beside it `about` may hold words that the summary should keep in view.
 """
+
+
+def find_compaction(message: ConversationInput) -> str | None:
+    """Return what an input says that a compaction is about; None if it does not ask for one."""
+    asked = message.metadata if isinstance(message, UserInput) else {}
+    return str(asked.get("about", "")) if COMPACT.items() <= asked.items() else None
+
 
 _SHORT = 200  # characters of a result that is not worth shrinking
 _MAX_NOTES, _MAX_USER_WORDS = 8_000, 20_000  # tokens, however large the window is

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 
 import trio
+from msgspec import structs
 
 from greenroom.core import (
     AgentContext,
@@ -19,6 +20,7 @@ from greenroom.core import (
     Deny,
     Gate,
     PermissionRecord,
+    TextBlock,
     ToolResult,
     ToolRun,
     ToolStatus,
@@ -92,19 +94,28 @@ class Gates:
                 return failure or _describe_answer(gate, answer)
         return ""
 
+    async def add_to(self, result: ToolResult, agent: AgentContext, call: ToolRun) -> ToolResult:
+        """Add what gates say about a result; one that fails is logged, and adds nothing."""
+        call = replace(call, input=freeze(call.input))
+        for gate in self._having("after_run"):
+            answer, _ = await _put(gate, "after_run", agent, call, result)
+            if isinstance(answer, str) and answer:
+                result = structs.replace(result, content=(*result.content, TextBlock(answer)))
+        return result
+
     def _having(self, method: str) -> Iterable[object]:
         return [gate for gate in self._gates if _has(gate, method)]
 
 
 async def _put(
-    gate: object, method: str, agent: AgentContext, call: ToolUseBlock | ToolRun
+    gate: object, method: str, agent: AgentContext, *about: ToolUseBlock | ToolRun | ToolResult
 ) -> tuple[object, str]:
     """Return the answer of a gate, and why it has none."""
     seconds = getattr(gate, "timeout", _SECONDS)
     answer: object = None
     try:
         with trio.move_on_after(seconds) as scope:
-            answer = await getattr(gate, method)(agent.snapshot(), call)
+            answer = await getattr(gate, method)(agent.snapshot(), *about)
     except Exception as error:  # noqa: BLE001 (whatever fails must not let the call through)
         log_error(logger, f"{'/'.join(agent.lineage)}: the gate {_name(gate)} raised", error)
         return None, f"the gate {_name(gate)} failed: {_clean(describe_error(error))}"
@@ -177,6 +188,12 @@ class ToolRuns:
         """
         if self._gates and (refusal := await self._refuse(call, context)) is not None:
             return refusal
+        result = await self._watch(call, run, context)
+        return await self._gates.add_to(result, context, call) if self._gates else result
+
+    async def _watch(
+        self, call: ToolRun, run: Callable[[], Awaitable[ToolResult]], context: AgentContext
+    ) -> ToolResult:
         hooks = self._instruments.methods
         if call.by_client or not (hooks["before_tool_run"] or hooks["after_tool_run"]):
             return await run()

@@ -340,3 +340,23 @@ def test_what_can_t_be_a_gate_is_refused(gate, reason):
 def test_half_a_gate_is_one():
     gate = Typo()
     assert [*AgentRuntime(gates=[gate])._kernel.gates] == [gate]
+
+
+class Reviewer:
+    """A gate that looks at results, and says this."""
+
+    def __init__(self, said):
+        self.said = said
+
+    async def after_run(self, agent, call, result):
+        if isinstance(self.said, Exception):
+            raise self.said
+        return self.said and f"{call.name} said {result.text!r}: {self.said}"
+
+
+async def test_what_a_gate_says_behind_a_call_is_added_to_its_result():
+    gates = [Reviewer("fine"), Reviewer(None), Reviewer(ValueError("x"))]
+    ran, result, _ = await run(gates)
+    assert (ran, result.splitlines()) == (["a"], ["touched", "touch said 'touched': fine"])
+    ran, result, _ = await run([Answers(judge=Deny("no")), Reviewer("fine")])
+    assert (ran, "fine" in result) == ([], False)

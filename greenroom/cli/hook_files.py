@@ -1,0 +1,117 @@
+"""The hooks of a run: which there are, and whether each is still what it was.
+
+A hook is an entry of a settings file, and runs a shell command. What it runs is bound to its
+content: to the entry, and to each file of the project that the command names. A project's hooks
+count once the user has agreed to its settings; and whoever wrote the hook, a file of the project
+that its command names has to be trusted as well. What has changed since the run began does not run.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from greenroom.cli.settings import (
+    HookSettings,
+    Settings,
+    is_tool_names,
+    read_settings,
+    user_settings_path,
+)
+from greenroom.cli.settings_layers import is_trusted_here, project_settings_path
+from greenroom.core import AgentContext, ConfigurationError, RuleDecision
+from greenroom.permissions import PermissionManager, PermissionRule
+from greenroom.permissions._internal import rules_digest
+
+_WORDS = re.compile(r"""[^\s;&|<>()'"`=]+""")
+_WRITTEN = re.compile(r"""(?<![<>])>[>|]?\s*[^\s;&|<>()'"`]+""")  # what is only written is not run
+_PROJECT = re.compile(r"\$\{?GREENROOM_PROJECT\}?")
+
+
+@dataclass(frozen=True)
+class Hook:
+    """A hook that counts.
+
+    Attributes:
+        settings: what the file says.
+        path: the settings file that it stands in.
+        is_users: whether that is the user's own.
+        workspace: the folder of the project.
+        files: the files of the project that its command names, and their digests.
+    """
+
+    settings: HookSettings
+    path: Path
+    is_users: bool
+    workspace: Path
+    files: Mapping[Path, str]
+
+    def matches(self, tool: str, given: Mapping[str, object], agent: AgentContext) -> bool:
+        """Whether the hook is about this call; where that is unclear, it is."""
+        matcher = self.settings.matcher
+        if not matcher:
+            return True
+        if is_tool_names(matcher):
+            return tool in matcher.split("|")
+        rule = PermissionRule.parse(matcher, RuleDecision.DENY)
+        manager = PermissionManager([rule], mode="bypass", read_only=False)
+        return manager.check(tool, given, agent) is not RuleDecision.ALLOW
+
+    def find_change(self) -> str:
+        """Say why the hook must not run now; empty if it is what it was, and trusted. Blocks."""
+        try:
+            known = read_settings(self.path).hooks
+        except ConfigurationError:
+            known = ()
+        if self.settings not in known or not (self.is_users or is_trusted_here(self.path)):
+            return f"{self.path} has changed since the run began"
+        files = find_files(self.settings.command, self.workspace)
+        changed = [
+            each for each in files.keys() | self.files if files.get(each) != self.files.get(each)
+        ]
+        if changed:
+            return f"{min(changed)} has changed since the run began"
+        return self.find_foreign()
+
+    def find_foreign(self) -> str:
+        """Say which file that the command names comes with the project, and is not trusted."""
+        files = self.files.items()
+        foreign = [each for each, digest in files if not is_trusted_here(each, digest)]
+        return f"{min(foreign)} comes with the project, and is not trusted" if foreign else ""
+
+    def __str__(self) -> str:
+        """Name it by its event and its command."""
+        return f"the {self.settings.event} hook {self.settings.command!r}"
+
+
+def find_hooks(settings: Settings, workspace: Path) -> tuple[Hook, ...]:
+    """Find the hooks that count: the user's, and those of a project that is trusted. Blocks."""
+    mine = _read(settings.hooks, user_settings_path(), workspace, is_users=True)
+    path = project_settings_path(workspace)
+    theirs = read_settings(path).hooks if is_trusted_here(path) else ()
+    return (*mine, *_read(theirs, path, workspace, is_users=False))
+
+
+def _read(
+    hooks: tuple[HookSettings, ...], path: Path, workspace: Path, *, is_users: bool
+) -> Iterator[Hook]:
+    for each in hooks:
+        yield Hook(each, path, is_users, workspace, find_files(each.command, workspace))
+
+
+def find_files(command: str, workspace: Path) -> dict[Path, str]:
+    """Find the files of a project that a command names, and their digests. Blocks.
+
+    Every word is tried, from the project's folder, wherever it stands in the command, but for the
+    files that output is redirected to.
+    """
+    found = dict[Path, str]()
+    root = Path(os.path.realpath(workspace))
+    for word in _WORDS.findall(_WRITTEN.sub(" ", _PROJECT.sub(str(root), command))):
+        path = root / word
+        real = Path(os.path.realpath(path))
+        inside = path.is_relative_to(root) or real.is_relative_to(root)
+        if inside and path.is_file():
+            found[path] = rules_digest(path) or "it can't be read"
+    return found

@@ -1,0 +1,182 @@
+"""Runs one hook: its command in bash, one JSON object in, at most one out.
+
+The command and all that it starts are gone when `run_hook` returns: at its end, at the time-out,
+at a cancel, and when this process dies.
+"""
+
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast
+
+import trio
+
+from greenroom.cli.hook_files import Hook
+from greenroom.core import ToolError, conceal_secrets
+from greenroom.core._internal import InvalidJSONError, clip, describe_error, serde
+from greenroom.sandbox._internal import ContainedProcess, clean_environment
+
+MAX_OUTPUT = 64 << 10
+"""The most bytes that a hook may write to standard output, and to standard error."""
+
+_REFUSED = 2  # the exit code that says no
+_DECISIONS = ("allow", "deny", "ask")
+_REASON = 1_000  # characters
+# The numbers are those of our pipes; the command stays one word until its own bash reads it.
+_SCRIPT = """\
+exec <&"$1" >&"$2" 2>&"$3"
+eval "exec $1<&- $2>&- $3>&-"
+exec bash --noprofile --norc -c "$4"
+"""
+
+Decision: TypeAlias = Literal["allow", "deny", "ask", ""]
+"""What a hook decides about a call; empty for no opinion."""
+
+
+@dataclass(frozen=True)
+class HookAnswer:
+    """What one hook has said.
+
+    Attributes:
+        hook: the hook.
+        decision: what it decides.
+        reason: why, for the model.
+        context: what the model is told beside.
+        changes_input: whether it wants another input, which is not taken.
+        failure: why there is no answer; empty if there is one.
+    """
+
+    hook: Hook
+    decision: Decision = ""
+    reason: str = ""
+    context: str = ""
+    changes_input: bool = False
+    failure: str = ""
+
+
+async def run_hook(hook: Hook, event: Mapping[str, object]) -> HookAnswer:
+    """Run a hook if it is still what it was, and return what it says; nothing of it stays."""
+    change = await trio.to_thread.run_sync(hook.find_change)
+    if change:
+        return HookAnswer(hook, failure=f"{hook} did not run: {change}")
+    try:
+        code, out, err = await _run(hook, serde.dumps(event))
+    except (ToolError, OSError, _TooMuch) as error:
+        return HookAnswer(hook, failure=f"{hook} failed: {describe_error(error)}")
+    if code is None:
+        seconds = f"{hook.settings.timeout:g} seconds"
+        return HookAnswer(hook, failure=f"{hook} did not end within {seconds}")
+    if code == _REFUSED:
+        return HookAnswer(hook, "deny", _clean(err) or f"{hook} refused it")
+    if code:
+        return HookAnswer(hook, failure=f"{hook} failed with exit code {code}: {_clean(err)}")
+    try:
+        return _read(hook, out)
+    except (InvalidJSONError, ValueError) as error:
+        return HookAnswer(hook, failure=f"{hook} gave no answer that can be read: {error}")
+
+
+class _TooMuch(Exception):  # noqa: N818 (it ends a hook, and says why)
+    """A hook has written more than it may."""
+
+    def __str__(self) -> str:
+        return f"it wrote more than {MAX_OUTPUT >> 10} KB"
+
+
+async def _run(hook: Hook, event: bytes) -> tuple[int | None, str, str]:
+    """Run its command; return its exit code, None at the time-out, and its output."""
+    out, err = bytearray(), bytearray()
+    limit = trio.move_on_after(hook.settings.timeout)
+    async with _open_pipes() as (ours, theirs):
+        process = await _start(hook, theirs)
+        try:
+            with limit:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(_feed, ours[0], event)
+                    nursery.start_soon(_collect, ours[1], out)
+                    nursery.start_soon(_collect, ours[2], err)
+                    await process.follow(lambda _: None)
+        except* _TooMuch:
+            raise _TooMuch from None
+        finally:
+            report = await process.aclose()
+    code = None if limit.cancelled_caught else -1 if report.code is None else report.code
+    return code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+
+@asynccontextmanager
+async def _open_pipes() -> AsyncIterator[tuple[list[trio.lowlevel.FdStream], list[int]]]:
+    """Open pipes for input, output and error output: our ends, and those of the command."""
+    pipes = [os.pipe() for _ in range(3)]
+    theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
+    ours = [trio.lowlevel.FdStream(each) for each in (pipes[0][1], pipes[1][0], pipes[2][0])]
+    try:
+        yield ours, theirs
+    finally:
+        for stream in ours:
+            stream.close()
+        for each in theirs:
+            os.close(each)
+
+
+async def _start(hook: Hook, ends: list[int]) -> ContainedProcess:
+    """Start the command on these descriptors, which are closed here then."""
+    numbers = map(str, ends)
+    words = ["bash", "--noprofile", "--norc", "-p", "-c", _SCRIPT, "bash", *numbers]
+    try:
+        return await ContainedProcess.start(
+            [*words, hook.settings.command],
+            cwd=hook.workspace,
+            environment={
+                **clean_environment(os.environ),
+                "GREENROOM_PROJECT": str(hook.workspace),
+            },
+            pass_fds=ends,
+        )
+    finally:
+        while ends:
+            os.close(ends.pop())
+
+
+async def _feed(stream: trio.lowlevel.FdStream, data: bytes) -> None:
+    with suppress(trio.BrokenResourceError):  # a hook need not read it
+        await stream.send_all(data)
+    await stream.aclose()
+
+
+async def _collect(stream: trio.lowlevel.FdStream, into: bytearray) -> None:
+    async for data in stream:
+        into += data
+        if len(into) > MAX_OUTPUT:
+            raise _TooMuch
+
+
+def _clean(text: str) -> str:
+    return clip(conceal_secrets(text.strip()), _REASON)
+
+
+def _read(hook: Hook, out: str) -> HookAnswer:
+    """Read what a hook has printed.
+
+    Raises:
+        InvalidJSONError: it is not one JSON object.
+        ValueError: it is not an answer to the event.
+    """
+    if not out.strip():
+        return HookAnswer(hook)
+    found = serde.loads_object(out.strip()).get("hookSpecificOutput", {})
+    if not isinstance(found, dict):
+        raise ValueError("hookSpecificOutput is not an object")  # noqa: TRY004 (of its text)
+    event, decision = found.get("hookEventName"), found.get("permissionDecision", "")
+    if event not in (None, hook.settings.event):
+        raise ValueError(f"it answers {event!r}")
+    if decision not in ("", *_DECISIONS):
+        raise ValueError(f"the decision {decision!r} is not one of {', '.join(_DECISIONS)}")
+    return HookAnswer(
+        hook,
+        cast("Decision", decision),
+        _clean(str(found.get("permissionDecisionReason") or "")),
+        conceal_secrets(str(found.get("additionalContext") or "")),
+        "updatedInput" in found,
+    )
