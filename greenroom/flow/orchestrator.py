@@ -41,7 +41,7 @@ and who says what. Say plainly what could not be done, and why.\
 
 
 def orchestrator(
-    llm: LLMProvider | str,
+    llm: LLMProvider | str | None,
     *agents: Member,
     deadline: float | None = None,
     concurrency: int = 1,
@@ -73,7 +73,8 @@ def orchestrator(
     failed are tried again only if the planner adds them to a new plan.
 
     Args:
-        llm: the model that plans and answers, or its name.
+        llm: the model that plans and answers, or its name. None with a `planner` of your own: then
+            the answer lists the results with their sources.
         *agents: agents, patterns or other agent functions; a second one of the same name gets a
             number.
         deadline: seconds for each input; after that its turn fails, and all workers are ended.
@@ -90,7 +91,7 @@ def orchestrator(
 
     Raises:
         ConfigurationError: there are no agents, one has an invalid name, a number is not above 0,
-            or a tolerance is negative.
+            a tolerance is negative, or there is neither a model nor a planner.
 
     Example:
         ```python
@@ -106,6 +107,8 @@ def orchestrator(
     ):
         if number is not None and not number > 0:
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
+    if llm is None and planner is None:
+        raise ConfigurationError("nobody plans", hint="give a model, or planner=")
     compared = dict(facts or {})
     find_contradictions({}, compared)  # checks the tolerances
     workers = CrewMember.gather(agents)
@@ -113,9 +116,11 @@ def orchestrator(
         workers = tuple(map(add_help_tool, workers))
 
     async def work(turn: TeamTurn) -> TeamResult:
-        model = find_model(llm, turn.agent.context.resources)
-        guide = f"{_TEAM}\n{describe_workers(workers)}"
-        planning = planner or ModelPlanner(model, instructions=guide)
+        model = None if llm is None else find_model(llm, turn.agent.context.resources)
+        planning = planner
+        if planning is None:
+            assert model is not None
+            planning = ModelPlanner(model, instructions=f"{_TEAM}\n{describe_workers(workers)}")
         crew = Crew(turn, workers, planning, concurrency=concurrency, patience=patience, undo=undo)
         with turn.agent.budget(seconds=deadline):
             run = await crew.carry_out(turn.message.text)
@@ -127,7 +132,7 @@ def orchestrator(
 
 
 async def _answer(
-    turn: TeamTurn, llm: LLMProvider, crew: Crew, run: PlanRun, facts: Mapping[str, float]
+    turn: TeamTurn, llm: LLMProvider | None, crew: Crew, run: PlanRun, facts: Mapping[str, float]
 ) -> "TeamResult":
     """Answer with the results of a plan, their sources, and a report about each worker."""
     stints = crew.stints
@@ -206,23 +211,27 @@ class TeamResult(Wire, frozen=True):
 
 async def _synthesise(
     agent: AgentInternals,
-    llm: LLMProvider,
+    llm: LLMProvider | None,
     run: PlanRun,
     sources: tuple[Source, ...],
     contradictions: tuple[Contradiction, ...],
 ) -> str:
     """Answer with the only result of a plan, or ask the model to combine all results."""
     agent.set_state(AgentState.processing("answering"))
-    if run.is_completed and len(sources) == 1:
-        text = serde.to_text(sources[0].result)
+    texts = [serde.to_text(each.result) for each in sources]
+    is_single = run.is_completed and len(sources) == 1
+    if is_single or llm is None:
+        parts = (f"[{each.subtask}] {said}" for each, said in zip(sources, texts, strict=True))
+        undone = "" if run.is_completed else f"Not done:\n{describe_errors(run)}"
+        text = texts[0] if is_single else "\n\n".join(filter(None, (*parts, undone)))
         agent.session.add_message(Message.assistant(text))
         await agent.send(TextComplete(text))
         return text
     room = min(_LONGEST_RESULT, _LONGEST_RESULTS // max(1, len(sources)))
     results = "\n\n".join(
         f"[{each.subtask}] by {each.agent}, asked to:\n{mark_lines(run.plan[each.subtask].goal)}\n"
-        f"The result:\n{mark_lines(clip(serde.to_text(each.result), room))}"
-        for each in sources
+        f"The result:\n{mark_lines(clip(said, room))}"
+        for each, said in zip(sources, texts, strict=True)
     )
     prompt = (
         f"The goal:\n{run.plan.goal}\n\nThe results:\n{results}\n\n"

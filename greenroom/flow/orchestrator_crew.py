@@ -23,6 +23,7 @@ from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, find_open_run
 from greenroom.flow.resume import NOTHING, Trace, find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskDecision
+from greenroom.flow.subtask_runner import name_subtask
 from greenroom.flow.undo import Undo
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
@@ -211,7 +212,12 @@ class Crew:
         same = [each for each in fresh if each.name == last]  # it knows the calls that are left
         async with self._assign(same or fresh or able, subtask.goal) as worker:
             self._assignments[subtask.id] = worker.name
-            data: dict[str, object] = {"subtask": subtask.id, "agent": worker.name}
+            correlation_id = name_subtask(self._agent, subtask.id)
+            data: dict[str, object] = {
+                "subtask": subtask.id,
+                "agent": worker.name,
+                "correlation_id": correlation_id,
+            }
             agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
             await self._run(agent, worker, (worker,), subtask.id)
 

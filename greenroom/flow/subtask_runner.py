@@ -253,7 +253,8 @@ class SubtaskRunner:
     ) -> SubtaskEnd:
         """Ask an agent, shut it down, and return how it ended."""
         try:
-            facts = {"subtask": subtask.id}
+            id_ = name_subtask(self.agent, subtask.id)
+            facts = {"subtask": subtask.id, "correlation_id": id_}
             ask = partial(
                 ask_to_continue, handle, session, text, error=error, sender="plan", metadata=facts
             )
@@ -340,6 +341,11 @@ class SubtaskCall:
         tool = self._tools.get(call.name)
         is_wrong = tool is None or is_misfit(result.error_message)
         return ErrorClass.INVALID_INPUT if is_wrong else ErrorClass.CRASH
+
+
+def name_subtask(agent: AgentInternals, id_: str) -> str:
+    """Return the correlation id of a subtask, which is the same for all its tries."""
+    return f"{agent.session.session_id}/{id_}"
 
 
 def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:

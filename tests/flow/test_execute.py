@@ -113,7 +113,8 @@ async def test_a_subtask_reaches_its_agent_as_an_input_of_the_plan(autojump_cloc
 
     planned = Planned(Plan("", [Subtask("a", "Do A")]), look, "more")
     await planned.carry_out()
-    assert seen == [("Do A", "plan", {"subtask": "a"}, "more", "a")]
+    facts = {"subtask": "a", "correlation_id": "planned/a"}
+    assert seen == [("Do A", "plan", facts, "more", "a")]
     assert planned.run.results == {"a": ""}  # no result was set, and nothing was said
 
 

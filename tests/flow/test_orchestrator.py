@@ -381,6 +381,25 @@ async def test_a_team_is_run_like_an_agent_and_its_workers_get_what_the_run_was_
     assert llm.requests[0].system == "Work for ada."
 
 
+async def test_a_team_with_a_plan_of_its_own_needs_no_model():
+    heard = []
+
+    async def note(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                heard.append(message.metadata["correlation_id"])
+                turn.set_result(f"{message.text}: done")
+
+    plan = Plan("", [Subtask("a", "Look"), Subtask("b", "Leap")])
+    result = await orchestrator(None, note, planner=plan).run(
+        "Go.", session="s", store=InMemoryStore()
+    )
+    assert result.text == "[a] Look: done\n\n[b] Leap: done"
+    assert sorted(heard) == ["s/a", "s/b"]
+    with pytest.raises(ConfigurationError, match="nobody plans"):
+        orchestrator(None, note)
+
+
 async def test_what_nobody_can_do_is_planned_anew(autojump_clock):
     first = {"id": "a", "goal": "Cook", "capability": "cooking"}
     second = {"id": "b", "goal": "Order", "capability": "code"}
