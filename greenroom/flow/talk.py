@@ -68,7 +68,8 @@ class Talk:
             await self._record_start(unit)
             return self._read(unit, await try_ask(self._handle, blocks, sender=sender))
         trace, settled = await self._settle(unit, start, blocks)
-        if trace.kind == "result" and start is not None:
+        is_begun = self._log.is_begun(unit, trace.session or self._session)
+        if trace.kind == "result" and is_begun:
             self._before = start
             self._log.end(unit, trace.result)
             return trace.result
@@ -76,9 +77,9 @@ class Talk:
             self._session = await reopen(trace.session, self._agent.session, settled.results)
         handle = self._handle = await self._start(unit)
         ask = (
-            partial(try_ask, handle)
-            if start is None
-            else (partial(ask_to_continue, handle, self._session))
+            partial(ask_to_continue, handle, self._session)
+            if is_begun
+            else partial(try_ask, handle)
         )
         return self._read(unit, await ask(blocks, sender=sender))
 
@@ -121,7 +122,7 @@ class Talk:
         return await self._stack.enter_async_context(starting)
 
     async def _record_start(self, unit: Unit) -> None:
-        self._log.start(unit, self._session.session_id)
+        self._log.start(unit, self._session)
         await self._agent.session.save()
 
     def _read(self, unit: Unit, result: TurnResult) -> object:

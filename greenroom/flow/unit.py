@@ -28,11 +28,13 @@ class Start:
         session_id: the session in which it ran; empty if it is a function.
         at: when it started, if that is on record.
         count: how often it has started.
+        after: the last message of its session before it started first.
     """
 
     session_id: str = ""
     at: datetime | None = None
     count: int = 1
+    after: str = ""
 
     def __str__(self) -> str:
         often = "once" if self.count == 1 else f"{self.count} times, the last time"
@@ -75,6 +77,7 @@ class NodeRecord(Wire, frozen=True):
         changes: its changes; None at its start.
         session_id: at its start, its session if it is an agent.
         at: when it was recorded.
+        after: at its start, the id of the last message that its session had before.
     """
 
     run: int
@@ -83,6 +86,7 @@ class NodeRecord(Wire, frozen=True):
     changes: dict[str, object] | None = None
     session_id: str = ""
     at: datetime | None = None
+    after: str = ""
 
     def __post_init__(self) -> None:
         freeze_fields(self, "changes")
@@ -131,9 +135,16 @@ class UnitLog:
         self._asked[name] += 1
         return Unit(name, count or None)
 
-    def start(self, unit: Unit, session_id: str) -> None:
-        """Record that a unit starts; save the session before it does."""
-        self._record(NodeRecord(self._run, 1, unit, None, session_id, utc_now()))
+    def start(self, unit: Unit, member: AgentSession) -> None:
+        """Record that a unit starts in a member's session; save this one before it does."""
+        before, session_id = self.starts.get(unit), member.session_id
+        after = before.after if before else _last_id(member)
+        self._record(NodeRecord(self._run, 1, unit, None, session_id, utc_now(), after))
+
+    def is_begun(self, unit: Unit, member: AgentSession) -> bool:
+        """Whether a unit that has started in a member's session has got its input there."""
+        start = self.starts.get(unit)
+        return start is not None and not (start.after and start.after == _last_id(member))
 
     def end(self, unit: Unit, output: object) -> None:
         """Record what a unit has answered, unless that is too long: its own session has it."""
@@ -146,6 +157,12 @@ class UnitLog:
         self._session.add_record(WORKFLOW_NODE, serde.loads(serde.encode(record)))
 
 
+def _last_id(session: AgentSession) -> str:
+    """Return the id of the last message of a session; empty if there is none."""
+    return session.history[-1].id if session.history else ""
+
+
 def next_start(before: Start | None, record: NodeRecord) -> Start:
     """Return the start of a unit by its record, after earlier ones."""
-    return Start(record.session_id, record.at, before.count + 1 if before else 1)
+    count = before.count + 1 if before else 1
+    return Start(record.session_id, record.at, count, record.after)

@@ -183,7 +183,11 @@ class Work:
         return parallel(*self.some(depth), name=self.name, description="Works.")
 
     def rounds(self, depth):
-        return loop(self.build(depth), lambda output: True, name=self.name, description="Works.")
+        member = self.build(depth)
+        is_team = member.name not in self.expected  # a second round would be another job
+        return loop(
+            member, lambda output: is_team, max_rounds=2, name=self.name, description="Works."
+        )
 
     def own(self, depth):
         first, second = self.build(depth), self.build(depth)

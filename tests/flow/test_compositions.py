@@ -13,9 +13,11 @@ from tempfile import TemporaryFile
 import pytest
 import trio
 
+from greenroom import Agent
 from greenroom.core import TurnStatus
+from greenroom.flow import loop, pipeline
 from greenroom.resilience import Budget
-from greenroom.testing import Scenario, cancel_at_every_checkpoint
+from greenroom.testing import Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing.fuzz.sweep import repeatable
 from tests.flow import compositions
 from tests.flow.compositions import Life, Work, in_folder
@@ -56,6 +58,26 @@ async def kill_again_and_again(seed):
 def test_it_is_killed_again_and_again(seed):
     with repeatable(seed):
         trio.run(kill_again_and_again, seed)
+
+
+@pytest.mark.parametrize("is_team", [False, True])
+async def test_a_round_that_had_not_begun_is_not_answered_by_the_one_before(is_team):
+    def answer(request):
+        asked = (each for each in reversed(request.messages) if each.role == "user")
+        return f"<{next(each.text for each in asked if each.sender != 'runtime')}>"
+
+    def rounds():
+        member = Agent(ScriptedProvider(*[answer] * 9), name="member")
+        verdicts = iter(["again", "once more", True])
+        team = pipeline(member, name="team") if is_team else member
+        return loop(team, lambda output: next(verdicts))
+
+    store, left = SeenStore(), []
+    store.seen = lambda what: left.append(store.copy())
+    assert (await rounds().run("Go.", session="s", store=store)).output == "<once more>"
+    for sessions in left[3:-1]:
+        again = await rounds().run(None, session="s", store=SeenStore(sessions))
+        assert again.output == "<once more>"
 
 
 async def spend_budgets(seed):
