@@ -88,21 +88,16 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         WorkflowError: a node, an edge or a field is invalid.
 
     Example:
-        >>> import operator
-        >>> from typing import Annotated, TypedDict
-        >>> import trio
+        >>> from typing import TypedDict
         >>> from greenroom.flow.workflow_state import END, START
         >>> class State(TypedDict):
         ...     number: int
-        ...     log: Annotated[list[str], operator.add]
         >>> async def double(state: State) -> dict[str, object]:
-        ...     return {"number": state["number"] * 2, "log": ["doubled"]}
+        ...     return {"number": state["number"] * 2}
         >>> workflow = Workflow(State).node("double", double).edge(START, "double")
-        >>> workflow = workflow.edge("double", "double", when=lambda state: state["number"] < 30)
-        >>> workflow = workflow.edge("double", END, when=lambda state: state["number"] >= 30)
-        >>> run = trio.run(workflow.run, {"number": 5, "log": []})
-        >>> run.state, len(run.steps)
-        ({'number': 40, 'log': ['doubled', 'doubled', 'doubled']}, 3)
+        >>> _ = workflow.route("double", lambda state: END if state["number"] > 30 else "double")
+        >>> workflow.run_sync({"number": 5}).state
+        {'number': 40}
     """
 
     def __init__(
@@ -167,17 +162,9 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             raise WorkflowError(f"{name} has a timeout of {timeout}", hint="give it more than 0")
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
-        self._editable_graph().add(
-            Node(
-                name=name,
-                run=cast("Function", fn),
-                inspect=find_inspection(fn) if is_agent else None,
-                input=input,
-                output=output,
-                timeout=timeout,
-                repeatable=repeatable,
-            )
-        )
+        inspect = find_inspection(fn) if is_agent else None
+        node = Node(name, cast("Function", fn), inspect, input, output, timeout, repeatable)
+        self._editable_graph().add(node)
         return self
 
     def edge(

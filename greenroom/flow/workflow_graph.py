@@ -29,7 +29,7 @@ Function: TypeAlias = Callable[[Unpack[tuple[object, ...]]], Awaitable[object]]
 """The function of a node: a function of a state, or an agent function."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Node:
     """One node; `Workflow.node` and `Workflow.each` describe its other fields.
 
