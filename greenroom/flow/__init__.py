@@ -8,8 +8,7 @@ where that is in doubt. `members` starts agents, as far as there is room.
 `execute` carries a plan out: `subtask_runner` runs one subtask once, and `references` puts results
 into goals and arguments. `revision` defines planners and when a plan is revised, `model_planner`
 asks a model, and `review` a person; `escalate` asks the next one where somebody is silent. `undo`
-undoes what a failed plan has done.
-`plan_and_execute` is an agent made of all of these.
+undoes what a failed plan has done. `plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
 edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
@@ -88,6 +87,7 @@ from greenroom.flow.strategies import (
 from greenroom.flow.task_queue import TaskQueue
 from greenroom.flow.text_tools import TextTools
 from greenroom.flow.topic import Topic
+from greenroom.flow.undo import undo_plan
 from greenroom.flow.workflow import Workflow
 from greenroom.flow.workflow_execution import request_approval
 from greenroom.flow.workflow_run import WorkflowRun
@@ -163,6 +163,7 @@ __all__ = [
     "resolve",
     "run_task",
     "start_member",
+    "undo_plan",
     "verify",
     "within",
 ]

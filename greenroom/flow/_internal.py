@@ -11,4 +11,3 @@ from greenroom.flow.plan_run import (
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
 from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
 from greenroom.flow.topic import DeliveryStatus as DeliveryStatus
-from greenroom.flow.undo import undo_plan as undo_plan

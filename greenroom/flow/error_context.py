@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from greenroom import core
 from greenroom.agents import NoProgressError
 from greenroom.core import BudgetExceededError, Custom, GreenroomError
 from greenroom.core._internal import Wire, clip, serde, visible
@@ -192,11 +191,19 @@ def classify(error: Exception | str) -> ErrorClass:
         >>> classify(ModelOverloadedError("busy")).value, classify("KeyError").value
         ('transient', 'crash')
     """
-    kind: object = getattr(core, error, None) if isinstance(error, str) else type(error)
-    if not isinstance(kind, type) or not issubclass(kind, GreenroomError):
+    kind = _find_error(error) if isinstance(error, str) else type(error)
+    if kind is None or not issubclass(kind, GreenroomError):
         return ErrorClass.CRASH
     found = next((each for base, each in _CLASSES if issubclass(kind, base)), None)
     source = kind if isinstance(error, str) else error
     return found or (
         ErrorClass.TRANSIENT if getattr(source, "retryable", False) else ErrorClass.FAILED
     )
+
+
+def _find_error(name: str) -> type[GreenroomError] | None:
+    """Return the error of this name in the tree of errors, wherever it is defined."""
+    left = [GreenroomError]
+    while left and left[-1].__name__ != name:
+        left += left.pop().__subclasses__()
+    return left[-1] if left else None

@@ -84,7 +84,7 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
         >>> Plan("a knot", [Subtask("a", "", after=["b"]), Subtask("b", "", after=["a"])])
         Traceback (most recent call last):
         ...
-        greenroom.core.errors.PlanError: the subtasks wait for each other: a → b → a \
+        greenroom.flow.errors.PlanError: the subtasks wait for each other: a → b → a \
 (shorten one's `after`)
     """
 

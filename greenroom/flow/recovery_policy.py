@@ -33,7 +33,6 @@ from greenroom.tools import may_repeat
 from greenroom.tools._internal import RegisteredTool
 
 Row: TypeAlias = tuple[Component, ErrorClass]
-Rows: TypeAlias = Mapping[Row, Sequence[RecoveryDecision]]
 
 _M, _A, _T, _E, _P = Component
 _C, _D = ErrorClass, RecoveryDecision
@@ -41,7 +40,7 @@ _TRIES = (_D.RETRY,) * 4
 _PERSON = (_D.ASK_PERSON, _D.REPLAN, _D.GIVE_UP)
 _PLAN = (_D.REPLAN, _D.GIVE_UP)
 
-RECOVERY_TABLE: Rows = MappingProxyType(
+RECOVERY_TABLE: Mapping[Row, Sequence[RecoveryDecision]] = MappingProxyType(
     {
         (_M, _C.TRANSIENT): (_D.RETRY, _D.RETRY, _D.RETRY, _D.OTHER_MODEL, _D.GIVE_UP),
         (_M, _C.UNUSABLE): (_D.OTHER_MODEL, _D.GIVE_UP),
@@ -79,7 +78,7 @@ RECOVERY_TABLE: Rows = MappingProxyType(
 )
 """For each row, the decisions about the first error, the second, and so on; then it gives up."""
 
-_FEASIBLE = {
+_FEASIBLE: Mapping[Component, AbstractSet[str]] = {
     _M: {_D.RETRY, _D.ASK_AGAIN, _D.COMPACT, _D.OTHER_MODEL, _D.GIVE_UP},
     _A: {_D.GO_ON, *_PERSON},
     _T: {_D.RETRY, *_PERSON},
@@ -104,7 +103,8 @@ class RecoveryPolicy:
     a policy to share it.
 
     Args:
-        rows: rows that replace those of `RECOVERY_TABLE`.
+        rows: for a component and a class of error, the decisions about the first, the second, and
+            so on; they replace those of the table.
         errors: how many errors are handled within `seconds`.
         seconds: how long an error counts.
         backoff: the waits before retries; by default those of a `Retry`.
@@ -116,17 +116,15 @@ class RecoveryPolicy:
             decision that its component does not support; or a number is out of range.
 
     Example:
-        >>> from greenroom.flow.error_context import Component, RecoveryDecision, ErrorClass
-        >>> row = Component.PLAN, ErrorClass.MISSING
-        >>> policy = RecoveryPolicy(rows={row: [RecoveryDecision.GIVE_UP]})
-        >>> policy.decide(*row, attempt=1).decision.value
-        'give_up'
+        >>> policy = RecoveryPolicy(rows={("tool", "timeout"): ["retry", "retry", "give_up"]})
+        >>> policy.errors_left
+        50
     """
 
     def __init__(
         self,
         *,
-        rows: Rows | None = None,
+        rows: Mapping[tuple[str, str], Sequence[str]] | None = None,
         errors: int = 50,
         seconds: float = 600.0,
         backoff: Backoff = _BACKOFF,
@@ -136,16 +134,17 @@ class RecoveryPolicy:
         """Set the rows that differ from the default, and the limits."""
         if errors < 0 or not 0 < seconds < math.inf:
             raise ConfigurationError("RecoveryPolicy needs errors >= 0, and seconds above 0")
-        self._rows = {**RECOVERY_TABLE, **{row: (*each,) for row, each in (rows or {}).items()}}
-        for row, answers in self._rows.items():
-            component, error = _check_row(row)
-            wrong = set(answers) - _FEASIBLE[component]
-            if wrong or not answers:
+        self._rows = dict(RECOVERY_TABLE)
+        for given, words in (rows or {}).items():
+            row = component, error = _check_row(given)
+            wrong = {*words} - _FEASIBLE[component]
+            if wrong or not words:
                 raise ConfigurationError(
                     f"{', '.join(sorted(wrong)) or 'nothing'} is not an answer to"
                     f" {component} {error}",
                     hint=f"give {', '.join(sorted(_FEASIBLE[component]))}",
                 )
+            self._rows[row] = tuple(map(RecoveryDecision, words))
         self._errors = errors
         self._seconds = seconds
         self._backoff = backoff
@@ -277,5 +276,5 @@ def _check_row(row: object) -> Row:
     words = " ".join(map(str, row)) if isinstance(row, tuple) else str(row)
     if words in rows and isinstance(row, tuple):
         return rows[words]
-    hint = suggest(words, rows) or "write a pair such as (Component.MODEL, ErrorClass.TRANSIENT)"
+    hint = suggest(words, rows) or 'write a pair such as ("model", "transient")'
     raise ConfigurationError(f"{row!r} is not a row", hint=hint)

@@ -601,9 +601,9 @@ def test_each_row_ends_and_asks_only_what_its_component_can():
     [
         (("tool", "timout"), "did you mean 'tool timeout'"),
         ((Component.PLAN, ErrorClass.MISSING, 1), "did you mean 'plan missing'"),
-        ((ErrorClass.DENIED, Component.MODEL), "write a pair such as .Component.MODEL"),
+        ((ErrorClass.DENIED, Component.MODEL), "write a pair such as ..model"),
         ("tool timeout", "did you mean 'tool timeout'"),
-        ((), "write a pair such as .Component.MODEL"),
+        ((), "write a pair such as ..model"),
         (None, "write a pair such as"),
     ],
 )

@@ -4,8 +4,7 @@ import pytest
 import trio
 
 from greenroom import Agent, AgentSession, Custom
-from greenroom.flow import Plan, PlanRun, Subtask, orchestrator, plan_and_execute
-from greenroom.flow._internal import undo_plan
+from greenroom.flow import Plan, PlanRun, Subtask, orchestrator, plan_and_execute, undo_plan
 from greenroom.testing import (
     Scenario,
     ScriptedProvider,
