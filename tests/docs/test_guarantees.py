@@ -38,6 +38,11 @@ def test_a_row_is_a_guarantee_or_a_limit_and_every_guarantee_links_a_test():
     assert [row for row in rows if row[0] and not LINK.search(row[2])] == []
 
 
+def test_a_cell_is_read_at_a_glance():
+    cells = [cell.strip() for area in areas() for row in area for cell in row[:2]]
+    assert [cell for cell in cells if len(cell.split()) > 25] == []
+
+
 def test_the_limits_of_every_area_link_a_test():
     for area in areas():
         limits = [row for row in area if row[1].strip()]
