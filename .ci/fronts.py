@@ -4,12 +4,10 @@ These are the names that a package offers, since some packages keep the list in 
 msgspec struct or a named tuple is made; and which options `**options: Unpack[Options]` stands for.
 """
 
-import ast
 import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from pathlib import Path
 
 import griffe
 import msgspec
@@ -46,16 +44,9 @@ def is_front(member: griffe.Object | griffe.Alias) -> bool:
 
 
 def list_offered(name: str) -> list[str]:
-    """Return the names that a module offers: its `__all__`, or what it imports `as` itself."""
-    module = import_module(name)
-    if (found := getattr(module, "__all__", None)) is not None:
-        return [each for each in found if not each.startswith("_")]
-    imports = (
-        node
-        for node in ast.parse(Path(str(module.__file__)).read_text()).body
-        if isinstance(node, ast.ImportFrom)
-    )
-    return [alias.name for node in imports for alias in node.names if alias.asname == alias.name]
+    """Return the names that a module offers to programs."""
+    names = getattr(import_module(name), "__all__", ())
+    return [each for each in names if not each.startswith("_")]
 
 
 def find_homes(front: griffe.Module) -> dict[str, griffe.Object]:

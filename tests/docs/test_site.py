@@ -6,7 +6,6 @@ import inspect
 import json
 import os
 import re
-import runpy
 import subprocess
 from enum import Enum
 from functools import cache
@@ -25,12 +24,8 @@ pytestmark = pytest.mark.skipif(
     not all(map(find_spec, TOOLS)), reason="needs the tools of the extra `docs`"
 )
 
-if all(map(find_spec, TOOLS)):
-    LIST_OFFERED = runpy.run_path(str(ROOT / ".ci" / "fronts.py"))["list_offered"]
-
-PACKAGES = sorted(
-    f"greenroom.{path.parent.name}" for path in (ROOT / "greenroom").glob("*/__init__.py")
-)
+NAMES = (f"greenroom.{path.parent.name}" for path in (ROOT / "greenroom").glob("*/__init__.py"))
+PACKAGES = sorted(name for name in NAMES if hasattr(importlib.import_module(name), "__all__"))
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +71,7 @@ def test_every_public_name_has_an_entry_with_its_signature(site, package):
     entries = read_entries(site / "reference" / "api" / package / "index.html")
     module = importlib.import_module(package)
     wrong = []
-    for name in LIST_OFFERED(package):
+    for name in module.__all__:
         value = getattr(module, name)
         signature = entries.get(f"{package}.{name}")
         words = set(re.findall(r"\w+", signature or ""))
