@@ -33,6 +33,8 @@ class Fronts(griffe.Extension):
         for each in walk(pkg):
             complete(each)
         for front, found in homes.items():
+            if front.docstring:  # the paragraphs below the first are for readers of the code
+                front.docstring.value = front.docstring.value.partition("\n\n")[0]
             front.exports = sorted(found)
             for name, target in found.items():
                 front.members[name] = griffe.Alias(name, target=target, parent=front)
@@ -73,6 +75,7 @@ def complete(each: griffe.Object) -> None:
         each.docstring.value = EXAMPLE.sub("Examples:", each.docstring.value)
     if isinstance(each, griffe.Function):
         expand_options(each)
+        name_defaults(each)
     elif isinstance(each, griffe.Class) and isinstance(each.parent, griffe.Module):
         made = getattr(import_module(each.parent.path), each.name, None)
         if isinstance(made, type) and (
@@ -104,6 +107,18 @@ def expand_options(function: griffe.Function) -> None:
                 for option in options.attributes.values()
             ),
         )
+
+
+def name_defaults(function: griffe.Function) -> None:
+    """Show the value of a default that is a private constant, if it is short."""
+    for parameter in function.parameters:
+        constant = function.module.members.get(str(parameter.default))
+        if (
+            isinstance(constant, griffe.Attribute)
+            and constant.name.startswith("_")
+            and len(str(constant.value)) < 40
+        ):
+            parameter.default = constant.value
 
 
 def add_constructor(cls: griffe.Class, made: type) -> None:
