@@ -2,6 +2,7 @@
 
 import os
 import sys
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import trio
@@ -34,8 +35,11 @@ async def show(scene):
     opener = terminal_opener()
     if editor:
 
-        def opener():
-            return open_prompt_terminal(LineOptions(editor=editor))
+        @asynccontextmanager
+        async def opener():
+            async with open_prompt_terminal() as terminal:
+                terminal.adopt(LineOptions(editor=editor))
+                yield terminal
 
     async with AgentRuntime(store=InMemoryStore(), workspace=Path.cwd()) as runtime:
         parts = (llm, ToolRegistry(builtin_tools()), rules.manager)
