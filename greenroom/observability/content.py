@@ -9,15 +9,17 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
+    ModelRequest,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
+    Usage,
 )
 from greenroom.core._internal import conceal, freeze
-from greenroom.observability.semconv import FINISHES
+from greenroom.observability import semconv as names
 
 Part: TypeAlias = dict[str, object]
 _MOST_KEPT = 4_096  # messages that were written once
@@ -46,7 +48,9 @@ class Content:
 
     def write_reply(self, reply: Message, agent: AgentContext) -> list[Part]:
         """Write a reply, with the reason why it ended."""
-        finish = FINISHES.get(str(reply.stop_reason), "error" if not reply.stop_reason else "stop")
+        finish = names.FINISHES.get(
+            str(reply.stop_reason), "error" if not reply.stop_reason else "stop"
+        )
         return [{**self._write(reply, agent), "finish_reason": finish}]
 
     def write_system(self, system: str | Sequence[TextBlock], agent: AgentContext) -> list[Part]:
@@ -117,3 +121,29 @@ def _write_media(block: ImageBlock | DocumentBlock) -> Part:
         return {"type": "uri", "modality": kind, "mime_type": block.media_type, "uri": block.url}
     size = len(block.data) * 3 // 4
     return {"type": "media", "modality": kind, "mime_type": block.media_type, "bytes": size}
+
+
+def list_settings(request: ModelRequest) -> dict[str, object]:
+    """Return what is set about a request, by the names of the conventions."""
+    given: dict[str, object] = {
+        names.MAX_TOKENS: request.max_tokens,
+        names.TEMPERATURE: request.temperature,
+        names.TOP_P: request.top_p,
+        names.SEED: request.seed,
+        names.STOP_SEQUENCES: list(request.stop_sequences) or None,
+        names.OUTPUT_TYPE: "json" if request.output else None,
+    }
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def list_usage(usage: Usage) -> dict[str, object]:
+    """Return the tokens that were reported, by the names of the conventions."""
+    counted: dict[str, object] = {
+        names.INPUT_TOKENS: usage.input_tokens,
+        names.OUTPUT_TOKENS: usage.output_tokens,
+        names.CACHE_READ_TOKENS: usage.cache_read_tokens,
+        names.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
+        names.REASONING_TOKENS: usage.reasoning_tokens,
+        names.COST: usage.cost,
+    }
+    return {name: value for name, value in counted.items() if value is not None}

@@ -10,8 +10,10 @@ A permission is an event of its call; restarts, guards, handoffs, further attemp
 agents report are events of the innermost open span of their agent.
 """
 
+import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from contextvars import Token
@@ -29,7 +31,6 @@ from greenroom.core import (
     Instrument,
     Message,
     ModelCall,
-    ModelRequest,
     OutputChunk,
     PermissionRequest,
     Restarted,
@@ -41,8 +42,9 @@ from greenroom.core import (
     Usage,
     UserInput,
 )
+from greenroom.core._internal import log_error
 from greenroom.observability import semconv as names
-from greenroom.observability.content import Content
+from greenroom.observability.content import Content, list_settings, list_usage
 from greenroom.observability.redactor import Redactor
 from greenroom.observability.spans import (
     OpenSpan,
@@ -59,6 +61,8 @@ from greenroom.observability.spans import (
 
 ContentLevel: TypeAlias = Literal["none", "redacted", "full"]
 """What of the conversation may leave: nothing, what a redactor lets through, or all but secrets."""
+
+logger = logging.getLogger("greenroom.observability")
 
 _LEVELS = ("none", "redacted", "full")
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -151,6 +155,7 @@ class Tracer(Instrument):
         self._models: dict[ModelCall, OpenSpan] = {}
         self._asked: dict[str, int] = {}
         self._entered: dict[str, _Entered] = {}
+        self._failures: Counter[str] = Counter()
 
     # Turns
 
@@ -206,7 +211,7 @@ class Tracer(Instrument):
             names.PROVIDER: names.PROVIDERS.get(call.provider, call.provider),
             names.REQUEST_MODEL: call.model,
             names.CONVERSATION: agent.session_id,
-            **_list_settings(request),
+            **list_settings(request),
         }
         if self._shows:
             content = self._content
@@ -447,8 +452,7 @@ class Tracer(Instrument):
             time.time_ns(),
             attributes=self._redact(facts),
         )
-        for sink in self._sinks:
-            sink.begin(made, agent)
+        self._tell("begin", made, agent)
         return OpenSpan(made, agent)
 
     def end_own(self, opened: OpenSpan, error: BaseException | None) -> None:
@@ -507,8 +511,7 @@ class Tracer(Instrument):
             time.time_ns(),
             attributes=attributes,
         )
-        for sink in self._sinks:
-            sink.begin(span, agent)
+        self._tell("begin", span, agent)
         return OpenSpan(span, agent)
 
     def _end(
@@ -520,10 +523,20 @@ class Tracer(Instrument):
         usage: Usage | None,
     ) -> None:
         if usage is not None:
-            opened.attributes.update(_list_usage(usage))
+            opened.attributes.update(list_usage(usage))
         span = opened.finish(status, error, usage)
+        self._tell("end", span, agent)
+
+    def _tell(self, what: Literal["begin", "end"], span: Span, agent: AgentContext | None) -> None:
+        """Hand a span to each sink; one that raises is logged, and keeps it from no other."""
         for sink in self._sinks:
-            sink.end(span, agent)
+            try:
+                sink.begin(span, agent) if what == "begin" else sink.end(span, agent)
+            except Exception as error:  # noqa: BLE001 (a sink never changes what it watches)
+                name = type(sink).__name__
+                self._failures[name] += 1
+                if self._failures[name] == 1:
+                    log_error(logger, f"the sink {name} raised", error)
 
     def _fail_or_end(
         self,
@@ -563,27 +576,3 @@ class Tracer(Instrument):
             # A turn that its function never left is ended by the runtime, from elsewhere.
             with suppress(ValueError):
                 current.reset(entered.token)
-
-
-def _list_settings(request: ModelRequest) -> dict[str, object]:
-    given: dict[str, object] = {
-        names.MAX_TOKENS: request.max_tokens,
-        names.TEMPERATURE: request.temperature,
-        names.TOP_P: request.top_p,
-        names.SEED: request.seed,
-        names.STOP_SEQUENCES: list(request.stop_sequences) or None,
-        names.OUTPUT_TYPE: "json" if request.output else None,
-    }
-    return {name: value for name, value in given.items() if value is not None}
-
-
-def _list_usage(usage: Usage) -> dict[str, object]:
-    counted: dict[str, object] = {
-        names.INPUT_TOKENS: usage.input_tokens,
-        names.OUTPUT_TOKENS: usage.output_tokens,
-        names.CACHE_READ_TOKENS: usage.cache_read_tokens,
-        names.CACHE_WRITE_TOKENS: usage.cache_write_tokens,
-        names.REASONING_TOKENS: usage.reasoning_tokens,
-        names.COST: usage.cost,
-    }
-    return {name: value for name, value in counted.items() if value is not None}

@@ -31,7 +31,7 @@ def test_every_name_is_there(name):
     assert name in dir(greenroom)
 
 
-@pytest.mark.parametrize("name", ["tools", "session", "cli"])
+@pytest.mark.parametrize("name", ["tools", "session", "cli", "observability"])
 def test_a_lazy_package_has_what_its_stub_names(name):
     package = importlib.import_module(f"greenroom.{name}")
     assert set(package.__all__) <= set(dir(package))

@@ -200,3 +200,17 @@ def test_whatever_happens_each_span_ends_within_its_tree(kind, kept):
     assert [each for each in found if each] == []
     kept.check()
     assert len(kept.begun) > PROGRAMS
+
+
+async def test_a_sink_that_raises_is_logged_once_and_keeps_others_from_nothing(kept, caplog):
+    class Broken(type(kept)):
+        def begin(self, span, agent):
+            raise ValueError("broken")
+
+        def end(self, span, agent):
+            raise ValueError("broken")
+
+    await run(Tracer(Broken(), kept), Agent(ScriptedProvider("Hi."), name="Ann"))
+    kept.check()
+    assert kept.tree() == [("invoke_agent Ann", [("chat script", [])])]
+    assert caplog.text.count("the sink Broken raised") == 1

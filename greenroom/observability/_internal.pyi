@@ -1,0 +1,1 @@
+from greenroom.observability.spans import SpanStatus as SpanStatus
