@@ -14,9 +14,9 @@ from greenroom.core import (
     Price,
     StopReason,
     ToolError,
-    ToolUseBlock,
 )
 from greenroom.core._internal import RUNTIME, as_blocks
+from greenroom.flow.wrapped_agent import WrappedAgent
 from greenroom.llm import ModelStream
 from greenroom.llm._internal import collect, replay
 from greenroom.runtime import AgentInternals
@@ -25,50 +25,13 @@ from greenroom.runtime._internal import calling_agent
 DepsT = TypeVar("DepsT")
 
 
-class HandoffTeam(Runnable[DepsT, object]):
-    """Agents that hand one conversation over to each other; made by `handoff_team`."""
-
-    def __init__(
-        self, start: Agent[DepsT, object], team: Team[DepsT], name: str, description: str
-    ) -> None:
-        """Take the agents; `start` has the conversation first."""
-        self.name = name or start.name
-        self.description = description or start.description
-        self.deps_type = start.deps_type
-        self._start = start
-        self._team = team
-
-    asks_in_doubt = True
-
-    def continues(self, call: ToolUseBlock) -> bool:
-        """Whether a call of a member that was cut off goes on when it is made again."""
-        return self._team.continues(call)
-
-    @property
-    def identity(self) -> object:
-        """The first agent, which answers for the team."""
-        return self._start
-
-    def __repr__(self) -> str:
-        return f"<handoff team {', '.join(self._team.members)}>"
-
-    async def __call__(
-        self,
-        internals: AgentInternals,
-        deps: DepsT = None,  # type: ignore[assignment]  # checked when it is run
-        report: RunReport | None = None,
-    ) -> None:
-        """Answer each input: the agent function, for `runtime.spawn(session, team, deps)`."""
-        await self._start(internals, deps, report, self._team)
-
-
 def handoff_team(
     start: Agent[DepsT, object],
     *others: Agent[DepsT, object] | Runnable[object, object],
     max_switches: int = MAX_SWITCHES,
     name: str = "",
     description: str = "",
-) -> HandoffTeam[DepsT]:
+) -> WrappedAgent[DepsT, object]:
     """Combine agents that hand one conversation over to each other, each to its `handoffs`.
 
     Names in `handoffs` refer to agents of the team, so two agents can name each other. The team has
@@ -112,7 +75,11 @@ def handoff_team(
             f"no agent hands off to {', '.join(lonely)}",
             hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
         )
-    return HandoffTeam(start, team, name, description)
+
+    async def run(internals: AgentInternals, deps: DepsT, report: RunReport | None) -> None:
+        await start(internals, deps, report, team)
+
+    return WrappedAgent(start, run, team=team, name=name, description=description)
 
 
 def _as_agent(

@@ -1,10 +1,10 @@
 """`react`: an agent that thinks, acts and observes in words, with any model."""
 
-from greenroom.agents import Agent, Runnable, Tools
+from greenroom.agents import Agent, Tools
 from greenroom.agents._internal import RunReport, find_model
-from greenroom.core import ToolUseBlock
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.text_tools import TextTools
+from greenroom.flow.wrapped_agent import WrappedAgent
 from greenroom.llm import LLMProvider
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
@@ -25,7 +25,7 @@ def react(
     deps_type: type[object] | None = None,
     name: str = "react",
     description: str = "",
-) -> "React":
+) -> WrappedAgent[object, str]:
     """Return an agent that answers by thought, action and observation, without native tool calls.
 
     It runs, nests and is delegated to like an `Agent`, and is one whose model is wrapped in
@@ -74,39 +74,12 @@ def react(
         name=name,
         description=description,
     )
-    return React(agent, recovery)
 
-
-class React(Runnable[object, str]):
-    """An `Agent` that calls its tools in words; made by `react`."""
-
-    def __init__(self, agent: Agent[object, str], recovery: RecoveryPolicy | None) -> None:
-        """Take the agent, whose model is wrapped when it runs."""
-        self.name = agent.name
-        self.description = agent.description
-        self.deps_type = agent.deps_type
-        self._agent = agent
-        self._recovery = recovery
-
-    def __repr__(self) -> str:
-        return f"<react {self.name}>"
-
-    asks_in_doubt = True
-
-    def continues(self, call: ToolUseBlock) -> bool:
-        """Whether a call that was cut off goes on when it is made again."""
-        return self._agent.continues(call)
-
-    @property
-    def identity(self) -> object:
-        """The agent that it wraps."""
-        return self._agent
-
-    async def __call__(
-        self, internals: AgentInternals, deps: object = None, report: RunReport | None = None
+    async def run_in_words(
+        internals: AgentInternals, deps: object, report: RunReport | None
     ) -> None:
-        """Answer each input: the agent function, for `runtime.spawn(session, agent)`."""
-        llm = find_model(self._agent.llm, internals.context.resources)
-        recovery = self._recovery
-        in_words = recovery.model(llm, use_text_tools=True) if recovery else TextTools(llm)
-        await self._agent.replace_model(in_words)(internals, deps, report)
+        model = find_model(agent.llm, internals.context.resources)
+        in_words = recovery.model(model, use_text_tools=True) if recovery else TextTools(model)
+        await agent.replace_model(in_words)(internals, deps, report)
+
+    return WrappedAgent(agent, run_in_words)

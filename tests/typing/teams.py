@@ -4,7 +4,7 @@ from typing import assert_type
 
 from greenroom import Agent, AgentInternals, AgentResult, RunContext
 from greenroom.flow import Pattern, TeamTurn, handoff_team, loop, parallel, pipeline
-from greenroom.flow._internal import HandoffTeam
+from greenroom.flow._internal import WrappedAgent
 
 
 def who(context: RunContext[str]) -> str:
@@ -33,9 +33,9 @@ async def patterns() -> None:
 
 
 async def handoffs() -> None:
-    assert_type(handoff_team(plain, pipeline(plain)), HandoffTeam[None])
+    assert_type(handoff_team(plain, pipeline(plain)), WrappedAgent[None, object])
     team = handoff_team(typed, typed)
-    assert_type(team, HandoffTeam[str])
+    assert_type(team, WrappedAgent[str, object])
     await team.run("x", deps="ada")
     await team.run("x", deps=1)  # type: ignore[arg-type]
     handoff_team(plain, typed)  # type: ignore[misc]
