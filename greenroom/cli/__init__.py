@@ -8,8 +8,9 @@ and the `settings` (`settings_schema`) of user and project, which `settings_laye
 for each of the `run_settings`. `hooks` brings the shell commands of `hook_files` to the agent, each
 run by `hook_run`. The other commands: `sessions_read` and `sessions_change`,
 `permissions_command` (with `project_files`, which a person can trust) and
-`permissions_test_command`, `config_command`, `models_command`, `memory_command`, `plan_view`,
-`doctor`, `completion`, and `diagnostics` with `greenroom tree` and the log. All share
+`permissions_test_command`, `config_command`, `cost_command`, `skills_command`, `models_command`,
+`memory_command`, `plan_view`, `doctor`, `completion`, and `diagnostics` with `greenroom tree` and
+the log. All share
 `stored_sessions` (where sessions are, and which one an id means), `stdio` (standard input and
 output) and `formatting` (sessions, calls and conversations as short text).
 

@@ -296,6 +296,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     "sessions rm": (_IDS, _YES),
     "sessions archive": (_IDS, _flag("--undo", "show them again")),
     "sessions repair": (_ID,),
+    "sessions cost": (_ID,),
     "plan show": (_ID, _flag("--mermaid", "draw it, as a Mermaid flowchart")),
     "memory list": (_number("--limit", "at most N (30)"),),
     "memory forget": (_IDS,),
@@ -312,6 +313,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     ),
     "permissions trust": (),
     "models": (_argument("name", metavar="NAME", nargs="?", help="only this model or provider"),),
+    "skills": (),
     "doctor": (),
     "tree": (),
     "config": (),
@@ -329,7 +331,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
 """The arguments of each command, besides those that all have; a run's own are `_RUN`."""
 
 _SUMMARIES = {
-    "sessions": "list, show, search, fork, rewind, export, import, rm, archive, repair",
+    "sessions": "list, show, search, fork, rewind, export, import, rm, archive, repair, cost",
     "sessions list": "list sessions, the last changed first",
     "sessions show": "show one session's conversation",
     "sessions search": "find sessions by what was said in them",
@@ -340,6 +342,7 @@ _SUMMARIES = {
     "sessions rm": "remove sessions for good, with those of their subagents",
     "sessions archive": "hide sessions from the lists, and keep them",
     "sessions repair": "keep all that can be verified of a damaged session",
+    "sessions cost": "show the tokens of a session and its subagents, and their cost",
     "plan": "show the state of a plan",
     "plan show": "show the plan of a session, and how much of it is done",
     "memory": "list or forget what is remembered of this folder",
@@ -355,6 +358,7 @@ _SUMMARIES = {
     "config set": "set a setting in your file, or in the project's",
     "config unset": "remove a setting from your file, or from the project's",
     "models": "list models, whose key is set, which is the default, and what they cost",
+    "skills": "list the skills, where they come from, and whether they are trusted",
     "doctor": "say what is set up, what is missing, how to fix it",
     "tree": "list the agents that run now, with their subagents",
     "completion": "print a script that completes command lines at the press of Tab",

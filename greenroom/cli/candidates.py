@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import get_args
@@ -69,9 +70,10 @@ async def _turns(run: OpenRun) -> list[Candidate]:
     return [Candidate(str(each.number), one_line(each.text)) for each in reversed(turns)]
 
 
-async def _sessions(run: OpenRun) -> list[Candidate]:
+async def _sessions(run: OpenRun, *, has_headless: bool = False) -> list[Candidate]:
     setup = run.setup
     listed = SessionList(await AgentSession.list_all(store=setup.store), setup.workspace)
+    listed.has_headless = listed.has_headless or has_headless
     matches = [each for each in listed.matches if each.session_id != setup.session.session_id]
     found = []
     for at, each in enumerate(matches[:_MAX_SESSIONS]):
@@ -126,6 +128,7 @@ _FINDERS: dict[str, Callable[[OpenRun], Awaitable[list[Candidate]]]] = {
     "scope": _scopes,
     "turn": _turns,
     "session": _sessions,
+    "all sessions": partial(_sessions, has_headless=True),
     "agent": _agents,
     "file": _files,
 }

@@ -8,6 +8,7 @@ from greenroom.cli.menu import Candidate
 from greenroom.cli.options import Options
 from greenroom.cli.run_setup import RunSetup
 from greenroom.cli.screen import Screen
+from greenroom.core._internal import Effort
 from greenroom.runtime import AgentHandle, AgentRuntime
 
 
@@ -19,11 +20,13 @@ class NextRun:
         options: the options of the run, as on a command line.
         prepare: what is done between the two, such as a rewind; it returns what to say.
         draft: the text that the input line begins with.
+        effort: how hard the model thinks, if the person has said so.
     """
 
     options: Options
     prepare: Callable[[], Awaitable[str]] | None = None
     draft: str = ""
+    effort: Effort | None = None
 
 
 @dataclass

@@ -40,6 +40,7 @@ COMMANDS = {
     "sessions rm": "sessions_change.remove_sessions",
     "sessions archive": "sessions_change.archive_sessions",
     "sessions repair": "sessions_change.repair_session",
+    "sessions cost": "cost_command.show_cost",
     "permissions explain": "permissions_command.explain_call",
     "permissions list": "permissions_command.list_rules",
     "permissions log": "permissions_command.show_decisions",
@@ -52,6 +53,7 @@ COMMANDS = {
     "memory list": "memory_command.list_entries",
     "memory forget": "memory_command.forget_entries",
     "plan show": "plan_view.show_plan",
+    "skills": "skills_command.list_skills",
     "doctor": "doctor.run_doctor",
     "tree": "diagnostics.print_trees",
 }

@@ -143,6 +143,14 @@ class InputLine:
             return not command.is_picker
         return slot.command is not None and slot.is_last
 
+    def complete(self) -> None:
+        """Take what is marked; among sessions, where none is, offer those of runs of `-p` too."""
+        menu = self.update_menu()
+        if menu.current is None and menu.slot is not None and menu.slot.kind == "session":
+            self._on_wanted("all sessions")
+        else:
+            self.accept()
+
     def close_menu(self) -> None:
         """Close the menu; what stood in the line before a search comes back."""
         self.menu.close()
@@ -235,7 +243,7 @@ def bind_line_keys(
     keys.add("c-g", filter=when)(lambda event: line.edit(editor()))
     keys.add("up", filter=is_open)(lambda event: line.menu.move(-1))
     keys.add("down", filter=is_open)(lambda event: line.menu.move(1))
-    keys.add("tab", filter=is_open)(lambda event: line.accept())
+    keys.add("tab", filter=is_open)(lambda event: line.complete())
     keys.add("enter", filter=is_searching)(lambda event: line.accept())
     keys.add("enter", filter=is_marked)(accept)
     closes = is_open | is_searching

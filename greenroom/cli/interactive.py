@@ -89,6 +89,7 @@ async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal) -> _Ended
         except (GreenroomError, OSError) as error:
             options, fault = ended.way_back, str(error)
             setup = await stack.enter_async_context(open_setup(options))
+        setup.model.effort = next_run.effort
         if next_run.draft and not fault:
             terminal.put_back(next_run.draft)
         return await _converse(setup, options, terminal, note=note, fault=fault)

@@ -205,7 +205,7 @@ class Person:
             self._screen.hint = str(error)
             await self._screen.draw()
         else:
-            self._screen.terminal.offer(kind, found)
+            self._screen.terminal.offer("session" if kind == "all sessions" else kind, found)
 
     async def press(self, key: Key) -> None:
         """Carry out a key that is not text."""

@@ -12,6 +12,7 @@ import trio
 from rich.text import Text
 
 from greenroom.cli.command_context import CommandContext
+from greenroom.cli.cost_command import print_usage
 from greenroom.cli.doctor import run_doctor
 from greenroom.cli.formatting import one_line
 from greenroom.cli.memory_command import list_entries
@@ -20,8 +21,9 @@ from greenroom.cli.permissions_command import RULE_COLUMNS, rule_row, show_decis
 from greenroom.cli.run_setup import open_model_of_run
 from greenroom.cli.sessions_read import export_to, list_sessions
 from greenroom.cli.settings_layers import read_run_settings
+from greenroom.cli.skills_command import list_skills
 from greenroom.cli.stdio import OutputWriter, collect_output
-from greenroom.core import ConfigurationError, RuleDecision, Usage
+from greenroom.core import ConfigurationError, RuleDecision
 from greenroom.core._internal import Effort
 from greenroom.llm import model_profile
 from greenroom.llm._internal import full_name, similar_models, window_of
@@ -164,13 +166,7 @@ async def show_memory(context: CommandContext, words: str) -> None:
 
 async def show_skills(context: CommandContext, words: str) -> None:
     """List the skills, where each comes from, and whether it is trusted."""
-    skills = context.run.setup.skills
-    lines = [
-        f"  {each.name}: {one_line(each.description)}\n"
-        f"    {_describe_text(each.text.path, each.text.is_trusted).strip()}"
-        for each in skills
-    ]
-    context.screen.note("\n".join(lines) if lines else "there are no skills here")
+    await _show(context, lambda: list_skills(context.run.options))
 
 
 def _describe_text(path: object, is_trusted: bool) -> str:
@@ -181,35 +177,12 @@ def _describe_text(path: object, is_trusted: bool) -> str:
 async def show_cost(context: CommandContext, words: str) -> None:
     """Show tokens by kind and what they cost, of this session and its subagents."""
     setup, handle = context.run.setup, context.handle
-    used, tree = setup.session.used, await handle.tree_usage()
-    own = await handle.usage()
-    rows = [
-        ("this session", used.usage),
-        ("since it was opened", own),
-        ("with its subagents", tree),
-    ]
-    await _show(context, lambda: _print_usage(rows, setup.currency))
-
-
-async def _print_usage(rows: list[tuple[str, Usage]], currency: str) -> None:
-    names = ("input", "output", "cache read", "cache write")
-    cells = [
-        (
-            about,
-            *(
-                f"{count or 0:,}"
-                for count in (
-                    usage.input_tokens,
-                    usage.output_tokens,
-                    usage.cache_read_tokens,
-                    usage.cache_write_tokens,
-                )
-            ),
-            f"{usage.cost:,.4f} {currency}".strip() if usage.cost is not None else "not known",
-        )
-        for about, usage in rows
-    ]
-    await OutputWriter().table(("tokens", *names, "cost"), cells)
+    rows = {
+        "this session": setup.session.used.usage,
+        "since it was opened": await handle.usage(),
+        "with its subagents": await handle.tree_usage(),
+    }
+    await _show(context, lambda: print_usage(rows, setup.currency))
 
 
 async def _show(context: CommandContext, command: Callable[[], Awaitable[object]]) -> None:

@@ -5,7 +5,7 @@ Each ends the session that is shown and goes on with other options, as the comma
 sessions rewind`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli.command_context import CommandContext, NextRun
 from greenroom.cli.formatting import first_words, one_line, quantity
-from greenroom.cli.options import Options
 from greenroom.cli.stored_sessions import SessionList, find_session_id
 from greenroom.core import ConfigurationError, Message, SessionNotFoundError
 from greenroom.session import AgentSession, SessionMetadata, SessionStore
@@ -65,7 +64,7 @@ def find_turns(history: Sequence[Message]) -> list[PersonTurn]:
 
 async def clear(context: CommandContext, words: str) -> None:
     """Begin a new session; this one stays in the list."""
-    context.go_on_with(NextRun(_options_of_now(context, resume=None)))
+    _go_on(context, resume=None)
 
 
 async def resume(context: CommandContext, words: str) -> None:
@@ -79,8 +78,9 @@ async def resume(context: CommandContext, words: str) -> None:
     if session_id == context.handle.session_id:
         context.screen.note("that is the session that is open")
         return
-    options = replace(context.run.options, resume=session_id, continue_last=False)
-    context.go_on_with(NextRun(options))
+    mode = context.run.setup.permissions.mode
+    options = replace(context.run.options, resume=session_id, continue_last=False, mode=mode)
+    context.go_on_with(NextRun(options, effort=context.run.setup.model.effort))
 
 
 async def _find_session(context: CommandContext, words: str) -> str | None:
@@ -111,7 +111,7 @@ async def fork(context: CommandContext, words: str) -> None:
     """Go on in a second session that begins as this one."""
     session = context.run.setup.session
     made = await session.fork()
-    context.go_on_with(NextRun(_options_of_now(context, resume=made.session_id)))
+    _go_on(context, resume=made.session_id)
 
 
 async def rewind(context: CommandContext, words: str) -> None:
@@ -150,7 +150,7 @@ def _go_back(context: CommandContext, turn: PersonTurn, scope: str) -> None:
         _take_back, run.setup.store, session_id, turn, scope, Path(run.setup.workspace)
     )
     draft = turn.text if scope != "files" else ""
-    context.go_on_with(NextRun(_options_of_now(context, resume=session_id), prepare, draft))
+    _go_on(context, session_id, prepare, draft)
 
 
 async def _take_back(
@@ -181,13 +181,19 @@ def _describe_restored(plan: "RestorePlan", report: "RestoreReport") -> list[str
     return [*lines, *(f"note: {gap}" for gap in plan.gaps)]
 
 
-def _options_of_now(context: CommandContext, resume: str | None) -> Options:
-    """Return the run's options with what has been changed inside it."""
+def _go_on(
+    context: CommandContext,
+    resume: str | None,
+    prepare: Callable[[], Awaitable[str]] | None = None,
+    draft: str = "",
+) -> None:
+    """Go on with a session, and with what has been changed inside this run."""
     setup = context.run.setup
-    return replace(
+    options = replace(
         context.run.options,
         resume=resume,
         continue_last=False,
         model=setup.model_name,
         mode=setup.permissions.mode,
     )
+    context.go_on_with(NextRun(options, prepare, draft, setup.model.effort))

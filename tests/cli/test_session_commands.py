@@ -178,3 +178,32 @@ def test_doctor_reports_inside_the_terminal(program):
     ask(program, "/doctor")
     program.wait_for("your settings", "terminal")
     leave(program)
+
+
+def test_sessions_of_headless_runs_are_offered_after_tab(terminal, run):
+    run("-p", "list *.md")
+    first = terminal()
+    first.wait_for("offline:rules", READY)
+    ask(first, "read README.md")
+    first.wait_for("README.md, 1 line:", "idle")
+    ask(first, "/clear")
+    first.wait_until(lambda screen: screen.count("greenroom 0") == 2)
+    ask(first, "/resume")
+    first.wait_for("  read README.md  now", without=["list *.md"])
+    first.type("\t")
+    first.wait_for("  read README.md", "  list *.md")
+
+
+def test_what_a_session_has_cost_and_the_skills_are_shown_on_the_command_line_too(run, project):
+    folder = project / ".greenroom" / "skills" / "greet"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: greet\ndescription: Greets\n---\nSay hello.\n")
+    assert "greet: Greets" in run("skills").out
+    assert "not trusted" in run("skills").out
+    [skill] = run("skills", "--json").json
+    assert (skill["name"], skill["is_trusted"]) == ("greet", False)
+    run("-p", "read README.md")
+    [session] = run("sessions", "list", "--json").json
+    cost = run("sessions", "cost", session["session_id"], "--json").json
+    assert set(cost) == {"session", "subagents", "total", "currency"}
+    assert "together" in run("sessions", "cost", session["session_id"]).out
