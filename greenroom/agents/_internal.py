@@ -31,10 +31,13 @@ from greenroom.agents.project import (
     ProjectText as ProjectText,
     git_branch as git_branch,
     read_notes as read_notes,
+    read_project_text as read_project_text,
+    read_user_text as read_user_text,
+    user_folder as user_folder,
 )
 from greenroom.agents.questions import Decide as Decide, as_answer as as_answer
 from greenroom.agents.runnable import run_in_loop as run_in_loop
-from greenroom.agents.skills import Skill as Skill
+from greenroom.agents.skills import Skill as Skill, parse_front_matter as parse_front_matter
 from greenroom.agents.tool_calls import (
     check_depth as check_depth,
     continue_runs as continue_runs,

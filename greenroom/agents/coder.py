@@ -6,7 +6,7 @@ from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.plan_mode import PlanMode
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.reply_end import find_answer, is_end
-from greenroom.agents.task import with_subagents
+from greenroom.agents.task import Delegates, with_subagents
 from greenroom.agents.tool_calls import run_tools
 from greenroom.agents.turn_hooks import TurnEdges, TurnHooks
 from greenroom.core import Resume
@@ -32,7 +32,7 @@ async def coder(
     permissions: PermissionManager,
     system: str = CODER_PROMPT,
     max_steps: int = 100,
-    delegates: bool = True,
+    delegates: Delegates = True,
     checkpoints: bool = False,
     notes: str = "",
     compactor: Compactor | None = None,
@@ -42,15 +42,15 @@ async def coder(
     """Read, search, edit and run in a workspace until the model has nothing more to do.
 
     A turn ends after `max_steps` model calls, or once they have cost `max_cost`. With `delegates`
-    the model may give work to subagents (`Task`), which may do no more than it. `checkpoints` keeps
-    files before tools change them, for `plan_restore`. `notes` follow the prompt. An input with the
+    the model gives work to subagents (`Task`), also to these helpers, which may do no more than it.
+    `checkpoints` keeps files before tools change them. `notes` follow the prompt. An input with the
     metadata `COMPACT` only shortens the conversation. The `hooks` see each input, and each end.
     """
     parts = system.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))
     if delegates:
         child = partial(coder, system=system, notes=notes, max_steps=max_steps, hooks=hooks)
-        tools = with_subagents(agent, child, llm, tools, permissions)
+        tools = with_subagents(agent, child, llm, tools, permissions, delegates)
     files = FileCheckpoints(agent) if checkpoints else None
     compactor = compactor or Compactor(llm)
     plan, edges = PlanMode(agent, permissions), TurnEdges(agent, hooks)

@@ -1,15 +1,23 @@
 """`Task`: a tool that gives work to a subagent and returns its last reply."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol
+from types import MappingProxyType
+from typing import Protocol, TypeAlias, cast
 
+from greenroom.agents.helper import Helper
 from greenroom.core import AgentContext, AgentState, ToolInfo, ToolResult, TurnStatus
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
+
+NamedRun: TypeAlias = tuple[str, Callable[[AgentInternals], Awaitable[object]]]
+"""What a subagent is for, and its function."""
+
+Delegates: TypeAlias = bool | Sequence[Helper]
+"""Whether an agent gives work to subagents; or the helpers that it has beside the usual one."""
 
 
 class Task:
@@ -22,6 +30,7 @@ class Task:
         agent: the agent that delegates.
         run: the subagent: an async function of its `AgentInternals`.
         agent_type: the type of its session.
+        helpers: subagents that the call may name, each with its description and its function.
     """
 
     name = "Task"
@@ -48,11 +57,19 @@ class Task:
         agent: AgentInternals,
         run: Callable[[AgentInternals], Awaitable[object]],
         agent_type: str = "subagent",
+        helpers: Mapping[
+            str, tuple[str, Callable[[AgentInternals], Awaitable[object]]]
+        ] = MappingProxyType({}),
     ) -> None:
         """Bind the tool to the agent that delegates."""
         self._agent = agent
         self._run = run
         self._agent_type = agent_type
+        self._helpers = dict(helpers)
+        if helpers:
+            listed = "\n".join(f"- {name}: {about}" for name, (about, _) in helpers.items())
+            self.description = f"{Task.description} Or name one of these with agent:\n{listed}"
+            self.parameters = _with_agents(Task.parameters, list(helpers))
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe the work."""
@@ -63,8 +80,11 @@ class Task:
         session = AgentSession.new_subagent(
             self._agent_type, context.session_id, context.current_tool_use_id
         )
-        name = str(input["description"])
-        child = self._agent.spawn(session, self._run, report=False, name=name)
+        name, run = str(input["description"]), self._run
+        if "agent" in input:
+            name = str(input["agent"])
+            run = self._helpers[name][1]
+        child = self._agent.spawn(session, run, report=False, name=name)
         self._agent.set_state(AgentState.waiting_for_subagent(child.session_id))
         try:
             result = await child.ask(str(input["prompt"]))
@@ -87,6 +107,7 @@ class _Runs(Protocol):
         tools: ToolRegistry,
         permissions: PermissionManager,
         delegates: bool,
+        system: str = ...,
     ) -> Awaitable[object]:
         """Run the agent."""
 
@@ -97,12 +118,26 @@ def with_subagents(
     llm: LLMProvider,
     tools: ToolRegistry,
     permissions: PermissionManager,
+    helpers: Delegates,
 ) -> ToolRegistry:
     """Add `Task` to the tools of an agent like `coder`.
 
     Its subagents run the same function with the same tools, may do nothing more than the agent, and
-    can't delegate themselves.
+    can't delegate themselves. A helper has its own prompt, and at most the same tools and rights.
     """
+    start = partial(run, delegates=False)
     below = permissions.child(context=agent.context)
-    helper = partial(run, llm=llm, tools=tools, permissions=below, delegates=False)
-    return tools.with_tools(Task(agent, helper))
+    usual = partial(start, llm=llm, tools=tools, permissions=below)
+    named = dict[str, NamedRun]()
+    for each in () if isinstance(helpers, bool) else helpers:
+        own, rights = each.narrow(tools, permissions, agent.context)
+        own_run = partial(start, llm=each.llm or llm, tools=own, permissions=rights)
+        named[each.name] = each.description, partial(own_run, system=each.prompt)
+    return tools.with_tools(Task(agent, usual, helpers=named))
+
+
+def _with_agents(parameters: dict[str, object], names: list[str]) -> dict[str, object]:
+    """Add the choice of an agent to the schema of the tool."""
+    properties = cast("dict[str, object]", parameters["properties"])
+    choice = {"type": "string", "enum": names, "description": "Which agent does it."}
+    return {**parameters, "properties": {**properties, "agent": choice}}

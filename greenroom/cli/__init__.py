@@ -5,12 +5,12 @@ The program: `dispatch` has `main` and the table that says which function runs w
 (with `input_lines` and `turn_record`) are the two kinds of run; `run_setup` opens the parts of one,
 with the rules of `run_rules`, whose `tool_names` are checked, the `modes` that a person switches,
 and the `settings` (`settings_schema`) of user and project, which `settings_layers` puts together
-for each of the `run_settings`. `hooks` brings the shell commands of `hook_files` to the agent, each
-run by `hook_run`. The other commands: `sessions_read` and `sessions_change`,
-`permissions_command` (with `project_files`, which a person can trust) and
+for each of the `run_settings`. `own_setup` opens what users bring in files: `hooks`, which are the
+shell commands of `hook_files`, each run by `hook_run`; and the commands and agents of `own_files`,
+which `own_turns` brings to the agent's turns. The other commands: `sessions_read` and
+`sessions_change`, `permissions_command` (with `project_files`, which a person can trust) and
 `permissions_test_command`, `config_command`, `cost_command`, `skills_command`, `models_command`,
-`memory_command`, `plan_view`, `doctor`, `completion`, and `diagnostics` with `greenroom tree` and
-the log. All share
+`memory_command`, `plan_view`, `doctor`, `completion`, and `diagnostics` with `greenroom tree` and the log. All share
 `stored_sessions` (where sessions are, and which one an id means), `stdio` (standard input and
 output) and `formatting` (sessions, calls and conversations as short text).
 

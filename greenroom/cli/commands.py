@@ -29,6 +29,7 @@ class Command:
         is_picker: whether it lets the person choose where no word follows it.
         needs_run: whether it is about a run of the `greenroom` command, not about any agent.
         needs_idle: whether it has to wait for the end of the turn.
+        is_sent: whether the line goes to the agent, which knows what the command means.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Command:
     is_picker: bool = False
     needs_run: bool = True
     needs_idle: bool = False
+    is_sent: bool = False
 
     @property
     def usage(self) -> str:

@@ -82,7 +82,10 @@ async def run_headless(options: Options) -> int:
     async with open_setup(options) as setup:
         tell(*setup.warnings, *setup.notes)
         async with AgentRuntime(
-            setup.store, workspace=setup.workspace, gates=setup.gates
+            setup.store,
+            workspace=setup.workspace,
+            gates=setup.gates,
+            instruments=setup.instruments,
         ) as runtime:
             run = _Headless(runtime, setup, options)
             if prompt is not None:
@@ -353,8 +356,8 @@ class _Headless:
             "model": setup.model_name,
             "permission_mode": setup.permissions.mode,
             "tools": setup.tools.list_tools(),
-            "agents": setup.agent_names,
-            "commands": setup.command_names,
+            "agents": sorted(setup.own.agents) if setup.own else (),
+            "commands": sorted(setup.own.commands) if setup.own else (),
             "version": __version__,
         }
 

@@ -8,7 +8,7 @@ import trio
 
 from greenroom import core
 from greenroom.cli.command_context import CommandContext, OpenRun
-from greenroom.cli.commands import COMMANDS, CommandLine, read_command
+from greenroom.cli.commands import COMMANDS, Command, CommandLine, read_command
 from greenroom.cli.input_queue import InputQueue, SentInput
 from greenroom.cli.menu import Candidate
 from greenroom.cli.modes import DESCRIPTIONS, ModeSwitch
@@ -48,7 +48,7 @@ class Person:
         self._context = CommandContext(
             handle,
             screen,
-            tuple(each for each in COMMANDS if open_run is not None or not each.needs_run),
+            _list_commands(open_run),
             self._inputs.send_hidden,
             self._leave,
             nursery.start_soon,
@@ -117,7 +117,8 @@ class Person:
         questions = self._screen.questions
         if not (line.question and questions.asks_for_words):
             command = read_command(line.text, self._context.commands)
-            if command is not None:
+            is_sent = isinstance(command, CommandLine) and command.command.is_sent
+            if command is not None and not is_sent:
                 await self._remember(line.text)
                 await self._run_command(line.text.strip(), command)
                 return
@@ -323,3 +324,20 @@ class Person:
         for text in self._inputs.waiting:
             self._screen.note(f"not sent: {text}")
         self._nursery.cancel_scope.cancel()
+
+
+def _list_commands(open_run: OpenRun | None) -> tuple[Command, ...]:
+    """List the commands of the input line; one in a file can't take the name of another."""
+    if open_run is None:
+        return tuple(each for each in COMMANDS if not each.needs_run)
+    names = {each.name for each in COMMANDS}
+    own = open_run.setup.own
+    files = own.commands.values() if own is not None else ()
+    return (
+        *COMMANDS,
+        *(
+            Command(each.name, each.description, "", each.hint, is_sent=True)
+            for each in files
+            if each.name not in names
+        ),
+    )

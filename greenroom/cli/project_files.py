@@ -11,6 +11,7 @@ from pathlib import Path
 from greenroom.agents._internal import ProjectText
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.hook_files import find_files
+from greenroom.cli.own_files import read_agents, read_commands
 from greenroom.cli.run_rules import project_rules_path
 from greenroom.cli.run_setup import read_instructions
 from greenroom.cli.settings import parse_settings, read_settings
@@ -53,6 +54,7 @@ def find_claims(workspace: Path) -> tuple[Claim, ...]:
         *_about_settings(workspace),
         *_about_programs(workspace),
         *_about_texts(workspace),
+        *_about_own_files(workspace),
     )
 
 
@@ -94,6 +96,15 @@ def _about_programs(workspace: Path) -> Iterator[Claim]:
 def _about_texts(workspace: Path) -> Iterator[Claim]:
     for text in read_instructions(workspace).from_project:
         yield Claim(text.path, text.digest, text.is_trusted, tuple(_describe_text(text)))
+
+
+def _about_own_files(workspace: Path) -> Iterator[Claim]:
+    """Find the commands and agents that the project brings."""
+    for kind, found in (("command", read_commands(workspace)), ("agent", read_agents(workspace))):
+        used = [each.source for each in found.usable.values()]
+        for text in (*found.foreign, *(each for each in used if not each.is_users)):
+            head = f"{text.path} would count as a {kind} of yours:".replace("a agent", "an agent")
+            yield Claim(text.path, text.digest, text.is_trusted, (head, *_quote(text.text)))
 
 
 def _describe_text(text: ProjectText) -> Iterator[str]:

@@ -17,10 +17,10 @@ import trio
 from greenroom.agents import AskPerson, Skills, coder
 from greenroom.agents._internal import ProjectText, Skill, read_notes
 from greenroom.cli.exchangeable_model import ExchangeableModel
-from greenroom.cli.hook_files import find_hooks
 from greenroom.cli.hooks import Hooks
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.options import Options
+from greenroom.cli.own_setup import OwnSetup, open_own_files
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice
 from greenroom.cli.settings_layers import read_run_settings
@@ -62,9 +62,7 @@ class RunSetup:
         instructions: what the model reads after the agent's prompt.
         sources: the texts of which that is made, but for skills.
         skills: the skills that the model may read.
-        hooks: the commands that run at events.
-        agent_names: the agents in files.
-        command_names: the commands in files.
+        own: what the files of the user and of a trusted project bring.
         settings: what the user's settings say.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
@@ -84,9 +82,7 @@ class RunSetup:
     instructions: str = ""
     sources: tuple[ProjectText, ...] = ()
     skills: tuple[Skill, ...] = ()
-    hooks: Hooks | None = None
-    agent_names: tuple[str, ...] = ()
-    command_names: tuple[str, ...] = ()
+    own: OwnSetup | None = None
     settings: Settings = field(default_factory=Settings)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -99,12 +95,18 @@ class RunSetup:
     @property
     def gates(self) -> tuple[Hooks, ...]:
         """What is asked about each call beside the rules, for the runtime."""
-        return () if self.hooks is None else (self.hooks,)
+        return (self.own.hooks,) if self.own is not None and len(self.own.hooks) else ()
+
+    @property
+    def instruments(self) -> tuple[object, ...]:
+        """What watches the agents of this run, for the runtime."""
+        turns = self.own.turns if self.own is not None else None
+        return () if turns is None else (turns.ends,)
 
     async def watch(self, handle: AgentHandle) -> None:
         """Run what belongs to the session beside its agent, until it is cancelled."""
-        if self.hooks is not None:
-            await self.hooks.watch(handle, "resume" if self.session.history else "startup")
+        if self.own is not None and len(self.own.hooks):
+            await self.own.hooks.watch(handle, "resume" if self.session.history else "startup")
 
     def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
         """Start the coding agent of this run."""
@@ -114,7 +116,8 @@ class RunSetup:
             max_cost=self.max_cost,
             checkpoints=True,
             notes=self.instructions,
-            hooks=self.hooks,
+            delegates=(self.own and self.own.helpers) or True,
+            hooks=self.own.turns if self.own is not None else None,
         )
         parts = (self.model, self.tools, self.permissions)
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
@@ -141,8 +144,6 @@ async def open_setup(
         notes.append(str(session.repair))
     notes += restore_grants(session, rules.manager, workspace, options)
     settings = await trio.to_thread.run_sync(read_run_settings, workspace, env)
-    hooks = await trio.to_thread.run_sync(find_hooks, settings, workspace)
-    notes += [f"{each} does not run: {why}" for each in hooks if (why := each.find_foreign())]
     # A program that reads the pieces has them already; a person is told to forget them.
     after_output: AfterOutput = "raise" if options.output_format == "stream-json" else "restart"
     model, about_model = open_model_of_run(options.model, session, env, settings, after_output)
@@ -150,27 +151,37 @@ async def open_setup(
     notes += [*about_model, *await _describe_gaps(sandbox)]
     # A person who has left the terminal may answer when they are back.
     tools = [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools]
+    registry, shared = ToolRegistry(tools), ExchangeableModel(model)
+
+    def open_model(name: str) -> LLMProvider:
+        with collect_advice() as advice:
+            opened = settings.make_resilient(settings.open(name, env), after_output)
+        notes.extend(advice)
+        return opened
+
+    parts = (settings, open_model, shared, registry, rules.manager)
     try:
-        yield RunSetup(
-            workspace=workspace,
-            store=store,
-            session=session,
-            model=ExchangeableModel(model),
-            tools=ToolRegistry(tools),
-            permissions=rules.manager,
-            modes=rules.modes,
-            max_steps=options.max_steps,
-            max_cost=_check_max_cost(options.max_cost, model),
-            currency=settings.currency,
-            window=window_of(model),
-            instructions=instructions.text,
-            sources=instructions.sources,
-            skills=instructions.skills,
-            settings=settings,
-            hooks=Hooks(hooks, workspace, lambda: rules.manager.mode) if hooks else None,
-            notes=tuple(notes),
-            warnings=rules.warnings,
-        )
+        async with open_own_files(workspace, *parts) as own:
+            yield RunSetup(
+                workspace=workspace,
+                store=store,
+                session=session,
+                model=shared,
+                tools=registry,
+                permissions=rules.manager,
+                modes=rules.modes,
+                max_steps=options.max_steps,
+                max_cost=_check_max_cost(options.max_cost, model),
+                currency=settings.currency,
+                window=window_of(model),
+                instructions=instructions.text,
+                sources=instructions.sources,
+                skills=instructions.skills,
+                settings=settings,
+                own=own,
+                notes=(*notes, *own.notes),
+                warnings=rules.warnings,
+            )
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
             await model.aclose()

@@ -162,6 +162,11 @@ class PermissionManager:
                 added.append(rule)
         self._set_rules((*self._rules, *added))
 
+    def remove_rules(self, rules: Iterable[PermissionRule]) -> None:
+        """Take rules out that were added here; those that are not there are ignored."""
+        gone = {rule.id for rule in rules}
+        self._set_rules(rule for rule in self._rules if rule.id not in gone)
+
     def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
         """Replace the rules."""
         self._rules = tuple(sorted(rules, key=sort_key))

@@ -1,0 +1,223 @@
+"""Commands and agents in files: the user's, and those of a project that the user has agreed to.
+
+Both are Markdown with front matter, as other coding agents have it: `commands/git/tidy.md` is the
+command `/git:tidy`, `agents/reviewer.md` the agent `reviewer`. The folders are in the user's
+configuration and in the project's `.greenroom`. Of two with one name the project's counts, once its
+file is trusted; until then it is only named.
+"""
+
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from greenroom.agents._internal import (
+    ProjectText,
+    parse_front_matter,
+    read_project_text,
+    read_user_text,
+    user_folder,
+)
+from greenroom.core import ConfigurationError, RuleDecision, RuleFileError
+from greenroom.permissions import PermissionRule
+
+_MOST_FILES = 200  # of one folder
+_NAME = re.compile(r"[\w-]+(:[\w-]+)*")
+_RULES = re.compile(r"""[^\s,\[\]"'()]+(?:\([^)]*\))?""")
+_COMMAND_KEYS = ("description", "argument-hint", "model", "allowed-tools")
+_AGENT_KEYS = ("name", "description", "tools", "model")
+_SHELL = re.compile(r"!`([^`\n]+)`")
+_ARGUMENT = re.compile(r"\$(ARGUMENTS|[1-9])")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class FileCommand:
+    """A command in a file.
+
+    Attributes:
+        name: its name, such as "git:tidy".
+        description: what it does, in one line.
+        hint: what follows it.
+        model: the model of its turn; empty for that of the run.
+        allowed: rules that allow in its turn.
+        body: its text.
+        source: the file, and whose word it is.
+    """
+
+    name: str
+    description: str
+    hint: str
+    model: str
+    allowed: tuple[str, ...]
+    body: str
+    source: ProjectText
+
+    def fill(self, words: str) -> str:
+        """Put the words behind the command into its text.
+
+        Words that the text has no place for follow it.
+        """
+        if not _ARGUMENT.search(self.body):
+            return f"{self.body}\n\n{words}".rstrip()
+        try:
+            split = shlex.split(words)
+        except ValueError:  # a quote without its end
+            split = words.split()
+        given = {str(at): each for at, each in enumerate(split, 1)} | {"ARGUMENTS": words}
+        return _ARGUMENT.sub(lambda found: given.get(found[1], ""), self.body)
+
+
+@dataclass(frozen=True)
+class FileAgent:
+    """An agent in a file.
+
+    Attributes:
+        name: its name.
+        description: when to give it work.
+        model: its model; empty for that of the run.
+        tools: its tools and rules; empty for all of the parent's.
+        body: its system prompt.
+        source: the file, and whose word it is.
+    """
+
+    name: str
+    description: str
+    model: str
+    tools: tuple[str, ...]
+    body: str
+    source: ProjectText
+
+
+@dataclass(frozen=True)
+class Found(Generic[_T]):
+    """What was found in the folders of one kind.
+
+    Attributes:
+        usable: what counts, by name.
+        foreign: what does not count, since nobody has agreed to it.
+        faults: files that can't be used, and why, a line each.
+    """
+
+    usable: dict[str, _T]
+    foreign: tuple[ProjectText, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know, a line each."""
+        names = ", ".join(each.name for each in self.foreign)
+        told = f"{names}: not used, since they come with the project; " if names else ""
+        how = "greenroom permissions trust shows them, and lets them count"
+        return (*((told + how,) if told else ()), *self.faults)
+
+
+def split_shell_lines(text: str) -> Sequence[str]:
+    """Split a text at each !`command`: texts and commands alternate, a text is first.
+
+    Example:
+        >>> split_shell_lines("on !`git branch` now")
+        ['on ', 'git branch', ' now']
+    """
+    return _SHELL.split(text)
+
+
+def read_commands(workspace: Path) -> Found[FileCommand]:
+    """Read the commands that count in a folder; it blocks."""
+    return _read("commands", workspace, _read_command)
+
+
+def read_agents(workspace: Path) -> Found[FileAgent]:
+    """Read the agents that count in a folder; it blocks."""
+    return _read("agents", workspace, _read_agent)
+
+
+def _read(
+    kind: str, workspace: Path, read: Callable[[str, ProjectText], tuple[str, _T]]
+) -> Found[_T]:
+    usable, foreign, faults = dict[str, _T](), list[ProjectText](), list[str]()
+    theirs = partial(read_project_text, root=workspace)
+    folders: Sequence[tuple[Path, Callable[[Path], ProjectText | None]]] = (
+        (user_folder() / kind, read_user_text),
+        (workspace / ".greenroom" / kind, theirs),
+    )
+    for folder, open_text in folders:
+        for path in islice(_list_files(folder), _MOST_FILES):
+            try:
+                text = open_text(path)
+                if text is None:
+                    continue
+                if not text.is_trusted:
+                    foreign.append(text)
+                    continue
+                name, found = read(_name_of(path, folder), text)
+            except (ConfigurationError, RuleFileError) as error:
+                faults.append(f"{path} is not used: {error.message}")
+            else:
+                usable[name] = found
+    return Found(usable, tuple(foreign), tuple(faults))
+
+
+def _list_files(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(place, name) for name in sorted(names) if name.endswith(".md"))
+
+
+def _name_of(path: Path, folder: Path) -> str:
+    return ":".join(path.relative_to(folder).with_suffix("").parts).casefold()
+
+
+def _check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise ConfigurationError(f"{name!r} can't be a name: letters, digits, - and _ can")
+    return name
+
+
+def _read_command(name: str, text: ProjectText) -> tuple[str, FileCommand]:
+    values, body = _split(text, _COMMAND_KEYS)
+    allowed = tuple(_RULES.findall(_join_rules(values.get("allowed-tools", ""))))
+    for each in allowed:
+        PermissionRule.parse(each, RuleDecision.ALLOW)
+    first = next(filter(None, map(str.strip, body.splitlines())), "")
+    command = FileCommand(
+        _check_name(name),
+        " ".join((values.get("description") or first).split())[:200],
+        values.get("argument-hint", ""),
+        values.get("model", ""),
+        allowed,
+        body,
+        text,
+    )
+    return name, command
+
+
+def _read_agent(name: str, text: ProjectText) -> tuple[str, FileAgent]:
+    values, body = _split(text, _AGENT_KEYS)
+    name = _check_name((values.get("name") or name).casefold())
+    tools = tuple(_RULES.findall(_join_rules(values.get("tools", ""))))
+    for each in tools:
+        PermissionRule.parse(each, RuleDecision.ALLOW)
+    description = " ".join(values.get("description", "").split())[:1000]
+    if not description:
+        raise ConfigurationError("it has no description, which says when to give it work")
+    model = values.get("model", "").removeprefix("inherit")
+    return name, FileAgent(name, description, model, tools, body, text)
+
+
+def _split(text: ProjectText, keys: Sequence[str]) -> tuple[dict[str, str], str]:
+    """Split a file into its front matter, if it has one, and its body."""
+    head = parse_front_matter(text.text, keys)
+    return head.values, head.body.strip()
+
+
+def _join_rules(text: str) -> str:
+    """Take the dashes of a list away, and the blanks at the ends of what stands in brackets."""
+    text = re.sub(r"(^|\s)-\s", " ", text)
+    return re.sub(r"\(([^)]*)\)", lambda found: f"({found[1].strip()})", text)
