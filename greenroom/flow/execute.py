@@ -44,6 +44,7 @@ from greenroom.flow.revision import (
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
 from greenroom.flow.undo import Undo, undo_completed
 from greenroom.permissions import PermissionManager
+from greenroom.resilience._internal import Attempts
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
@@ -308,9 +309,10 @@ class _Execution:
     def _apply_decision(self, failure: Failure, decided: "_Decided") -> float | None:
         """Apply a decision; return the seconds until another try, if any."""
         id_, (decision, context, _) = failure.subtask.id, decided
-        if decision in ("retry", "go_on") and (
-            context or failure.failures < self.policy.same_subtask
-        ):
+        pause = None
+        if decision in ("retry", "go_on"):
+            pause = context.seconds if context else self._plan_retry(failure)
+        if pause is not None:
             if context:  # a subtask may have completed in the meantime
                 self.consecutive = max(0, self.consecutive - 1)
             pending = SubtaskMove(
@@ -321,12 +323,18 @@ class _Execution:
                     pending, error=failure.error, session_id=failure.session_id
                 )
             self.recorder.write(pending)
-            return context.seconds if context else 0.0
+            return pause
         if decision == "give_up":
             self.abandoned_ids.add(id_)
         elif decision == "replan" or self.policy.is_due(failure, self.consecutive):
             self.is_stopped |= self._may_revise
         return None
+
+    def _plan_retry(self, failure: Failure) -> float | None:
+        """Return the seconds until another try by the policy's `Retry`, if it allows one."""
+        attempts = Attempts(replace(self.policy.retry, retryable=lambda error: True))
+        attempts.number = failure.failures  # those before a kill count as well
+        return attempts.plan(PlanError(failure.error))
 
     async def _decide(self, run: PlanRun, failure: Failure) -> "_Decided":
         """Ask the recovery, if any, about a failure, and a person if it says so."""

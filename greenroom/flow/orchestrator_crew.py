@@ -25,6 +25,7 @@ from greenroom.flow.resume import NOTHING, Trace, find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskDecision
 from greenroom.flow.subtask_runner import name_subtask
 from greenroom.flow.undo import Undo
+from greenroom.resilience import Backoff, Retry
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry, tool
@@ -99,7 +100,7 @@ def _count_plans(agent: AgentInternals) -> int:
     return sum(isinstance(step, dict) and step.get("type") == "begin" for step in steps)
 
 
-_TRIES = ReplanPolicy(same_subtask=5)
+_POLICY = ReplanPolicy(retry=Retry(attempts=5, backoff=Backoff(first=0.0)))
 _HELP_WAIT = 60.0  # seconds that a worker waits for help if all others are busy
 
 
@@ -154,7 +155,7 @@ class Crew:
             run,
             self,
             concurrency=len(self.workers) * self._concurrency,
-            policy=_TRIES,
+            policy=_POLICY,
             planner=None if isinstance(self._planner, Plan) else self,
             recovery=self,
             patience=self._patience,

@@ -9,6 +9,7 @@ from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecis
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import FailureReason, PlanRun
 from greenroom.flow.strategies import AgentAnswer
+from greenroom.resilience import Backoff, Retry
 from greenroom.tools import ToolRegistry
 
 
@@ -93,6 +94,9 @@ class SubtaskRecovery(Protocol):
         """
 
 
+_RETRY = Retry(attempts=3, backoff=Backoff(first=0.0))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ReplanPolicy:
     """When a planner revises a plan.
@@ -102,7 +106,8 @@ class ReplanPolicy:
     asked.
 
     Args:
-        same_subtask: how often one subtask may fail until `recovery` can't retry it any more.
+        retry: how often one subtask is run at most, where `recovery` says to retry it, and the
+            waits before: its `attempts` and `backoff`.
         consecutive: how many failures without a completed subtask in between trigger a revision.
         confidence: how sure the agent of a subtask has to be, from 0 to 1, if it says so with an
             `Opinion`. Below, the subtask has failed, and the plan is revised at once.
@@ -113,7 +118,7 @@ class ReplanPolicy:
         ConfigurationError: a number is too low.
     """
 
-    same_subtask: int = 3
+    retry: Retry = _RETRY
     consecutive: int = 2
     critical_immediate: bool = True
     revisions: int = 3
@@ -125,7 +130,7 @@ class ReplanPolicy:
             raise ConfigurationError(
                 f"ReplanPolicy.confidence is {self.confidence!r}", hint="give a number from 0 to 1"
             )
-        for name, least in (("same_subtask", 1), ("consecutive", 1), ("revisions", 0)):
+        for name, least in (("consecutive", 1), ("revisions", 0)):
             if getattr(self, name) < least:
                 raise ConfigurationError(f"ReplanPolicy.{name} must be {least} or more")
 
