@@ -10,8 +10,8 @@ shell commands of `hook_files`, each run by `hook_run`; and the commands and age
 which `own_turns` brings to the agent's turns. The other commands: `sessions_read` and
 `sessions_change`, `permissions_command` (with `project_files`, which a person can trust) and
 `permissions_test_command`, `config_command`, `cost_command`, `skills_command`, `models_command`,
-`memory_command`, `plan_view`, `doctor`, `completion`, and `diagnostics` with `greenroom tree` and
-the log. All share
+`memory_command`, `trace_command`, `audit_command`, `plan_view`, `doctor`, `completion`, and
+`diagnostics` with `greenroom tree` and the log. All share
 `stored_sessions` (where sessions are, and which one an id means), `stdio` (standard input and
 output) and `formatting` (sessions, calls and conversations as short text).
 

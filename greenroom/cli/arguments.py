@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast, get_args
 
 from greenroom._version import __version__
 from greenroom.cli.options import (
+    AuditOptions,
     CompletionOptions,
     ConfigOptions,
     InputFormat,
@@ -26,6 +27,8 @@ from greenroom.cli.options import (
     SandboxChoice,
     Sandboxed,
     SessionsOptions,
+    TraceContent,
+    TraceOptions,
 )
 
 SHELLS = ("bash", "zsh", "fish")
@@ -258,6 +261,8 @@ _LISTED = (
     _flag("--all", "subagents' and archived ones as well"),
 )
 
+_KEY_FILE = _argument("--key-file", metavar="F", help="the file of the key it was written with")
+
 _RUN = (
     _argument("--version", action="version", version=f"greenroom {__version__}"),
     _argument("-p", "--prompt", metavar="PROMPT", nargs="?", const="", help=_PROMPT),
@@ -274,6 +279,7 @@ _RUN = (
     _flag("--memory", "remember over sessions what is learned about this folder"),
     _number("--max-steps", "model calls a turn (100)", "--max-turns"),
     _number("--max-cost", "what a turn may cost", metavar="X", type=_amount),
+    _choice("--trace", get_args(TraceContent), "what the trace holds of what is said (redacted)"),
     _argument("--log", metavar="FILE", help="write a log to this file"),
     _SESSIONS,
 )
@@ -312,6 +318,17 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _number("--last", "only the last N decisions"),
     ),
     "permissions trust": (),
+    "trace": (
+        _ID,
+        _argument("--html", metavar="FILE", help="write a page to this file"),
+        _flag("--alone", "without the traces of subagents"),
+    ),
+    "audit verify": (
+        _argument("file", metavar="FILE", help="the audit"),
+        _argument("--head", metavar="HASH", help="a hash that was the last one"),
+        _KEY_FILE,
+    ),
+    "audit show": (_argument("file", metavar="FILE", help="the audit"),),
     "models": (_argument("name", metavar="NAME", nargs="?", help="only this model or provider"),),
     "skills": (),
     "doctor": (),
@@ -357,6 +374,10 @@ _SUMMARIES = {
     "config": "show the settings and where each comes from; set, unset",
     "config set": "set a setting in your file, or in the project's",
     "config unset": "remove a setting from your file, or from the project's",
+    "trace": "show what a session did, as a tree with times",
+    "audit": "verify or show an audit",
+    "audit verify": "check that an audit is as it was written",
+    "audit show": "show the lines of an audit",
     "models": "list models, whose key is set, which is the default, and what they cost",
     "skills": "list the skills, where they come from, and whether they are trusted",
     "doctor": "say what is set up, what is missing, how to fix it",
@@ -370,6 +391,8 @@ _KINDS: dict[str, type[Options]] = {
     "plan": PlanOptions,
     "memory": MemoryOptions,
     "permissions": PermissionsOptions,
+    "trace": TraceOptions,
+    "audit": AuditOptions,
     "models": ModelsOptions,
     "config": ConfigOptions,
     "completion": CompletionOptions,

@@ -54,6 +54,9 @@ COMMANDS = {
     "memory forget": "memory_command.forget_entries",
     "plan show": "plan_view.show_plan",
     "skills": "skills_command.list_skills",
+    "trace": "trace_command.show_trace",
+    "audit verify": "audit_command.verify",
+    "audit show": "audit_command.show",
     "doctor": "doctor.run_doctor",
     "tree": "diagnostics.print_trees",
 }

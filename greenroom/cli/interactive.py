@@ -110,7 +110,12 @@ async def _converse(
     opening += [Text(visible(note), colors.note)] if note else []
     opening += [Text(visible(fault), colors.error)] if fault else []
     outcome: Outcome | None = None
-    async with AgentRuntime(setup.store, workspace=setup.workspace, gates=setup.gates) as runtime:
+    async with AgentRuntime(
+        setup.store,
+        workspace=setup.workspace,
+        gates=setup.gates,
+        instruments=setup.instruments,
+    ) as runtime:
         handle = setup.spawn(runtime, unattended="ask")
         if said is not None:
             handle.send_input_nowait(said)

@@ -29,6 +29,10 @@ Sandboxed: TypeAlias = Literal["ask", "allow"]
 """Whether commands that a sandbox confines are asked about."""
 
 
+TraceContent: TypeAlias = Literal["none", "redacted", "full", "off"]
+"""What of a conversation its trace holds; "off" writes none."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Options:
     """What the user asked for on the command line.
@@ -55,6 +59,7 @@ class Options:
         memory: whether the agent remembers over sessions, for this folder.
         max_steps: the most model calls in one turn.
         max_cost: the most that one turn may cost, in the currency of the prices, or None.
+        trace: what of the conversation the trace beside the session holds.
         log: the file for the log, or None.
         json: whether a command prints JSON.
         given: the names of those above that the command line has set.
@@ -82,6 +87,7 @@ class Options:
     memory: bool = False
     max_steps: int = 100
     max_cost: float | None = None
+    trace: TraceContent = "redacted"
     log: str | None = None
     json: bool = False
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
@@ -194,6 +200,34 @@ class ConfigOptions(Options):
     name: str = ""
     value: str = ""
     project: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class TraceOptions(SessionsOptions):
+    """The options of `greenroom trace`.
+
+    Attributes:
+        html: the file for a page, or None.
+        alone: whether the traces of subagents are left out.
+    """
+
+    html: str | None = None
+    alone: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditOptions(Options):
+    """The options of `greenroom audit`.
+
+    Attributes:
+        file: the audit.
+        head: a hash that was the last one, or None.
+        key_file: the file that holds the key, or None.
+    """
+
+    file: str = ""
+    head: str | None = None
+    key_file: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -28,6 +28,7 @@ from greenroom.cli.stored_sessions import load_newest, load_session, open_store,
 from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import AfterOutput, price_of, window_of
+from greenroom.observability import TraceFile, Tracer
 from greenroom.permissions import PermissionManager
 from greenroom.permissions._internal import user_rules_path
 from greenroom.runtime import AgentHandle, AgentRuntime
@@ -64,6 +65,7 @@ class RunSetup:
         skills: the skills that the model may read.
         own: what the files of the user and of a trusted project bring.
         settings: what the user's settings say.
+        tracer: what writes the trace, or None.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
     """
@@ -84,6 +86,7 @@ class RunSetup:
     skills: tuple[Skill, ...] = ()
     own: OwnSetup | None = None
     settings: Settings = field(default_factory=Settings)
+    tracer: Tracer | None = None
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -101,7 +104,8 @@ class RunSetup:
     def instruments(self) -> tuple[object, ...]:
         """What watches the agents of this run, for the runtime."""
         turns = self.own.turns if self.own is not None else None
-        return () if turns is None else (turns.ends,)
+        ends = () if turns is None else (turns.ends,)
+        return ends if self.tracer is None else (*ends, self.tracer)
 
     async def watch(self, handle: AgentHandle) -> None:
         """Run what belongs to the session beside its agent, until it is cancelled."""
@@ -161,7 +165,7 @@ async def open_setup(
 
     parts = (settings, open_model, shared, registry, rules.manager)
     try:
-        async with open_own_files(workspace, *parts) as own:
+        async with _open_tracer(options) as tracer, open_own_files(workspace, *parts) as own:
             yield RunSetup(
                 workspace=workspace,
                 store=store,
@@ -179,12 +183,23 @@ async def open_setup(
                 skills=instructions.skills,
                 settings=settings,
                 own=own,
+                tracer=tracer,
                 notes=(*notes, *own.notes),
                 warnings=rules.warnings,
             )
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
             await model.aclose()
+
+
+@asynccontextmanager
+async def _open_tracer(options: Options) -> AsyncIterator[Tracer | None]:
+    """Open what writes the trace beside the session, if it is wanted."""
+    if options.trace == "off":
+        yield None
+        return
+    async with TraceFile() as file:
+        yield Tracer(file, content=options.trace)
 
 
 def _check_max_cost(most: float | None, model: LLMProvider) -> float | None:
