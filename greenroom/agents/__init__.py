@@ -37,7 +37,6 @@ from greenroom.agents.errors import (
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.file_restore import plan_restore
 from greenroom.agents.guards import Guard, Reject, Rewrite
-from greenroom.agents.helper import Helper
 from greenroom.agents.project import project_notes
 from greenroom.agents.questions import AskPerson
 from greenroom.agents.reply import stream_reply
@@ -49,7 +48,6 @@ from greenroom.agents.runnable import Runnable
 from greenroom.agents.skills import Skills
 from greenroom.agents.task import Task
 from greenroom.agents.tool_calls import run_tools
-from greenroom.agents.turn_hooks import TurnHooks
 
 __all__ = [
     "Agent",
@@ -61,7 +59,6 @@ __all__ = [
     "Guard",
     "GuardError",
     "HandoffLimitError",
-    "Helper",
     "NoProgressError",
     "Reject",
     "ResultCache",
@@ -72,7 +69,6 @@ __all__ = [
     "StreamEvent",
     "Task",
     "Tools",
-    "TurnHooks",
     "ask_again",
     "coder",
     "mapped",

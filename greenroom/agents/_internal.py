@@ -22,6 +22,7 @@ from greenroom.agents.cut_off import (
 )
 from greenroom.agents.file_restore import RestorePlan as RestorePlan, RestoreReport as RestoreReport
 from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
+from greenroom.agents.helper import Helper as Helper
 from greenroom.agents.plan_mode import (
     PLAN_OPTIONS as PLAN_OPTIONS,
     PLAN_PROMPT as PLAN_PROMPT,

@@ -323,6 +323,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _argument("--html", metavar="FILE", help="write a page to this file"),
         _flag("--alone", "without the traces of subagents"),
     ),
+    "diagnose": (_ID,),
     "audit verify": (
         _argument("file", metavar="FILE", help="the audit"),
         _argument("--head", metavar="HASH", help="a hash that was the last one"),
@@ -375,6 +376,7 @@ _SUMMARIES = {
     "config set": "set a setting in your file, or in the project's",
     "config unset": "remove a setting from your file, or from the project's",
     "trace": "show what a session did, as a tree with times",
+    "diagnose": "say what went wrong in a session",
     "audit": "verify or show an audit",
     "audit verify": "check that an audit is as it was written",
     "audit show": "show the lines of an audit",
@@ -392,6 +394,7 @@ _KINDS: dict[str, type[Options]] = {
     "memory": MemoryOptions,
     "permissions": PermissionsOptions,
     "trace": TraceOptions,
+    "diagnose": TraceOptions,
     "audit": AuditOptions,
     "models": ModelsOptions,
     "config": ConfigOptions,

@@ -6,7 +6,8 @@ from greenroom.cli.options import SessionsOptions
 from greenroom.cli.settings import read_settings
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store
-from greenroom.core import SessionError, Usage, serde
+from greenroom.core import SessionError, Usage
+from greenroom.core._internal import serde
 from greenroom.session import AgentSession
 from greenroom.session._internal import descendants
 

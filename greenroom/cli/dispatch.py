@@ -55,6 +55,7 @@ COMMANDS = {
     "plan show": "plan_view.show_plan",
     "skills": "skills_command.list_skills",
     "trace": "trace_command.show_trace",
+    "diagnose": "trace_command.show_diagnoses",
     "audit verify": "audit_command.verify",
     "audit show": "audit_command.show",
     "doctor": "doctor.run_doctor",

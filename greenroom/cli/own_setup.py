@@ -8,7 +8,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.agents import Helper
+from greenroom.agents._internal import Helper
 from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.hook_files import find_hooks
 from greenroom.cli.hooks import Hooks

@@ -9,7 +9,7 @@ from greenroom.cli.options import Options
 from greenroom.cli.run_setup import read_instructions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
-from greenroom.core import serde
+from greenroom.core._internal import serde
 
 
 @dataclass(frozen=True)

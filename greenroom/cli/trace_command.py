@@ -1,14 +1,19 @@
-"""`greenroom trace`: what a session did, as a tree with times, a page, or objects for programs."""
+"""What a session did, and what went wrong in it: `greenroom trace` and `greenroom diagnose`.
+
+A trace is a tree with times, a page, or objects for programs.
+"""
 
 from shutil import get_terminal_size
 
 import trio
 
-from greenroom.cli.options import TraceOptions
+from greenroom.cli.options import FAILED, TraceOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store
-from greenroom.core._internal import serde
+from greenroom.core import SessionNotFoundError
+from greenroom.core._internal import serde, visible
 from greenroom.observability import read_trace
+from greenroom.observability._internal import Trace, diagnose
 
 
 async def show_trace(options: TraceOptions) -> int:
@@ -32,3 +37,31 @@ async def show_trace(options: TraceOptions) -> int:
     if trace.missing:
         tell(f"{trace.missing} lines of the trace were dropped: it was longer than what is kept")
     return 0
+
+
+async def show_diagnoses(options: TraceOptions) -> int:
+    """Print what went wrong in a session, and return 1, or 0 if nothing is found.
+
+    Without a trace, only what the conversation shows is found, and that is said.
+
+    Raises:
+        SessionError: the session is unknown, or can't be read.
+        OSError: standard output can't be written.
+    """
+    store = open_store(options)
+    session = await load_session(options.session_id, store, keep_open=True)
+    trace: Trace | None = None
+    try:
+        trace = await read_trace(session.session_id, store=store, tree=False)
+    except SessionNotFoundError:
+        tell("there is no trace of this session, so only its conversation was looked at")
+    found, output = diagnose(session, trace), OutputWriter()
+    for each in found:
+        if options.json:
+            await output.line(serde.encode(each))
+        else:
+            about = f": {visible(each.text)}" if each.text else ""
+            await output.text(f"{each.severity}  {each.kind}: {each.message}{about} ({each.hint})")
+    if not found and not options.json:
+        await output.text("nothing went wrong")
+    return FAILED if found else 0

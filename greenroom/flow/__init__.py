@@ -44,6 +44,7 @@ from greenroom.flow.error_context import (
     ErrorClass,
     ErrorContext,
     RecoveryDecision,
+    Severity,
 )
 from greenroom.flow.errors import (
     BlackboardFullError,
@@ -120,6 +121,7 @@ __all__ = [
     "Resolution",
     "ReviewPoint",
     "Ruling",
+    "Severity",
     "SharedInformation",
     "StaleWriteError",
     "StatusUpdate",

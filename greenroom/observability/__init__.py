@@ -2,7 +2,8 @@
 
 `Tracer` is an instrument that turns hooks into spans (`spans`), with what was said in the form of
 OpenTelemetry's conventions (`content`, `semconv`). Sinks take them: `TraceFile` writes them beside
-each session and `read_trace` reads them back; `Metrics` counts them; `JsonLog` logs them;
+each session and `read_trace` reads them back,
+and `diagnose` says what went wrong; `Metrics` counts them; `JsonLog` logs them;
 `OpenTelemetry` hands them to other people's backends.
 
 Other instruments stand alone: `Recorder` writes requests and replies as files, `Ledger` adds up

@@ -104,7 +104,7 @@ def _describe_current() -> dict[str, object]:
         "trace": span.trace_id,
         "span": span.span_id,
     }
-    if span.kind is SpanKind.TOOL:
+    if span.kind == SpanKind.TOOL:
         facts["call"] = span.attributes.get(names.TOOL_CALL_ID)
     return facts
 

@@ -139,12 +139,12 @@ class Metrics:
 
     def begin(self, span: Span, agent: AgentContext | None) -> None:
         """Count an open span."""
-        if span.kind is not SpanKind.SPAN:  # which a thread may begin
+        if span.kind != SpanKind.SPAN:  # which a thread may begin
             self._count("greenroom_spans_open", 1, kind=span.kind)
 
     def end(self, span: Span, agent: AgentContext | None) -> None:
         """Count a span that has ended, and try the alerts after a turn."""
-        if span.kind is SpanKind.SPAN:
+        if span.kind == SpanKind.SPAN:
             return
         self._count("greenroom_spans_open", -1, kind=span.kind)
         attributes, status = span.attributes, str(span.status)
@@ -176,7 +176,7 @@ class Metrics:
                 self._count("greenroom_permissions_total", 1, tool=tool, decision=decision)
             else:
                 self._count("greenroom_events_total", 1, kind=event.name)
-        if span.kind is SpanKind.TURN:
+        if span.kind == SpanKind.TURN:
             self._try_alerts()
 
     def scope(self, span: Span) -> AbstractContextManager[object]:

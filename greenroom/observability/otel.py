@@ -141,7 +141,7 @@ class OpenTelemetry:
         self._open[span.span_id] = self._tracer.start_span(
             span.name,
             context=self._find_parent(span),
-            kind=kinds.CLIENT if span.kind is SpanKind.MODEL else kinds.INTERNAL,
+            kind=kinds.CLIENT if span.kind == SpanKind.MODEL else kinds.INTERNAL,
             attributes=_convert(span.attributes),
             start_time=span.start,
         )
@@ -158,7 +158,7 @@ class OpenTelemetry:
             for event in span.events:
                 opened.add_event(event.name, _convert(event.attributes), event.at)
             opened.end(span.end)
-        if span.kind is SpanKind.MODEL:
+        if span.kind == SpanKind.MODEL:
             self._count(span)
 
     @contextmanager

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, coder
-from greenroom.agents import Helper
+from greenroom.agents._internal import Helper
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.testing import ScriptedProvider, call

@@ -43,6 +43,17 @@ def test_a_session_without_a_trace_is_an_error_with_a_way_out(run):
     assert "there is no trace of" in shown.err
 
 
+def test_what_went_wrong_is_said_and_is_the_exit_code(run, project):
+    (project / "README.md").write_text("x")
+    run("-p", "read README.md")
+    [session] = run("sessions", "list", "--json").json
+    assert (run("diagnose", session["session_id"]).out.strip()) == "nothing went wrong"
+    run("-p", "read missing.md", "--trace", "off")
+    other = run("sessions", "list", "--json").json[0]
+    found = run("diagnose", other["session_id"])
+    assert "so only its conversation was looked at" in found.err
+
+
 def test_an_audit_is_verified_and_shown(run, tmp_path):
     path, key = tmp_path / "audit.jsonl", tmp_path / "key"
     key.write_bytes(b"the key\n")
