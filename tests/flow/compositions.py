@@ -37,7 +37,8 @@ from greenroom.flow import (
     plan_and_execute,
     react,
 )
-from greenroom.testing import ScriptedProvider, call
+from greenroom.llm import ModelOverloadedError
+from greenroom.testing import Reply, ScriptedProvider, call
 from tests.flow.test_workflow_kills import SeenStore
 
 MANY = 99  # model calls, more than any agent makes
@@ -62,8 +63,21 @@ def find_results(request):
 class Work:
     """A random composition whose leaves have an effect each, and a person who sees them."""
 
-    def __init__(self, seed, store=None, effects=(), at=lambda: None, depth=3):
+    def __init__(
+        self,
+        seed,
+        store=None,
+        effects=(),
+        at=lambda: None,
+        depth=3,
+        teams=None,
+        delay=lambda: 0.0,
+        fails=lambda: False,
+    ):
         self.chance = random.Random(f"{seed}")
+        self.teams = teams or TEAMS
+        self.delay = delay
+        self.fails = fails
         self.store = store
         self.effects = list(effects)
         self.at = at
@@ -76,7 +90,7 @@ class Work:
 
     def build(self, depth):
         leaves = [self.agent, self.agent, self.react]
-        teams = [getattr(self, name) for name in TEAMS]
+        teams = [getattr(self, name) for name in self.teams]
         # The outermost is always a team; below it one in three is an agent.
         is_leaf = depth == 0 or (self.kinds and self.chance.random() < 0.3)
         make = self.chance.choice(leaves if is_leaf else teams)
@@ -96,11 +110,20 @@ class Work:
         return effect
 
     async def act(self, effect):
+        await trio.sleep(self.delay())
         self.at()
         self.effects.append(effect)
         self.at()
-        await trio.lowlevel.checkpoint()
+        await trio.sleep(self.delay())
         return f"{effect} is done"
+
+    def says(self, model):
+        """Make a model of a function of the request, which may fail at times."""
+
+        def answer(request):
+            return Reply(error=ModelOverloadedError("busy")) if self.fails() else model(request)
+
+        return ScriptedProvider(*[answer] * MANY)
 
     def tool(self):
         async def act(effect: str) -> str:
@@ -115,9 +138,7 @@ class Work:
         def model(request):
             return "yes" if find_results(request) else call("act", effect=name)
 
-        return Agent(
-            ScriptedProvider(*[model] * MANY), name=name, tools=[self.tool()], description="Acts."
-        )
+        return Agent(self.says(model), name=name, tools=[self.tool()], description="Acts.")
 
     def react(self, depth):
         name = self.expect()
@@ -126,9 +147,7 @@ class Work:
             action = f'Action: {{"tool": "act", "args": {{"effect": "{name}"}}}}'
             return "Final Answer: yes" if find_results(request) else action
 
-        return react(
-            ScriptedProvider(*[model] * MANY), [self.tool()], name=name, description="Acts."
-        )
+        return react(self.says(model), [self.tool()], name=name, description="Acts.")
 
     def caller(self, *tools):
         """Make an agent that calls each of its tools once."""
@@ -137,9 +156,7 @@ class Work:
             done = len(find_results(request))
             return call(tools[done].name, prompt="Go.") if done < len(tools) else "yes"
 
-        return Agent(
-            ScriptedProvider(*[model] * MANY), name=self.name, tools=tools, description="Asks."
-        )
+        return Agent(self.says(model), name=self.name, tools=tools, description="Asks.")
 
     def delegate(self, depth):
         return self.caller(*(each.as_tool(description="Works.") for each in self.some(depth)))
@@ -169,7 +186,7 @@ class Work:
             return call(f"transfer_to_{target.name}")
 
         desk = Agent(
-            ScriptedProvider(*[model] * MANY),
+            self.says(model),
             name=self.name,
             handoffs=[target.name],
             description="Hands over.",
@@ -209,7 +226,7 @@ class Work:
             Subtask(f"s{number}", f"Do {number}", capability=each.name)
             for number, each in enumerate(agents)
         ]
-        llm = ScriptedProvider(*["All is done."] * MANY)
+        llm = self.says(lambda request: "All is done.")
         return orchestrator(
             llm, *agents, planner=Plan("", subtasks), name=self.name, description="Works."
         )
@@ -223,7 +240,7 @@ class Work:
             Subtask("act", "", tool="act", arguments={"effect": effect}, after=["work"]),
         ]
         return plan_and_execute(
-            ScriptedProvider(*["All is done."] * MANY),
+            self.says(lambda request: "All is done."),
             [tool, self.tool()],
             planner=Plan("", subtasks),
             worker=self.build(depth),

@@ -12,6 +12,7 @@ from tempfile import TemporaryFile
 
 import pytest
 import trio
+from trio.testing import MockClock
 
 from greenroom import Agent
 from greenroom.core import TurnStatus
@@ -99,6 +100,49 @@ async def spend_budgets(seed):
 def test_its_budgets_end(seed):
     with repeatable(seed):
         trio.run(spend_budgets, seed)
+
+
+async def run_out_of_time(seed):
+    """Run a composition whose effects take a while, for a few seconds at a time."""
+    chance, sessions, effects = random.Random(seed), None, ()
+    for _ in range(100):
+        life = Life(seed, sessions, effects, delay=chance.random)
+        result = await life.run(Budget(seconds=chance.uniform(0.3, 2.5)))
+        if result is None or result.status is TurnStatus.COMPLETED:
+            break
+        sessions, effects = life.store.copy(), tuple(life.work.effects)
+    life.work.check(result)
+
+
+@pytest.mark.parametrize("seed", seeds(15, 200))
+def test_its_time_ends(seed):
+    with repeatable(seed):
+        trio.run(run_out_of_time, seed, clock=MockClock(autojump_threshold=0))
+
+
+TEAMS_THAT_TRY_AGAIN = ("handoffs", "pipe", "side", "rounds", "own", "jury", "crew", "graph")
+"""Those whose members are not tools: an agent that calls a tool again has its reasons."""
+
+
+async def overload_models(seed):
+    """Run a composition a quarter of whose model calls fail, and kill it at times."""
+    chance, sessions, effects = random.Random(seed), None, ()
+    for _ in range(100):
+        kill_at = chance.choice([0, chance.randint(1, 60)])
+        options = {"teams": TEAMS_THAT_TRY_AGAIN, "fails": lambda: chance.random() < 0.25}
+        life = Life(seed, sessions, effects, kill_at, **options)
+        result = await life.run()
+        is_over = result is None or result.status is TurnStatus.COMPLETED
+        if life.left is None and is_over:
+            break
+        sessions, effects = life.left or (life.store.copy(), tuple(life.work.effects))
+    life.work.check(result)
+
+
+@pytest.mark.parametrize("seed", seeds(15, 200))
+def test_its_models_fail(seed):
+    with repeatable(seed):
+        trio.run(overload_models, seed)
 
 
 @pytest.mark.parametrize("seed", seeds(3, 40))
