@@ -5,6 +5,7 @@ If a plan has too many subtasks, `merge` combines those that one agent can do to
 
 from collections.abc import Collection, Iterable, Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
@@ -20,9 +21,17 @@ from greenroom.flow.plan_run import PlanRun, SubtaskStatus
 from greenroom.flow.references import map_references, references_in
 from greenroom.flow.revision import Failure
 from greenroom.llm import LLMProvider, ModelOutputError
+from greenroom.resilience import Backoff, Retry
 from greenroom.tools import ToolRegistry
 
-_TRIES = 3
+if TYPE_CHECKING:
+    from greenroom.session import AgentSession
+
+_RETRY = Retry(
+    attempts=3,
+    backoff=Backoff(first=0.0),
+    retryable=lambda error: isinstance(error, PlanError),
+)
 _TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
 _LONGEST_DRAFT = 200
 _LONGEST_RESULT = 2000  # characters
@@ -130,25 +139,30 @@ class ModelPlanner:
 
     async def _draft(self, request: str, done: Plan, tools: ToolRegistry) -> Plan:
         """Ask for a plan that follows the completed subtasks, and again if it is unusable."""
-        session = None
-        tries = _TRIES
-        while True:
+        session: AgentSession | None = None
+        draft: Sequence[Subtask] = ()
+
+        async def ask() -> Plan:
+            nonlocal request, session, draft
             result = await self._agent.run(request, session=session)
+            draft = result.output.subtasks
             try:
-                return self._complete(result.output.subtasks, done, tools)
-            except ModelOutputError as error:
-                raise PlanError(f"the model made no plan: {error.message}") from error
+                return self._complete(draft, done, tools)
             except PlanError as error:
-                tries -= 1
-                draft = result.output.subtasks
-                if not tries and (broken := break_cycles(draft)) != list(draft):
-                    return self._complete(broken, done, tools)
-                if not tries:
-                    hint = "describe the goal in more detail, or use another model"
-                    fault = f"the model made no usable plan: {error.message}"
-                    raise PlanError(fault, hint=hint) from None
                 request = f"This plan can't be used: {error.message}\nGive the whole plan again."
                 session = await result.session.fork()  # each run needs a session of its own
+                raise
+
+        try:
+            return await _RETRY.call(ask)
+        except ModelOutputError as error:
+            raise PlanError(f"the model made no plan: {error.message}") from error
+        except PlanError as error:
+            if (broken := break_cycles(draft)) != list(draft):
+                return self._complete(broken, done, tools)
+            hint = "describe the goal in more detail, or use another model"
+            fault = f"the model made no usable plan: {error.message}"
+            raise PlanError(fault, hint=hint) from None
 
     def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
         """Return the whole plan, with at most `max_subtasks` new subtasks."""

@@ -48,9 +48,11 @@ from greenroom.llm import (
     StreamEvent,
 )
 from greenroom.llm._internal import Announcement, BlockStart, StreamRestart
-from greenroom.resilience._internal import current_meter
+from greenroom.resilience import Backoff, Retry
+from greenroom.resilience._internal import Attempts
 
-_REFORMATS = 3
+_MOST = 3  # requests to reformat
+_RETRY = Retry(attempts=_MOST + 1, backoff=Backoff(first=0.0), retryable=lambda error: True)
 _CACHE_SIZE = 4_096  # messages whose conversion is cached
 _MAX_SHOWN = 2_000  # characters of an observation in a chunk, or of an unreadable reply
 
@@ -149,7 +151,7 @@ class _TextToolsStream(ModelStream):
         self._tools = {tool.name: tool for tool in request.tools}
         self._must_answer = request.tool_choice == "none"
         self._first = self._request = asked
-        self._reformats = 0
+        self._attempts: Attempts | None = None  # from the first reply that can't be read on
         self._is_over = False  # this attempt
         self._failure: ModelOutputError | None = None
         self._inner: ModelStream | None = None
@@ -169,11 +171,11 @@ class _TextToolsStream(ModelStream):
         """Return the next events, converted."""
         if self._failure is not None:
             raise self._failure
-        if self._is_over:
-            current_meter().check_attempt()
+        if self._is_over and self._attempts is not None:
+            self._attempts.check()
             await self.exit_stack.aclose()
             self._inner, self._live, self._indexes, self._is_over = None, LiveText(), {}, False
-            current_meter().begin_attempt()
+            await self._attempts.wait(0)
         if self._inner is None:
             self._inner = await self.exit_stack.enter_async_context(self._llm.stream(self._request))
         event = await anext(self._inner)
@@ -261,26 +263,27 @@ class _TextToolsStream(ModelStream):
 
     def _ask_again(self, message: Message, fault: Fault) -> list[StreamEvent]:
         """Ask for the reply in a readable format, at most three times; then give up."""
-        if self._reformats == _REFORMATS:
-            error = ModelOutputError(
-                f"{_REFORMATS + 1} replies of {self._llm.model} could not be read: {fault.reason}",
-                errors=(fault.reason,),
-                provider=self._llm.name,
-                hint="give fewer tools, or a model that follows the format",
-            )
+        attempts = self._attempts = self._attempts or Attempts(_RETRY)
+        count = attempts.number
+        error = ModelOutputError(
+            f"{count} replies of {self._llm.model} could not be read: {fault.reason}",
+            errors=(fault.reason,),
+            provider=self._llm.name,
+            hint="give fewer tools, or a model that follows the format",
+        )
+        if attempts.plan(error) is None:
             error.partial = message
             self._failure = error
             facts = {"provider": message.provider, "model": message.model}
             text = f"the reply could not be read: {fault.reason}"
             return [StreamRestart(message), _announcement("reply.discarded", text, **facts)]
-        self._reformats += 1
         self._is_over = True
         again = _REFORMAT.format(reason=fault.reason)
         shown = Message.assistant(clip(message.text.strip(), _MAX_SHOWN) or "(empty)")
         messages = [*self._first.messages, shown, Message.user(again)]
         self._request = with_fields(self._first, messages=messages)
         text = f"the reply could not be read: {fault.reason}; asked again"
-        data = {"reason": fault.reason, "attempt": self._reformats, "attempts": _REFORMATS}
+        data = {"reason": fault.reason, "attempt": count, "attempts": _MOST}
         # Subscribers drop what they have shown of the reply.
         begins = _announcement("reply.restarted", provider=self._llm.name, model=self._llm.model)
         return [StreamRestart(message), begins, _announcement("react.reformat", text, **data)]
