@@ -203,14 +203,16 @@ class ConfigOptions(Options):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TraceOptions(SessionsOptions):
-    """The options of `greenroom trace`.
+class TraceOptions(Options):
+    """The options of `greenroom trace` and `greenroom diagnose`.
 
     Attributes:
+        ids: the id of one session, or its beginning.
         html: the file for a page, or None.
         alone: whether the traces of subagents are left out.
     """
 
+    ids: tuple[str, ...] = ()
     html: str | None = None
     alone: bool = False
 

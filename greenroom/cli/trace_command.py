@@ -24,7 +24,7 @@ async def show_trace(options: TraceOptions) -> int:
         OSError: the page or standard output can't be written.
     """
     store = open_store(options)
-    session = await load_session(options.session_id, store)
+    session = await load_session(options.ids[0], store)
     trace = await read_trace(session.session_id, store=store, tree=not options.alone)
     output = OutputWriter()
     if options.html:
@@ -49,7 +49,7 @@ async def show_diagnoses(options: TraceOptions) -> int:
         OSError: standard output can't be written.
     """
     store = open_store(options)
-    session = await load_session(options.session_id, store, keep_open=True)
+    session = await load_session(options.ids[0], store, keep_open=True)
     trace: Trace | None = None
     try:
         trace = await read_trace(session.session_id, store=store, tree=False)
@@ -61,7 +61,7 @@ async def show_diagnoses(options: TraceOptions) -> int:
             await output.line(serde.encode(each))
         else:
             about = f": {visible(each.text)}" if each.text else ""
-            await output.text(f"{each.severity}  {each.kind}: {each.message}{about} ({each.hint})")
+            await output.text(f"{each.level}  {each.kind}: {each.message}{about} ({each.hint})")
     if not found and not options.json:
         await output.text("nothing went wrong")
     return FAILED if found else 0

@@ -44,7 +44,6 @@ from greenroom.flow.error_context import (
     ErrorClass,
     ErrorContext,
     RecoveryDecision,
-    Severity,
 )
 from greenroom.flow.errors import (
     BlackboardFullError,
@@ -121,7 +120,6 @@ __all__ = [
     "Resolution",
     "ReviewPoint",
     "Ruling",
-    "Severity",
     "SharedInformation",
     "StaleWriteError",
     "StatusUpdate",

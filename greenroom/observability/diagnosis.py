@@ -19,7 +19,7 @@ SAME = 4  # times that a call is repeated
 FULL = 0.8  # of the window
 
 
-class Severity(StrEnum):
+class Level(StrEnum):
     """How much a diagnosis matters."""
 
     NOTE = "note"
@@ -32,14 +32,14 @@ class Diagnosis(Wire, frozen=True):
 
     Attributes:
         kind: what, such as "loop" or "slow tool".
-        severity: how much it matters.
+        level: how much it matters.
         message: what happened, and how often.
         text: the call, the error or the words that it is about.
         hint: what to do.
     """
 
     kind: str
-    severity: Severity
+    level: Level
     message: str
     text: str = ""
     hint: str = ""
@@ -49,34 +49,34 @@ _VENDORS = {theirs: ours for ours, theirs in names.PROVIDERS.items()}
 _TOOL_ERRORS = {
     "UnknownToolError": (
         "invented tool",
-        Severity.WARNING,
+        Level.WARNING,
         "the model called a tool that does not exist",
         "say in the instructions which tools there are, or give it this one",
     ),
     "InvalidInputError": (
         "invalid input",
-        Severity.WARNING,
+        Level.WARNING,
         "the input of a call did not fit the tool's schema",
         "describe the parameters, with an example, or make the schema simpler",
     ),
     "PermissionError": (
         "denied",
-        Severity.NOTE,
+        Level.NOTE,
         "a call was denied",
         "greenroom permissions explain says why, and which rule would allow it",
     ),
 }
 _EVENTS = {
-    "model.retry": ("retry", Severity.NOTE, "a model call was tried again", "see its limits"),
-    "model.fallback": ("fallback", Severity.WARNING, "another model answered", "see its errors"),
+    "model.retry": ("retry", Level.NOTE, "a model call was tried again", "see its limits"),
+    "model.fallback": ("fallback", Level.WARNING, "another model answered", "see its errors"),
     "react.reformat": (
         "format error",
-        Severity.WARNING,
+        Level.WARNING,
         "a reply was asked for in another form",
         "use a model with native tool calls, or a simpler form",
     ),
-    "memory.failed": ("memory failed", Severity.WARNING, "the memory failed", "see the log"),
-    "guard.tripped": ("guard", Severity.NOTE, "a guard refused an input or an output", "see it"),
+    "memory.failed": ("memory failed", Level.WARNING, "the memory failed", "see the log"),
+    "guard.tripped": ("guard", Level.NOTE, "a guard refused an input or an output", "see it"),
 }
 
 
@@ -112,7 +112,7 @@ def _find_loops(session: AgentSession) -> Iterator[Diagnosis]:
             if counts[key] == SAME:
                 yield Diagnosis(
                     "loop",
-                    Severity.ERROR,
+                    Level.ERROR,
                     f"the same call was made {SAME} times in a turn",
                     clip(f"{call.name} {key[1]}", 300),
                     "say in the tool's result what to do next, or limit the steps of a turn",
@@ -126,7 +126,7 @@ def _find_unanswered(session: AgentSession) -> Iterator[Diagnosis]:
             if call.id not in answered:
                 yield Diagnosis(
                     "never answered",
-                    Severity.WARNING,
+                    Level.WARNING,
                     "a call has no result: a question is open, or its process was killed",
                     f"{call.name} ({call.id})",
                     "go on with the session: the question is asked again",
@@ -140,8 +140,8 @@ def _find_tool_errors(spans: Iterable[Span]) -> Iterator[Diagnosis]:
         if each.kind == SpanKind.TOOL and kind in _TOOL_ERRORS:
             counts[kind, str(each.attributes.get(names.TOOL_NAME))] += 1
     for (error, tool), count in counts.items():
-        kind, severity, message, hint = _TOOL_ERRORS[error]
-        yield Diagnosis(kind, severity, _count(message, count), tool, hint)
+        kind, level, message, hint = _TOOL_ERRORS[error]
+        yield Diagnosis(kind, level, _count(message, count), tool, hint)
 
 
 def _find_slow_tools(spans: Iterable[Span]) -> Iterator[Diagnosis]:
@@ -156,7 +156,7 @@ def _find_slow_tools(spans: Iterable[Span]) -> Iterator[Diagnosis]:
         if slow:
             yield Diagnosis(
                 "slow tool",
-                Severity.WARNING,
+                Level.WARNING,
                 f"{len(slow)} of {len(calls)} calls took up to {max(slow):.0f} s",
                 tool,
                 "give it a time-out, or run it in the background",
@@ -166,8 +166,8 @@ def _find_slow_tools(spans: Iterable[Span]) -> Iterator[Diagnosis]:
 def _find_events(spans: Iterable[Span]) -> Iterator[Diagnosis]:
     counts = Counter(event.name for each in spans for event in each.events if event.name in _EVENTS)
     for name, count in counts.items():
-        kind, severity, message, hint = _EVENTS[name]
-        yield Diagnosis(kind, severity, _count(message, count), "", hint)
+        kind, level, message, hint = _EVENTS[name]
+        yield Diagnosis(kind, level, _count(message, count), "", hint)
 
 
 def _find_pressure(spans: Iterable[Span]) -> Iterator[Diagnosis]:
@@ -183,7 +183,7 @@ def _find_pressure(spans: Iterable[Span]) -> Iterator[Diagnosis]:
     if most > FULL:
         yield Diagnosis(
             "context pressure",
-            Severity.WARNING,
+            Level.WARNING,
             f"a request took {most:.0%} of the model's window",
             where,
             "compact the conversation, or give work to subagents",
@@ -200,7 +200,7 @@ def _find_unpriced(spans: Iterable[Span]) -> Iterator[Diagnosis]:
     for model in sorted(unpriced):
         yield Diagnosis(
             "unpriced",
-            Severity.NOTE,
+            Level.NOTE,
             "what the model costs is not known",
             model,
             "write its price into the settings",
