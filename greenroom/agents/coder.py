@@ -1,4 +1,4 @@
-"""The ready-made coding agent. It uses public names only, so you can copy and change it."""
+"""The ready-made coding agent, short enough to copy and to change."""
 
 from functools import partial
 

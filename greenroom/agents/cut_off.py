@@ -9,6 +9,7 @@ follows from the call, so the same call finds the session again and goes on with
 """
 
 import hashlib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +30,7 @@ from greenroom.session import AgentSession, SessionCorruptError
 from greenroom.session._internal import answer_calls, is_stand_in, may_have_run
 from greenroom.tools import ToolRegistry
 
+_FOLLOWS = re.compile(r"s-[0-9a-f]{24}-\d+")  # the id of a session that `NestedRuns` opened
 _CONTINUES = "continues"
 """The key of a session's metadata that lists the sessions which it continues."""
 
@@ -121,7 +123,9 @@ async def settle_calls(
     doubts = list(_find_doubts(session))
     to_run: list[ToolUseBlock] = []
     for call in calls:
-        if call.id in doubts and not continues(tools, call):
+        if call.id in doubts and not (
+            continues(tools, call) and not await _ran_elsewhere(session, call)
+        ):
             answer = await _ask(agent, call)
             if (block := _result_by(answer, call)) is not None:
                 session.add_message(Message.user((block,)))
@@ -130,6 +134,17 @@ async def settle_calls(
     if doubts:
         session.add_record(_DOUBTS, [])
     return tuple(to_run)
+
+
+async def _ran_elsewhere(session: AgentSession, call: ToolUseBlock) -> bool:
+    """Whether a call began in a session whose id does not follow from it, as in old records."""
+    if session.store is None:
+        return False
+    for each in await session.store.list_all():  # the parent's own list may lack the last one
+        is_its = (each.parent_session_id, each.parent_tool_use_id) == (session.session_id, call.id)
+        if is_its and not _FOLLOWS.fullmatch(each.session_id):
+            return True
+    return False
 
 
 async def _ask(agent: AgentInternals, call: ToolUseBlock) -> Answer:

@@ -12,8 +12,7 @@ from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store
 from greenroom.core import SessionNotFoundError
 from greenroom.core._internal import serde, visible
-from greenroom.observability import read_trace
-from greenroom.observability._internal import Trace, diagnose
+from greenroom.observability import Trace, diagnose, read_trace
 
 
 async def show_trace(options: TraceOptions) -> int:

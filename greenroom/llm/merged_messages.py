@@ -347,7 +347,7 @@ class MediaLimits:
         >>> message = Message.user([ImageBlock("image/png", "aGk=")])
         >>> MediaLimits(image=3).check_message(message, 0, "acme")
         Traceback (most recent call last):
-        greenroom.core.model_errors.ModelBadRequestError: acme takes images of at most 3 bytes ...
+        greenroom.llm.model_errors.ModelBadRequestError: acme takes images of at most 3 bytes ...
     """
 
     image: int | None = None

@@ -4,6 +4,7 @@ from greenroom.observability.audit import (
     AuditReport as AuditReport,
     verify_audit as verify_audit,
 )
+from greenroom.observability.diagnosis import Diagnosis as Diagnosis, diagnose as diagnose
 from greenroom.observability.invariants import InvariantCheck as InvariantCheck
 from greenroom.observability.json_log import (
     JsonLog as JsonLog,
@@ -20,6 +21,6 @@ from greenroom.observability.spans import (
     current_traceparent as current_traceparent,
     span as span,
 )
-from greenroom.observability.trace import read_trace as read_trace
+from greenroom.observability.trace import Trace as Trace, read_trace as read_trace
 from greenroom.observability.trace_file import TraceFile as TraceFile
 from greenroom.observability.tracer import Tracer as Tracer

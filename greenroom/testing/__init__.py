@@ -8,6 +8,7 @@
 - `cassettes`: HTTP exchanges, recorded and replayed; `concealment` takes the secrets out.
 - `fuzz`: a cancel at every checkpoint of a tool or an agent.
 - `providers` and `provider_server`: checks for a provider of your own.
+- `replay`: a recorded session again, without its model and tools, and where it goes another way.
 - `session_stores` and `session_store_contents`: checks for a session store of your own.
 - `pytest_plugin`: fixtures, for test suites that ask for them.
 """
@@ -32,6 +33,7 @@ from greenroom.testing.recorded_run import (
     run_agent,
     run_agent_async,
 )
+from greenroom.testing.replay import Drift, drift, replay
 from greenroom.testing.session_store_contents import StoreUnderTest
 from greenroom.testing.session_stores import SESSION_STORE_CHECKS, check_session_store
 from greenroom.testing.virtual_time import run_in_virtual_time
@@ -40,6 +42,7 @@ __all__ = [
     "SESSION_STORE_CHECKS",
     "AgentRunError",
     "CassetteError",
+    "Drift",
     "HashEmbedder",
     "ProviderUnderTest",
     "RecordedAnswer",
@@ -54,9 +57,11 @@ __all__ = [
     "cassette",
     "check_provider",
     "check_session_store",
+    "drift",
     "forbid_model_calls",
     "marbles",
     "provider_checks",
+    "replay",
     "request_from_wire",
     "run_agent",
     "run_agent_async",

@@ -269,7 +269,7 @@ def forbid_model_calls() -> Iterator[None]:
         >>> with forbid_model_calls():
         ...     trio.run(llm.generate, ModelRequest(messages=(Message.user("Hello."),)))
         Traceback (most recent call last):
-        greenroom.core.errors.ModelCallForbiddenError: a request would have gone to anthropic ...
+        greenroom.llm.model_errors.ModelCallForbiddenError: a request would have gone to ...
     """
     before = os.environ.get(FORBID_VARIABLE)
     os.environ[FORBID_VARIABLE] = "1"

@@ -29,6 +29,9 @@ PATHS = {
     "tools/registry.py": {"found.execute", "tools.execute"},  # to the gate
     "agents/tool_calls.py": {"self._tools.execute"},  # after the rules; to the registry
     "tools/execution.py": {"self.tool.execute"},  # the gate itself, behind `AgentContext.on_run`
+    # The person's own: nobody is asked, and what a rule denies is not done.
+    "cli/mentions.py": {"self._tools.execute"},
+    "cli/own_command.py": {"tools.execute"},
     # Behind the gate: tools that wrap one, and the process of a tool.
     "agents/resilient_tool.py": {"self.original.execute"},
     "flow/handoff_team.py": {"self._tool.execute"},

@@ -14,8 +14,7 @@ from greenroom import (
 from greenroom.core import Custom, Price
 from greenroom.flow import TextTools
 from greenroom.llm import ModelOverloadedError, resilient
-from greenroom.observability import Span, TraceFile, Tracer, read_trace
-from greenroom.observability._internal import Trace, diagnose
+from greenroom.observability import Span, Trace, TraceFile, Tracer, diagnose, read_trace
 from greenroom.resilience import Retry
 from greenroom.testing import Reply, ScriptedProvider, call
 
