@@ -438,7 +438,7 @@ def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> Pl
 
     Args:
         session: the session of the agent that executes plans.
-        goal: the goal, in the same words; `find_goal` finds it.
+        goal: the goal, in the same words.
         was_answered: whether the session was answered before this turn (`is_answered`).
 
     Raises:

@@ -156,22 +156,10 @@ def trace_worker(session: AgentSession, member: Runnable[Never, object] | None =
     return Trace("unsure", session, doubt="its agent had begun")
 
 
-def is_go_on(message: ConversationInput) -> bool:
-    """Whether an input says no more than to go on: that of a run without an input."""
-    return message.sender == RUNTIME and message.text == GO_ON
-
-
-def find_goal(session: AgentSession, message: ConversationInput) -> str:
-    """Return the goal of an input: its text, or what was asked before if it says to go on."""
-    if not is_go_on(message):
-        return message.text
-    asked = (each for each in reversed(session.history) if each.role == "user" and each.text)
-    return next((each.text for each in asked if each.sender != RUNTIME), message.text)
-
-
 def find_input(session: AgentSession, message: ConversationInput) -> ConversationInput:
-    """Return an input; if it says to go on, with what was asked before."""
-    if not is_go_on(message) or not isinstance(message, UserInput):
+    """Return an input; if it says no more than to go on, with what was asked before."""
+    is_go_on = message.sender == RUNTIME and message.text == GO_ON
+    if not is_go_on or not isinstance(message, UserInput):
         return message
     for each in reversed(session.history):
         if each.role == "user" and each.content and each.sender != RUNTIME:
