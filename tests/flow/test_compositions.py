@@ -7,6 +7,7 @@ import os
 import random
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -136,7 +137,10 @@ async def overload_models(seed):
         if life.left is None and is_over:
             break
         sessions, effects = life.left or (life.store.copy(), tuple(life.work.effects))
-    life.work.check(result)
+    if life.work.kinds["crew"]:  # it answers without what has failed five times
+        assert max(Counter(life.work.effects).values(), default=1) == 1
+    else:
+        life.work.check(result)
 
 
 @pytest.mark.parametrize("seed", seeds(15, 200))
