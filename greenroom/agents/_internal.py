@@ -13,12 +13,14 @@ from greenroom.agents.chunk_streams import StreamEventType as StreamEventType
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT
 from greenroom.agents.configuration import Toolbox as Toolbox
 from greenroom.agents.cut_off import (
-    CHOICES as CHOICES,
+    CUT_OFF as CUT_OFF,
+    ask_in_doubt as ask_in_doubt,
     copy_session as copy_session,
     find_lives as find_lives,
     is_answered as is_answered,
     last_reply as last_reply,
     mend_calls as mend_calls,
+    read_stated_result as read_stated_result,
 )
 from greenroom.agents.file_restore import RestorePlan as RestorePlan, RestoreReport as RestoreReport
 from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team

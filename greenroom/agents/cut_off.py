@@ -13,6 +13,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+
+from msgspec import UNSET
 
 from greenroom.core import (
     Answer,
@@ -39,6 +42,9 @@ _COPIES = "agent.copies"
 _UNKNOWN = "It has run, but its result is not known."
 _LEFT_OUT = "It was cut off and may have had its effect; a person left it out."
 _CUT = "It was cut off in the middle, so it may have had its effect already."
+CUT_OFF = "it was cut off in the middle"
+"""Why a person is asked about such work."""
+
 CHOICES = (
     "Allow it if it did not run. If it ran, deny it and give its result, or null if you don't know"
     " it. Deny it without a result to leave it out."
@@ -147,26 +153,62 @@ async def _ran_elsewhere(session: AgentSession, call: ToolUseBlock) -> bool:
     return False
 
 
+def _count_starts(session: AgentSession, id_: str) -> int:
+    """Return how often a call in doubt has been started: so often it came to be in doubt."""
+    records = [each if isinstance(each, list) else [] for each in session.records(_DOUBTS)]
+    return sum(id_ in now and id_ not in before for before, now in pairwise([[], *records]))
+
+
 async def _ask(agent: AgentInternals, call: ToolUseBlock) -> Answer:
     digest = hashlib.sha256(serde.encode([call.name, dict(call.input)])).hexdigest()
-    return await agent.request_permission(
+    count = _count_starts(agent.session, call.id)
+    started = f"It was started {'once' if count < 2 else f'{count} times'}."
+    return await ask_in_doubt(
+        agent,
         call.name,
-        f"Run {call.name} again",
-        details=f"{_CUT}\n{CHOICES}",
-        input=dict(call.input),
-        reason="it was cut off in the middle",
+        dict(call.input),
+        action=f"Run {call.name} again",
+        details=f"{_CUT}\n{started}",
         digest=f"doubt:{digest}",
         tool_use_id=call.id,
+    )
+
+
+async def ask_in_doubt(
+    agent: AgentInternals,
+    tool_name: str,
+    input: dict[str, object],  # noqa: A002 (as in the request)
+    *,
+    action: str,
+    details: str,
+    reason: str = CUT_OFF,
+    digest: str = "",
+    tool_use_id: str = "",
+) -> Answer:
+    """Ask a person about work that may have had its effect; `CHOICES` are added to the details."""
+    return await agent.request_permission(
+        tool_name,
+        action,
+        details=f"{details}\n{CHOICES}",
+        input=input,
+        reason=reason,
+        digest=digest,
+        tool_use_id=tool_use_id,
         may_have_run=True,
     )
+
+
+def read_stated_result(answer: Answer) -> object:
+    """Return the result that an answer states, or `msgspec.UNSET` if it says nothing about it."""
+    return UNSET if answer.allowed or answer.input is None else answer.input.get("result", UNSET)
 
 
 def _result_by(answer: Answer, call: ToolUseBlock) -> ToolResultBlock | None:
     """Return the result of a call by a person's answer; None if it is to run."""
     if answer.allowed:
         return None
-    if answer.input is not None and "result" in answer.input:
-        return result_block(call.id, answer.input["result"])
+    if (result := read_stated_result(answer)) is not UNSET:
+        return result_block(call.id, result)
     if answer.by in AUTOMATIC_DECIDERS:  # no person has answered
         return answer_calls((call.id,), (call.id,), "interrupted", {}).tool_results[0]
     return ToolResultBlock(call.id, (TextBlock(answer.message or _LEFT_OUT),), is_error=True)

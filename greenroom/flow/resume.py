@@ -26,13 +26,15 @@ from msgspec import UNSET
 
 from greenroom.agents import Runnable
 from greenroom.agents._internal import (
-    CHOICES,
+    CUT_OFF,
     GO_ON,
+    ask_in_doubt,
     copy_session,
     find_lives,
     is_answered,
     last_reply,
     mend_calls,
+    read_stated_result,
     to_json_value,
 )
 from greenroom.core import (
@@ -243,19 +245,19 @@ class Doubt:
     start: Start
     doubt: str
     calls: tuple[ToolUseBlock, ...] = ()
-    reason: str = "it was cut off in the middle"
+    reason: str = CUT_OFF
 
     async def settle(self, agent: AgentInternals) -> Settlement:
         """Ask whoever answers for an agent about each call in doubt, or else about all the work."""
         if not self.calls:
             answer = await self._ask(agent, self.tool_name, self.input)
-            return Settlement(_refusal(answer), _stated_result(answer))
+            return Settlement(_refusal(answer), read_stated_result(answer))
         results: dict[str, object] = {}
         for call in self.calls:
             answer = await self._ask(agent, call.name, dict(call.input))
             if refusal := _refusal(answer):
                 return Settlement(refusal)
-            if (result := _stated_result(answer)) is not UNSET:
+            if (result := read_stated_result(answer)) is not UNSET:
                 results[call.id] = result
         return Settlement(results=results)
 
@@ -269,24 +271,15 @@ class Doubt:
         await trio.lowlevel.checkpoint()
         if given := answers_ahead.get()():
             return given
-        return await agent.request_permission(
-            tool_name,
-            self.action,
-            details="\n".join(filter(None, (self.about, self.doubt, str(self.start), CHOICES))),
-            input=input,
-            reason=self.reason,
-            may_have_run=True,
+        details = "\n".join(filter(None, (self.about, self.doubt, str(self.start))))
+        return await ask_in_doubt(
+            agent, tool_name, input, action=self.action, details=details, reason=self.reason
         )
-
-
-def _stated_result(answer: Answer) -> object:
-    """Return the result of what has run, by an answer; `msgspec.UNSET` if it did not run."""
-    return UNSET if answer.allowed or answer.input is None else answer.input.get("result", UNSET)
 
 
 def _refusal(answer: Answer) -> Answer | None:
     """Return an answer that leaves the work out, or by which nobody has answered."""
-    return None if answer.allowed or _stated_result(answer) is not UNSET else answer
+    return None if answer.allowed or read_stated_result(answer) is not UNSET else answer
 
 
 def describe_cut(doubt: str) -> str:

@@ -230,3 +230,19 @@ async def test_a_budget_that_is_spent_is_the_error_of_the_result():
     assert result.state == {"text": "Go."}
     result = await KINDS["agent"](agent()).run("Go.", budget=Budget(model_calls=0))
     assert isinstance(result.error, BudgetExceededError)
+
+
+@pytest.mark.parametrize("kind", ["agent", "pipeline"])
+def test_the_question_says_how_often_it_was_started(kind, tmp_path):
+    for _ in range(2):
+        kill(tmp_path, kind, "before pay")
+    payment, details = Payment(tmp_path, kind), []
+
+    async def answer(request):
+        details.append(request.details)
+        return True
+
+    payment.answer = answer
+    trio.run(payment.run)
+    assert len(details) == 1
+    assert "It was started 2 times" in details[0]
