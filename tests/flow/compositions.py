@@ -83,6 +83,7 @@ class Work:
         self.at = at
         self.expected = set()
         self.asked = []
+        self.is_attended = True
         self.session_id = "work"
         self.kinds = Counter()
         self._names = (f"e{number}" for number in range(10_000))
@@ -287,8 +288,9 @@ class Work:
             session = await AgentSession.load(self.session_id, store=self.store)
             if is_answered(session):  # it was killed behind its end
                 return None
+        approve = self.answer if self.is_attended else None
         return await self.team.run(
-            given, session=self.session_id, store=self.store, approve=self.answer, budget=budget
+            given, session=self.session_id, store=self.store, approve=approve, budget=budget
         )
 
     def check(self, result):

@@ -34,8 +34,8 @@ def seeds(few, many):
     return range(BEGIN, BEGIN + (many if IS_LONG else few))
 
 
-async def count_moments(seed):
-    life = Life(seed)
+async def count_moments(seed, **options):
+    life = Life(seed, **options)
     life.work.check(await life.run())
     assert life.work.asked == []
     return life.moments
@@ -147,6 +147,33 @@ async def overload_models(seed):
 def test_its_models_fail(seed):
     with repeatable(seed):
         trio.run(overload_models, seed)
+
+
+TEAMS_THAT_ASK = ("pipe", "side", "rounds", "own", "jury", "graph")
+"""Those that ask about calls of their members; an agent's model is told if nobody has answered."""
+
+
+async def leave_alone(seed):
+    """Kill a composition, go on with nobody to ask, and then with somebody."""
+    teams, sessions, effects = TEAMS_THAT_ASK, None, ()
+    moments = await count_moments(seed, teams=teams)
+    for is_attended in (True, False, True, False):
+        kill_at = random.Random(seed).randint(1, moments) if is_attended else 0
+        life = Life(seed, sessions, effects, kill_at, teams=teams)
+        life.work.is_attended = is_attended
+        result = await life.run()
+        assert max(Counter(life.work.effects).values(), default=1) == 1
+        sessions, effects = life.left or (life.store.copy(), tuple(life.work.effects))
+        if life.left is None and (result is None or result.status is TurnStatus.COMPLETED):
+            break
+    life = Life(seed, sessions, effects, teams=teams)
+    life.work.check(await life.run())
+
+
+@pytest.mark.parametrize("seed", seeds(10, 200))
+def test_nobody_is_there_to_ask(seed):
+    with repeatable(seed):
+        trio.run(leave_alone, seed)
 
 
 @pytest.mark.parametrize("seed", seeds(3, 40))
