@@ -15,7 +15,6 @@ import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -30,6 +29,13 @@ from greenroom.core.secrets import map_texts
 from greenroom.core.tooling import Approval, ToolResult, ToolRun
 
 T = TypeVar("T")
+
+
+def _copy(value: T) -> T:
+    """Return a copy with the same attributes: `copy.copy`, in a fifth of the calls."""
+    other = object.__new__(type(value))
+    other.__dict__.update(value.__dict__)
+    return other
 
 
 class Workspace:
@@ -50,7 +56,7 @@ class Workspace:
 
     def copy(self) -> "Workspace":
         """Return a workspace at the same place that moves on its own; cheap."""
-        return copy(self)
+        return _copy(self)
 
     def absolute(self, path: str | Path) -> Path:
         """Make a path absolute from the working directory, `~` expanded, `..` removed as text.
@@ -189,7 +195,7 @@ class AgentContext:
 
         Its metadata are frozen. Resources are shared.
         """
-        other = copy(self)
+        other = _copy(self)
         other.metadata = freeze(self.metadata)
         other.workspace = self.workspace.copy()
         return other

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from contextvars import Token
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from greenroom.core import (
@@ -45,6 +46,7 @@ from greenroom.core import (
 from greenroom.core._internal import log_error
 from greenroom.observability import semconv as names
 from greenroom.observability.content import Content, list_settings, list_usage
+from greenroom.observability.flow_steps import Step, read_step
 from greenroom.observability.redactor import Redactor
 from greenroom.observability.spans import (
     OpenSpan,
@@ -73,6 +75,7 @@ _STATUSES = {
     TurnStatus.INTERRUPTED: SpanStatus.INTERRUPTED,
     TurnStatus.WAITING: SpanStatus.WAITING,
 }
+_MAX_NAMES = 1_024
 _LONGEST = 2_000  # characters of an error, and of a text of an event
 
 
@@ -150,6 +153,7 @@ class Tracer(Instrument):
         self._sinks = sinks
         self._shows = content != "none"
         self._redact = redact or Redactor()
+        self._clean_name = lru_cache(_MAX_NAMES)(self._redact)  # there are few, again and again
         self._content = Content(Redactor() if content == "full" else self._redact)
         self._agents: dict[str, _Agent] = {}
         self._models: dict[ModelCall, OpenSpan] = {}
@@ -246,6 +250,25 @@ class Tracer(Instrument):
         self._leave(opened)
         self._fail_or_end(opened, agent, error, reply.usage if reply else None)
 
+    def _ask_again(self, agent: AgentContext) -> None:
+        """Begin another span where a model is asked for its reply in another form."""
+        for call, opened in self._models.items():
+            if opened is self._find(agent).model:
+                before = opened.span
+                self._leave(opened)
+                self._end(opened, agent, SpanStatus.OK, "", None)
+                again = self._begin(
+                    SpanKind.MODEL,
+                    before.name,
+                    agent,
+                    dict(before.attributes),
+                    before.trace_id,
+                    before.parent_id,
+                )
+                self._models[call] = self._find(agent).model = again
+                self._enter(again)
+                return
+
     # Tools
 
     def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> None:
@@ -283,7 +306,7 @@ class Tracer(Instrument):
     def _begin_tool(self, agent: AgentContext, call: ToolUseBlock) -> OpenSpan:
         attributes: dict[str, object] = {
             names.OPERATION: "execute_tool",
-            names.TOOL_NAME: self._redact(call.name),
+            names.TOOL_NAME: self._clean_name(call.name),
             names.TOOL_CALL_ID: call.id,
             names.TOOL_TYPE: "function",
             names.CONVERSATION: agent.session_id,
@@ -343,13 +366,10 @@ class Tracer(Instrument):
     def on_chunk(self, agent: AgentContext, chunk: OutputChunk) -> None:
         """Follow the steps of plans and workflows, and note what else the agent reports."""
         if isinstance(chunk, Custom):
-            match chunk.kind, chunk.data:
-                case "plan.step", {"type": "move"}:
-                    self._follow_plan(agent, chunk.data)
-                case "workflow.node", _:
-                    self._follow_workflow(agent, chunk.data)
-                case _:
-                    pass
+            if step := read_step(chunk):
+                self._follow(agent, step)
+            elif chunk.kind == "react.reformat":
+                self._ask_again(agent)
             self._add_event(agent, chunk.kind, chunk.data)
         elif isinstance(chunk, TurnStart):
             self._find(agent).started = chunk
@@ -374,48 +394,20 @@ class Tracer(Instrument):
 
     # Steps of plans and workflows
 
-    def _follow_plan(self, agent: AgentContext, move: Mapping[str, object]) -> None:
+    def _follow(self, agent: AgentContext, step: Step) -> None:
+        """Begin the span of a step, or end it; a step that begins anew has ended before."""
         state = self._find(agent)
-        id_, status = str(move.get("id")), str(move.get("status"))
-        if status == "executing":
-            self._begin_step(SpanKind.PLAN_STEP, id_, state, agent, move)
-        else:
-            self._end_step(state, id_, agent, failed=status == "failed")
-
-    def _follow_workflow(self, agent: AgentContext, node: Mapping[str, object]) -> None:
-        state = self._find(agent)
-        unit = node.get("unit")
-        if not isinstance(unit, Mapping):
-            return
-        item = unit.get("item")
-        id_ = str(unit.get("node")) if item is None else f"{unit.get('node')}[{item}]"
-        if node.get("changes") is None:
-            self._begin_step(SpanKind.WORKFLOW_STEP, id_, state, agent, node)
-        else:
-            self._end_step(state, id_, agent)
-
-    def _begin_step(
-        self,
-        kind: SpanKind,
-        id_: str,
-        state: _Agent,
-        agent: AgentContext,
-        data: Mapping[str, object],
-    ) -> None:
-        self._end_step(state, id_, agent)
-        attributes: dict[str, object] = {names.STEP: id_, names.CONVERSATION: agent.session_id}
-        opened = self._begin_within(kind, f"{kind} {id_}", agent, attributes)
-        state.steps[id_] = opened
-        if session := data.get("session_id"):
-            state.members[str(session)] = opened
-
-    def _end_step(
-        self, state: _Agent, id_: str, agent: AgentContext, *, failed: bool = False
-    ) -> None:
-        opened = state.steps.pop(id_, None)
-        if opened is not None:
-            state.members = {k: v for k, v in state.members.items() if v is not opened}
-            self._end(opened, agent, SpanStatus.ERROR if failed else SpanStatus.OK, "", None)
+        before = state.steps.pop(step.id, None)
+        if before is not None:
+            state.members = {k: v for k, v in state.members.items() if v is not before}
+            self._end(before, agent, SpanStatus.ERROR if step.failed else SpanStatus.OK, "", None)
+        if step.begins:
+            attributes = {names.STEP: step.id, names.CONVERSATION: agent.session_id}
+            name = f"{step.kind} {step.id}"
+            opened = self._begin_within(step.kind, name, agent, dict(attributes))
+            state.steps[step.id] = opened
+            if step.member:
+                state.members[step.member] = opened
 
     def _end_all(self, state: _Agent, agent: AgentContext) -> None:
         """End what an agent has left open, also what its function entered by hand."""
@@ -502,7 +494,7 @@ class Tracer(Instrument):
     ) -> OpenSpan:
         span = Span(
             kind,
-            self._redact(name),
+            self._clean_name(name),
             agent.session_id,
             agent.lineage,
             trace,
