@@ -215,15 +215,11 @@ def _result_by(answer: Answer, call: ToolUseBlock) -> ToolResultBlock | None:
 
 
 def is_answered(session: AgentSession) -> bool:
-    """Whether the last message of a session is a complete reply, or takes what one has given."""
-    reply, _ = last_reply(session)
-    return reply is not None and not session.unstarted and _is_end(session, reply)
-
-
-def _is_end(session: AgentSession, reply: Message) -> bool:
-    is_last = session.history[-1] is reply
+    """Whether the last message of a session is a complete reply."""
+    last = session.history[-1] if session.history else Message.user("")
     unfinished = (StopReason.INTERRUPTED, StopReason.PAUSE, StopReason.MALFORMED_CALL)
-    return is_last and not reply.tool_uses and reply.stop_reason not in unfinished
+    is_complete = not last.tool_uses and last.stop_reason not in unfinished
+    return last.role == "assistant" and is_complete
 
 
 def find_lives(session: AgentSession) -> set[str]:

@@ -18,7 +18,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom.agents import run_tools
-from greenroom.agents._internal import find_caller
+from greenroom.agents._internal import CUT_OFF, find_caller
 from greenroom.core import (
     JSON,
     Message,
@@ -156,20 +156,18 @@ class SubtaskRunner:
         tool = self.tools.get(subtask.tool)
         inspect = trace_call if subtask.tool else self.inspect
         trace = await find_trace(session_id, self.agent.session, inspect)
-        if trace.kind != "unsure" or tool is None:
-            return trace
-        is_continued = getattr(tool.tool, "continues", False)
-        if is_continued:
-            return Trace("nothing", trace.session)
-        return NOTHING if self.may_repeat(tool) else trace
+        if trace.kind == "unsure" and tool is not None:
+            if getattr(tool.tool, "continues", False):
+                return Trace("nothing", trace.session)
+            if self.may_repeat(tool):
+                return NOTHING
+        return trace
 
     async def _settle(self, subtask: Subtask, trace: Trace, *, is_known: bool) -> Settlement:
         """Ask a person if the subtask may have had an effect."""
         if trace.kind == "unsure":
-            reason = "it was cut off in the middle"
-            return await self._ask(
-                subtask, " again", describe_cut(trace.doubt), reason, trace.calls
-            )
+            doubt = describe_cut(trace.doubt)
+            return await self._ask(subtask, " again", doubt, CUT_OFF, trace.calls)
         if not is_known and (earlier := self._find_earlier_call(subtask)):
             return await self._ask(
                 subtask,
