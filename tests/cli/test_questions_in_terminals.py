@@ -3,11 +3,14 @@
 import os
 import random
 import re
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+import toolz
 
+from tests.e2e.repairer import BUGS
 from tests.terminal_program import TerminalProgram
 
 PROGRAM = Path(__file__).parent / "asking.py"
@@ -165,6 +168,29 @@ def test_a_plan_is_shown_edited_refused_and_approved(play, tmp_path, size):
     program.type("a" + ENTER)
     program.wait_for("a plan · SubmitPlan allowed by user", "mode accept-edits", "Done.")
     assert (tmp_path / "work" / "made.txt").read_text() == "made"
+
+
+def test_a_bug_is_mended_with_two_questions_and_each_thing_said_stands_there_once(play, tmp_path):
+    bug, package = BUGS[0], tmp_path / "work" / "toolz"
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(Path(toolz.__file__).parent, package, ignore=ignored)
+    whole = (package / f"{bug.module}.py").read_text()
+    bug.plant(tmp_path / "work")
+    program = play("repair", (400, 100))
+    program.wait_for("idle")
+    program.type("Mend it." + ENTER)
+    screen = program.wait_for("? toolz/itertoolz.py", LABEL)
+    [removed] = [row for row in screen.split("\n") if bug.broken in row and " - " in row]
+    line = next(n for n, row in enumerate(whole.split("\n"), 1) if bug.good in row)
+    assert removed.split()[1] == str(line)  # of the file, not of the piece that is replaced
+    program.type("s" + ENTER)
+    program.wait_for("-m pytest", LABEL, without=["? toolz"])
+    program.type("s" + ENTER)
+    screen = program.wait_for("Repaired take_nth", "idle", without=[LABEL])
+    assert screen.count("✓ coder:") == 2
+    said = ["> Mend it.", "I list the files.", "I look for it.", "I try this.", "I test it.\n"]
+    assert [screen.count(each) for each in said] == [1] * len(said)
+    assert (package / f"{bug.module}.py").read_text() == whole
 
 
 ERASE = "\x05\x15"  # from the end of the line on
