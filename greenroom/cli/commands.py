@@ -209,14 +209,14 @@ KEYS: tuple[KeyHelp, ...] = (
         "Enter",
         "send; run or take what is marked in a menu",
         "queue; on an empty line, the first queued input joins the turn",
-        "take what was typed",
+        "take what was typed, or the marked choice",
     ),
     KeyHelp("\\ Enter, Alt-Enter, Ctrl-J", "a new line"),
     KeyHelp(
         "Esc",
         "close a menu; twice on an empty line: /rewind",
         "interrupt; queued input comes back into the line",
-        "interrupt",
+        "back from *why not?* and *edit*; else interrupt",
     ),
     KeyHelp(
         "Ctrl-C",
@@ -231,12 +231,13 @@ KEYS: tuple[KeyHelp, ...] = (
         "Up, Down",
         "earlier inputs of this folder, or move in a menu",
         "Up on an empty line: take the last queued input back",
-        "turn pages",
+        "mark a choice",
     ),
     KeyHelp("Ctrl-R", "search in earlier inputs"),
     KeyHelp("Tab", "take what is marked in a menu", at_question="exact words or a prefix"),
     KeyHelp("Shift-Tab", "the next permission mode"),
     KeyHelp("Ctrl-G", "edit the draft in $VISUAL or $EDITOR"),
-    KeyHelp("Space, PgDn, PgUp", "", at_question="turn pages"),
+    KeyHelp("Ctrl-O", "", at_question="the long form, or the short one again"),
+    KeyHelp("Space, PgDn, PgUp", "", at_question="all of a file's content; pages"),
 )
 """Every key that does more than to edit the line."""
