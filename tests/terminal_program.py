@@ -45,7 +45,8 @@ class Screen(pyte.Screen):
     def set_mode(self, *modes, **options):
         super().set_mode(*modes, **options)
         if options.get("private") and _ALTERNATE in modes:
-            self._main = copy.deepcopy((dict(self.buffer), self.cursor))
+            rows = {y: copy.copy(row) for y, row in self.buffer.items()}
+            self._main = rows, copy.copy(self.cursor)
             self.erase_in_display(2)
 
     def reset_mode(self, *modes, **options):

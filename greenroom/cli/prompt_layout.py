@@ -6,7 +6,7 @@ what may still change gets the rest, so nothing ever comes between a question an
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from textwrap import wrap
 
@@ -113,9 +113,24 @@ class PromptLayout:
         self.layout = Layout(HSplit(windows))
 
     def arrange(
-        self, size: tuple[int, int], frame: Frame, hint: str, pane: QuestionPane | None, aside: str
+        self,
+        size: tuple[int, int],
+        frame: Frame,
+        hint: str,
+        pane: QuestionPane | None = None,
+        aside: str = "",
+        before: Sequence[str] = (),
     ) -> None:
-        """Share out the terminal's lines; `aside` is text that comes back after the question."""
+        """Share out the terminal's lines.
+
+        Args:
+            size: its columns and lines.
+            frame: what to show.
+            hint: what to say below the line.
+            pane: the open question.
+            aside: text that comes back after the question.
+            before: lines that were printed, to repeat where there is room left.
+        """
         columns, lines = size
         words = "\n".join(wrap(hint, max(columns - 1, 1)))
         hints = fold(words, columns)[: max(min(max(lines // 3, 1), lines - 2), 0)]
@@ -130,7 +145,7 @@ class PromptLayout:
         room -= len(menu)
         rows = pane.fit(columns, room, frame.question.place) if pane and frame.question else []
         later = f"for afterwards: {visible(' '.join(aside.split()))}" if pane and aside else ""
-        live = fold("\n".join(filter(None, (frame.live, later))), columns)
+        live = fold("\n".join([*before, *filter(None, (frame.live, later))]), columns)
         live = live[-(room - len(rows)) :] if room > len(rows) else []
         self._above, self._hint, self._status = join([*live, *rows]), join(hints), frame.status
         self._menu = join(menu)

@@ -10,9 +10,11 @@ While a question is open the line is for its answer alone. Text that was in it i
 comes back afterwards; keys typed before the question could be seen are refused.
 """
 
+import re
 import select
 import sys
 import termios
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -80,7 +82,10 @@ _UNUSED = ("c-p", "c-n", "c-r", "c-s", "c-x", "c-q", "c-v", "s-tab", "c-t", "c-g
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _LABEL, _SEARCH, _COMMANDS = "> ", "search: ", ": "
-_MOST_INLINE = 10  # rows of a question that is drawn among what was printed
+_LINK = re.compile(
+    r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
+)  # the address of a link, which stays unseen
+_MOST_RECENT = 200  # lines that were printed last, which stand above a question
 _EARLY = "too early, not taken: read the question first"
 _RESIZED = "not taken: the window has another size now; look at the question again"
 _PASTED = "not taken: a question takes no pasted text; type the answer"
@@ -104,6 +109,7 @@ class PromptApplication:
         self._options = LineOptions()
         self._on_event = on_event
         self._frame = Frame()
+        self._recent = deque[str](maxlen=_MOST_RECENT)
         self._pane: QuestionPane | None = None
         self._is_armed = False  # whether the line may answer the question
         self._is_painted = False
@@ -160,6 +166,7 @@ class PromptApplication:
         """Show a frame in place of the one before."""
         before, self._frame = self._frame.question, frame
         self._ask(before, frame.question)
+        self._recent.extend(_LINK.sub("", frame.scrollback).splitlines())
         if frame.scrollback and not self._app.is_done:
             # In one piece: an open question is never off the screen.
             with self._output.batch():
@@ -465,21 +472,23 @@ class PromptApplication:
         self._choose_screen()
         hint = "" if self._frame.hint == self._dismissed_hint else self._frame.hint
         hint = self._refusal or hint
-        self._layout.arrange(self._size, self._frame, hint, self._pane, self._saved_document.text)
+        above = list(self._recent)[-self._size[1] :] if self._app.renderer.full_screen else []
+        aside = self._saved_document.text
+        self._layout.arrange(self._size, self._frame, hint, self._pane, aside, above)
         if self._pane is not None and self._pane.is_too_small:
             self._is_armed = self._is_painted = False
 
     def _choose_screen(self) -> None:
-        """Draw a question of more than a few rows on the alternate screen.
+        """Draw a question on the alternate screen, below what was printed last.
 
-        When the window gets smaller, rows of the main screen may leave it, and nothing can erase
-        them then: they would look like a question that nobody has answered.
+        A terminal that gets narrower or lower may move rows of the main screen to where nothing can
+        erase them: they would look like a question that nobody has answered.
         """
-        renderer, pane = self._app.renderer, self._pane
-        is_tall = pane is not None and pane.is_taller(max(self._size[0], 1), _MOST_INLINE)
-        if is_tall != renderer.full_screen:
+        renderer, question = self._app.renderer, self._frame.question
+        is_open = question is not None and bool(question.id)
+        if is_open != renderer.full_screen:
             renderer.erase()
-            renderer.full_screen = is_tall
+            renderer.full_screen = is_open
 
 
 @asynccontextmanager

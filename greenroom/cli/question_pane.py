@@ -103,12 +103,6 @@ class QuestionPane:
         """Whether this is the same text, but perhaps for its choices."""
         return self.shown.paint is shown.paint and self.shown.content is shown.content
 
-    def is_taller(self, columns: int, rows: int) -> bool:
-        """Whether all of it takes more rows than that, in so many columns."""
-        self._fold(columns)
-        choices = fold(self.shown.choices(columns), columns)
-        return len(self._content) + len(self._block) + len(choices) > rows
-
     def fit(self, columns: int, room: int, place: str = "") -> list[StyleAndTextTuples]:
         """Return the rows to show in this many columns and lines."""
         self.is_too_small = columns < NARROWEST or room < _MIN_ROWS

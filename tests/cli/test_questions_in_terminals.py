@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import toolz
 
+from tests.cli.tmux import Tmux
 from tests.e2e.repairer import BUGS
 from tests.terminal_program import TerminalProgram
 
@@ -121,6 +122,38 @@ def test_a_question_that_was_resized_can_be_answered_and_leaves_no_copy(play, tm
     screen = program.wait_for("✗ coder: table.txt · Write denied by user", "Done.")
     assert "row 0" not in screen
     assert "[y]" not in screen
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+@pytest.mark.parametrize(
+    ("scene", "what", "tool"),
+    [("command", "touch made", "Bash"), ("file", "table.txt", "Write")],
+)
+def test_of_a_resized_question_one_line_is_left_in_tmux(tmp_path, scene, what, tool):
+    root = str(PROGRAM.parents[2])
+    (tmp_path / "work").mkdir()
+    variables = {"HOME": str(tmp_path), "PYTHONPATH": root, "TERM": "tmux-256color"}
+    tmux = Tmux({"PATH": os.environ["PATH"], **variables})
+    try:
+        tmux.start("asking", [sys.executable, str(PROGRAM), scene], tmp_path / "work", (80, 24))
+        tmux.wait_for("asking", f"? {what}", LABEL)
+        typed = ""
+        for columns, lines in [(100, 44), (40, 24), (60, 12), (30, 10), (200, 60), (80, 25)]:
+            tmux("resize-window", "-t", "asking", "-x", str(columns), "-y", str(lines))
+            typed += "x"  # so that it is seen when the question is drawn anew
+            tmux("send-keys", "-t", "asking", "x")
+            tmux.wait_for("asking", f"{LABEL} {typed}")
+        tmux("send-keys", "-t", "asking", "C-u")
+        tmux.wait_for("asking", f"{LABEL}\n")
+        tmux("send-keys", "-t", "asking", "n", "Enter")
+        tmux.wait_for("asking", "Done.", "idle")
+        left = tmux.everything("asking")
+    finally:
+        tmux.close()
+    assert left.count(f"✗ coder: {what} · {tool}") == 1
+    assert f"? {what}" not in left
+    assert "[y]" not in left
+    assert "row 0" not in left
 
 
 def test_without_control_codes_the_question_is_plain_and_answered_by_lines(play, tmp_path):
