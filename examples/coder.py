@@ -14,7 +14,6 @@ from functools import partial
 import trio
 
 import greenroom as gr
-from greenroom import ModelRequest
 from greenroom.llm import BlockDelta, BlockEnd
 
 
@@ -46,7 +45,9 @@ class Coder:
         self.agent.set_state(gr.AgentState.processing())
         self.agent.session.set_model(self.llm.name, self.llm.model)
         await self.agent.session.save(flush=False)  # from here on the input survives a crash
-        request = ModelRequest(messages=self.agent.session.history, tools=self.tools.definitions())
+        request = gr.ModelRequest(
+            messages=self.agent.session.history, tools=self.tools.definitions()
+        )
         async with self.agent.model_call(self.llm, request) as model_call:
             async with self.llm.stream(request) as stream:
                 async for event in stream:
