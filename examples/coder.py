@@ -45,9 +45,7 @@ class Coder:
         self.agent.set_state(gr.AgentState.processing())
         self.agent.session.set_model(self.llm.name, self.llm.model)
         await self.agent.session.save(flush=False)  # from here on the input survives a crash
-        request = gr.ModelRequest(
-            messages=self.agent.session.history, tools=self.tools.definitions()
-        )
+        request = gr.ModelRequest(self.agent.session.history, tools=self.tools.definitions())
         async with self.agent.model_call(self.llm, request) as model_call:
             async with self.llm.stream(request) as stream:
                 async for event in stream:
