@@ -45,7 +45,8 @@ class Coder:
         self.agent.set_state(gr.AgentState.processing())
         self.agent.session.set_model(self.llm.name, self.llm.model)
         await self.agent.session.save(flush=False)  # from here on the input survives a crash
-        request = gr.ModelRequest(self.agent.session.history, tools=self.tools.definitions())
+        tools, history = self.tools.definitions(), self.agent.session.history
+        request = gr.ModelRequest(messages=history, tools=tools)
         async with self.agent.model_call(self.llm, request) as model_call:
             async with self.llm.stream(request) as stream:
                 async for event in stream:
@@ -109,8 +110,7 @@ async def main(prompt: str) -> None:
         session = gr.AgentSession.new("coder")
         handle = runtime.spawn(session, coder, unattended="deny" if prompt else "ask")
         if prompt:
-            result = await handle.ask(prompt)
-            print(result.text or result.error)
+            print((result := await handle.ask(prompt)).text or result.error)
         else:
             await gr.ConsoleRenderer(handle).run()
     await llm.aclose()
