@@ -1,15 +1,18 @@
 """Turns the chunks of one agent into what is printed for good, and what may still change."""
 
-from collections.abc import Iterable
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 
-from rich.console import RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.formatting import shorten
+from greenroom.cli.formatting import describe_seconds, quantity, shorten
 from greenroom.cli.markdown_stream import Block, MarkdownStream
 from greenroom.cli.markdown_view import render_markdown
-from greenroom.cli.painter import ColorScheme, LastRows, Prefixed
+from greenroom.cli.painter import ColorScheme, LastRows, PaintConsole, Prefixed
 from greenroom.cli.plan_view import PlanView
 from greenroom.cli.render_chunk import (
     render_call,
@@ -17,6 +20,7 @@ from greenroom.cli.render_chunk import (
     render_progress,
     render_result,
     render_thinking,
+    render_todos,
 )
 from greenroom.core import OutputChunk
 from greenroom.core._internal import visible
@@ -42,7 +46,9 @@ class AgentView:
     """Turns the chunks of one agent into finished output, and output that may still change.
 
     `feed` returns finished output, to be printed once; `live` returns the rest. It draws nothing
-    and waits for nothing. If nothing can be redrawn, each step of a plan is a line.
+    and waits for nothing. A subagent that a call has started is one line, and what it said is shown
+    where all is unfolded; the members of a team speak for themselves. If nothing can be redrawn,
+    all of it is printed, and each step of a plan is a line.
     """
 
     def __init__(
@@ -52,8 +58,10 @@ class AgentView:
         *,
         is_nested: bool = False,
         redraws: bool = True,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Start with nothing shown."""
+        """Start with nothing shown; the clock says for how many seconds a subagent works."""
+        self._clock = clock
         self._is_nested = is_nested
         self._redraws = redraws
         self._scheme = scheme
@@ -61,7 +69,14 @@ class AgentView:
         self._text = MarkdownStream()
         self._thinking = ""
         self._calls: dict[str, tuple[core.ToolStart, str]] = {}
-        self._children: dict[str, tuple[Text, AgentView]] = {}
+        self._asking: dict[str, str] = {}  # the calls that wait for an answer, by request
+        self._children: dict[str, _Child] = {}
+        self._todos: list[object] = []
+        self.shows_todos = True
+        """Whether the to-do list stands among what may still change."""
+        self.call_count = 0
+        self.wait = ""
+        """What the agent waits for before it asks the model again, in words."""
         self._error: core.Error | None = None
         self.state = core.AgentState.idle()
         self.tokens = 0
@@ -94,10 +109,11 @@ class AgentView:
         """
         self._plan = None
         self._text.miss()
-        for _, child in self._children.values():
-            child._miss()
+        for child in self._children.values():
+            child.view._miss()
 
     def _handle(self, chunk: OutputChunk) -> list[RenderableType]:
+        self.wait = ""
         match chunk:
             case core.TextDelta():
                 return self._render_blocks(self._text.feed(chunk.text))
@@ -128,7 +144,14 @@ class AgentView:
                 self.model = chunk.model or self.model
                 return []
             case core.PermissionRequest():
+                self._asking[chunk.request_id] = chunk.tool_use_id
                 return []  # questions are shown one by one
+            case core.PermissionResponse():
+                self._asking.pop(chunk.request_id, None)
+                return self._render(chunk)
+            case core.Custom(kind="model.wait" | "model.retry") if self._redraws:
+                self.wait = chunk.text
+                return []
             case core.Exited() if self._is_nested:
                 return self._end_all()  # its parent says how it ended
             case core.Exited() if self._repeats_error(chunk.error):
@@ -178,8 +201,9 @@ class AgentView:
     def finish(self) -> list[RenderableType]:
         """Return unfinished text and thought, of subagents too; call it once, as the last."""
         parts = self._end_all()
-        for name, child in self._children.values():
-            parts += [Prefixed(name, part) for part in child.finish()]
+        for child in self._children.values():
+            rest = child.prefixed(child.view.finish())
+            parts += [child.summary("", rest)] if child.is_folded else rest
         return [*parts, *(self._plan.close() if self._plan else ())]
 
     def _feed_tool(
@@ -187,6 +211,7 @@ class AgentView:
     ) -> list[RenderableType]:
         if isinstance(chunk, core.ToolStart):
             self._calls[chunk.id] = (chunk, "")
+            self.call_count += 1
             return self._end_all()
         start, output = self._calls.get(chunk.id, (None, ""))
         if isinstance(chunk, core.ToolProgress):
@@ -194,32 +219,50 @@ class AgentView:
                 self._calls[chunk.id] = (start, (output + chunk.output)[-_PROGRESS:])
             return []
         self._calls.pop(chunk.id, None)
+        if start is not None and self._is_pinned(start, chunk):
+            return []
         head = [] if start is None else [render_call(start, self._scheme)]
         return [*head, render_result(start, chunk, self._scheme), Text("")]
+
+    def _is_pinned(self, start: core.ToolStart, end: core.ToolEnd) -> bool:
+        """Take a new to-do list; return whether it stays in sight, until all of it is done."""
+        todos = start.input.get("todos")
+        if start.name != "Todo" or end.is_error or not isinstance(todos, list):
+            return False
+        self._todos = todos if self._redraws and any(map(_is_open, todos)) else []
+        return bool(self._todos)
 
     def _feed_subagent(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
     ) -> list[RenderableType]:
         if isinstance(chunk, core.SubAgentSpawned) and chunk.detached:
             return self._render(chunk)  # its chunks go to other readers
-        name, child = self._children.get(chunk.session_id) or self._add_child(chunk)
+        child = self._children.get(chunk.session_id) or self._add_child(chunk)
         if isinstance(chunk, core.SubAgentOutput):
-            return [Prefixed(name, part) for part in child.feed(chunk.chunk)]
-        if isinstance(chunk, core.SubAgentComplete):
-            self._children.pop(chunk.session_id, None)
-            if child._repeats_error(chunk.result):
+            parts = child.view.feed(chunk.chunk)
+            return child.take(parts) if child.is_folded else child.prefixed(parts)
+        if isinstance(chunk, core.SubAgentSpawned):
+            return [] if child.is_folded else child.prefixed(self._render(chunk))
+        self._children.pop(chunk.session_id, None)
+        if not child.is_folded:
+            if child.view._repeats_error(chunk.result):
                 chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
-        return [Prefixed(name, part) for part in self._render(chunk)]
+            return child.prefixed(self._render(chunk))
+        is_done = chunk.status is core.EndStatus.COMPLETED
+        reason = "" if is_done else ": ".join(filter(None, (chunk.status, chunk.result)))
+        return [child.summary(reason, []), Text("")]
 
     def _add_child(
         self, chunk: core.SubAgentSpawned | core.SubAgentOutput | core.SubAgentComplete
-    ) -> "tuple[Text, AgentView]":
+    ) -> "_Child":
         """Make the view of a subagent; if its start was missed, its session's id is its name."""
         name = chunk.session_id
         if isinstance(chunk, core.SubAgentSpawned):
             name = chunk.name or chunk.agent_type
-        head = Text(f"{shorten(visible(name), _NAME)} │ ", self._scheme.subagent)
-        child = (head, AgentView(self._scheme, is_nested=True, redraws=self._redraws))
+        view = AgentView(self._scheme, is_nested=True, redraws=self._redraws, clock=self._clock)
+        is_called = isinstance(chunk, core.SubAgentSpawned) and bool(chunk.tool_use_id)
+        is_folded = is_called and self._redraws
+        child = _Child(visible(name), view, self._scheme, is_folded, self._clock, self._clock())
         self._children[chunk.session_id] = child
         return child
 
@@ -235,10 +278,80 @@ class AgentView:
             parts.append(LastRows(thinking, text_rows))
         if self._text.tail.strip():
             parts.append(LastRows(render_markdown(self._text.tail, self._scheme), text_rows))
+        waiting = set(self._asking.values())
         for start, output in self._calls.values():
-            parts.append(render_call(start, self._scheme))
+            parts.append(render_call(start, self._scheme, is_waiting=start.id in waiting))
             if output:
                 parts.append(render_progress(output, self._scheme))
-        for name, child in self._children.values():
-            parts += [Prefixed(name, part) for part in child.live(rows, text_rows)]
+        for child in self._children.values():
+            now = child.view.live(rows, text_rows)
+            parts += [child.live()] if child.is_folded else child.prefixed(now)
+        if self._todos and self.shows_todos:
+            parts.append(render_todos(self._todos, self._scheme, rows))
         return [*parts, *(self._plan.live(rows) if self._plan else ())]
+
+
+def _is_open(todo: object) -> bool:
+    return isinstance(todo, dict) and todo.get("status") != "completed"
+
+
+_MAX_PARTS = 1_000  # of what a subagent said, kept to be unfolded
+
+
+@dataclass
+class _Child:
+    """A subagent, as its parent's view shows it."""
+
+    name: str
+    view: AgentView
+    scheme: ColorScheme
+    is_folded: bool
+    clock: Callable[[], float]
+    began: float
+    parts: deque[RenderableType] = field(default_factory=lambda: deque(maxlen=_MAX_PARTS))
+
+    @property
+    def prefix(self) -> Text:
+        """What stands before each of its lines."""
+        return Text(f"{shorten(self.name, _NAME)} │ ", self.scheme.subagent)
+
+    def prefixed(self, parts: Iterable[RenderableType]) -> list[RenderableType]:
+        """Put its name before what it said."""
+        return [Prefixed(self.prefix, part) for part in parts]
+
+    def take(self, parts: Iterable[RenderableType]) -> list[RenderableType]:
+        """Keep what it said, to be unfolded; print nothing."""
+        self.parts.extend(self.prefixed(parts))
+        return []
+
+    def live(self) -> Text:
+        """Show in a line what it does."""
+        return self._line(str(self.view.state), "")
+
+    def summary(self, reason: str, rest: Iterable[RenderableType]) -> RenderableType:
+        """Show in a line what it did, before that all that it said where all is unfolded."""
+        return _Unfolding([*self.parts, *rest], self._line("", reason))
+
+    def _line(self, state: str, reason: str) -> Text:
+        view, line = self.view, Text("◆ ", no_wrap=True, overflow="ellipsis")
+        line.append(self.name, self.scheme.subagent)
+        did = [visible(state), describe_seconds(self.clock() - self.began)]
+        did += [quantity(view.call_count, "call")] if view.call_count else []
+        did += [f"{view.tokens:,} tokens"] if view.tokens else []
+        line.append(f"  {' · '.join(filter(None, did))}", self.scheme.note)
+        if reason:
+            line.append(f"  {visible(' '.join(reason.split()))}", self.scheme.error)
+        return line
+
+
+class _Unfolding:
+    """A line that stands for more, which is shown above it where all is unfolded."""
+
+    def __init__(self, parts: list[RenderableType], line: Text) -> None:
+        self._parts = parts
+        self._line = line
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if isinstance(console, PaintConsole) and console.unfolds:
+            yield Group(*self._parts)
+        yield self._line

@@ -87,6 +87,19 @@ def quantity(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
+def describe_seconds(seconds: float) -> str:
+    """Describe a time in seconds, or in minutes and seconds.
+
+    Example:
+        >>> describe_seconds(7.2), describe_seconds(75), describe_seconds(3700)
+        ('7 s', '1 min 15 s', '1 h 1 min')
+    """
+    minutes, rest = divmod(int(seconds), 60)
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
 def shorten_home(place: str) -> str:
     """Abbreviate the home folder to `~`.
 

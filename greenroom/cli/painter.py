@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
-from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
@@ -19,6 +19,13 @@ Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
 
 
 _LINK = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\")
+
+
+class PaintConsole(Console):
+    """What rich draws on while something is painted."""
+
+    unfolds = False
+    """Whether long output is shown whole."""
 
 
 class Painter:
@@ -34,13 +41,18 @@ class Painter:
         self._colors = colors
 
     def paint(
-        self, renderables: Iterable[RenderableType], width: int, *, links: bool = True
+        self,
+        renderables: Iterable[RenderableType],
+        width: int,
+        *,
+        links: bool = True,
+        unfolds: bool = False,
     ) -> str:
         """Return the renderables one below the other; a line takes at most `width` columns.
 
-        Without `links`, links are just words.
+        Without `links`, links are just words; what is folded is shown whole if it `unfolds`.
         """
-        console = Console(
+        console = PaintConsole(
             file=io.StringIO(),
             width=max(width, 20),
             color_system=self._colors,
@@ -51,9 +63,9 @@ class Painter:
             emoji=False,
             legacy_windows=False,
         )
+        console.unfolds = unfolds
         with console.capture() as captured:
-            for renderable in renderables:
-                console.print(renderable, crop=False)
+            console.print(Group(*renderables), crop=False)
         text = captured.get()
         if self._colors is not None:
             return text if links else _LINK.sub("", text)

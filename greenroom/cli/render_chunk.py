@@ -4,30 +4,37 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom import core
+from greenroom.cli.folded import Folded
 from greenroom.cli.formatting import RecapLine, describe_call
 from greenroom.cli.markdown_view import render_markdown
-from greenroom.cli.painter import ColorScheme, diff_text, indent
+from greenroom.cli.painter import ColorScheme, LastRows, diff_text, indent
 from greenroom.cli.permission_prompt import render_request
 from greenroom.core import OutputChunk
 from greenroom.core._internal import exact, legible, visible
 
 _DETAIL_LINES = 6
-_OUTPUT_LINES = 12
-_PROGRESS_LINES = 6
+_PROGRESS_LINES = 3
 _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
-def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
-    """Show which tool runs, and on what; long details are cut, since a prompt has shown them."""
+def render_call(
+    start: core.ToolStart, scheme: ColorScheme, *, is_waiting: bool = False
+) -> RenderableType:
+    """Show which tool runs, and on what, or that it waits for an answer.
+
+    Long details are cut, since a prompt has shown them.
+    """
     info = start.info or core.ToolInfo("", describe_call(start.input))
-    head = Text("● ")
+    head = Text("○ " if is_waiting else "● ")
     head.append(exact(start.name), scheme.tool)
     details = exact(info.details).splitlines()
     if len(details) == 1:
         head.append(f"  {details[0]}")
     elif info.action:
         head.append(f"  {exact(info.action)}")
-    if len(details) < 2 or start.name == "Todo":
+    if is_waiting:
+        head.append("  waits for an answer", scheme.note)
+    if len(details) < 2 or is_waiting or start.name == "Todo":
         return head
     return Group(head, indent(_truncate(details, _DETAIL_LINES, scheme, scheme.output)))
 
@@ -35,11 +42,12 @@ def render_call(start: core.ToolStart, scheme: ColorScheme) -> RenderableType:
 def render_result(
     start: core.ToolStart | None, end: core.ToolEnd, scheme: ColorScheme
 ) -> RenderableType:
-    """Show the result of a call: its to-do list, its diff, or the start of its output."""
+    """Show the result of a call: its to-do list, its diff, or head and tail of its output."""
     todos = start.input.get("todos") if start is not None and start.name == "Todo" else None
     if isinstance(todos, list) and not end.is_error:
-        return indent(_todo_list(todos, scheme))
-    lines = legible(end.result.text).splitlines()
+        return indent(render_todos(todos, scheme))
+    text = legible(end.result.text).rstrip("\n")
+    lines = text.split("\n") if text.strip() else []
     diff = end.result.metadata.get("diff")
     if isinstance(diff, str) and diff and not end.is_error:
         return indent(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
@@ -48,13 +56,12 @@ def render_result(
     if not lines:
         return indent(Text("(no output)", scheme.note))
     style = scheme.error if end.is_error else scheme.output
-    return indent(_truncate(lines, _OUTPUT_LINES, scheme, style))
+    return indent(Folded(text, style, scheme))
 
 
 def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
-    """Show the last lines that a running tool has printed."""
-    lines = legible(output).splitlines()[-_PROGRESS_LINES:]
-    return indent(Text("\n".join(lines), scheme.output))
+    """Show the last rows that a running tool has printed."""
+    return indent(LastRows(Text(legible(output).strip("\n"), scheme.output), _PROGRESS_LINES))
 
 
 def _truncate(lines: list[str], limit: int, scheme: ColorScheme, style: str) -> Text:
@@ -64,16 +71,26 @@ def _truncate(lines: list[str], limit: int, scheme: ColorScheme, style: str) -> 
     return text
 
 
-def _todo_list(todos: list[object], scheme: ColorScheme) -> Text:
-    text = Text()
-    for item in todos:
-        if isinstance(item, dict):
-            status = str(item.get("status"))
-            mark = _TODO_MARKS.get(status, "☐")
-            style = scheme.todo if status == "in_progress" else ""
-            text.append(f"{mark} {visible(str(item.get('content')))}\n", style)
-    text.right_crop(1)
-    return text
+_DONE_IN_SIGHT = 2  # finished steps above the open ones, where there is little room
+
+
+def render_todos(todos: list[object], scheme: ColorScheme, rows: int = 1_000) -> RenderableType:
+    """Show a to-do list, a step in a line; where it is longer than its room, the open steps."""
+    steps = [item for item in todos if isinstance(item, dict)]
+    lines = [_todo(item, scheme) for item in steps]
+    if len(lines) <= rows:
+        return Group(*lines)
+    done = next((at for at, item in enumerate(steps) if item.get("status") != "completed"), 0)
+    first = max(min(done - _DONE_IN_SIGHT, len(lines) - rows + 1), 0)
+    shown = lines[first : first + rows - 1]
+    return Group(*shown, Text(f"… and {len(lines) - len(shown)} more", scheme.note))
+
+
+def _todo(item: dict[object, object], scheme: ColorScheme) -> Text:
+    status = str(item.get("status"))
+    style = scheme.todo if status == "in_progress" else ""
+    words = visible(" ".join(str(item.get("content")).split()))
+    return Text(f"{_TODO_MARKS.get(status, '☐')} {words}", style, overflow="ellipsis", no_wrap=True)
 
 
 _ODD_ENDS = {

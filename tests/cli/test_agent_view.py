@@ -3,12 +3,17 @@
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import (
+    AgentState,
     Custom,
     Done,
     EndStatus,
     Error,
     Exited,
+    PermissionRequest,
+    PermissionResponse,
     Restarted,
+    RuleDecision,
+    StateChange,
     SubAgentComplete,
     SubAgentOutput,
     SubAgentSpawned,
@@ -22,18 +27,21 @@ from greenroom.core import (
     ToolResult,
     ToolStart,
     TurnStatus,
+    Usage,
+    UsageReport,
 )
 
 
 class Seen:
     """A view whose output is text."""
 
-    def __init__(self):
-        self.view = AgentView(ColorScheme())
+    def __init__(self, redraws=True):
+        self.now = 0
+        self.view = AgentView(ColorScheme(), redraws=redraws, clock=lambda: self.now)
 
-    def feed(self, *chunks):
+    def feed(self, *chunks, unfolds=False):
         shown = [part for chunk in chunks for part in self.view.feed(chunk)]
-        return Painter(None).paint(shown, 60)
+        return Painter(None).paint(shown, 60, unfolds=unfolds)
 
     @property
     def live(self):
@@ -57,7 +65,7 @@ def test_a_thought_is_live_until_it_is_complete():
 
 
 def test_a_reply_that_begins_anew_leaves_what_was_said_and_says_so_and_the_wait_is_a_line():
-    seen = Seen()
+    seen = Seen(redraws=False)
     seen.feed(TextDelta("half a"))
     shown = seen.feed(
         Custom("reply.restarted", {}, "it begins anew"),
@@ -66,6 +74,64 @@ def test_a_reply_that_begins_anew_leaves_what_was_said_and_says_so_and_the_wait_
     )
     assert shown == "half a\n\nit begins anew\nbusy; attempt 2 of 4 in 1.0 s\n"
     assert seen.live == "a whole\n"
+
+
+def test_where_frames_are_drawn_a_retry_is_told_of_while_it_lasts():
+    seen = Seen()
+    assert seen.feed(Custom("model.retry", {"seconds": 1.0}, "busy; attempt 2 of 4")) == ""
+    assert seen.view.wait == "busy; attempt 2 of 4"
+    seen.feed(TextDelta("a"))
+    assert seen.view.wait == ""
+
+
+def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran():
+    seen = Seen()
+    seen.feed(
+        ToolStart("a", "Bash", {}, ToolInfo("Run", "make")),
+        PermissionRequest("p", "Bash", "Run", tool_use_id="a"),
+    )
+    assert seen.live == "○ Bash  make  waits for an answer\n"
+    seen.feed(PermissionResponse("p", "Bash", RuleDecision.ALLOW))
+    assert seen.live == "● Bash  make\n"
+
+
+def test_of_long_output_head_and_tail_are_shown_and_all_of_it_where_it_is_unfolded():
+    start = ToolStart("a", "Bash", {}, ToolInfo("Run", "make"))
+    end = ToolEnd("a", ToolResult.ok("".join(f"line {number}\n" for number in range(1, 101))))
+    shown = Seen().feed(start, end).splitlines()
+    assert shown[1:6] == [
+        *(f"  line {number}" for number in range(1, 5)),
+        "  … 88 more rows: Ctrl-O",
+    ]
+    assert shown[6:] == [*(f"  line {number}" for number in range(93, 101)), ""]
+    assert Seen().feed(start, end, unfolds=True).count("line") == 100
+
+
+def test_a_long_line_of_output_is_folded_by_its_rows():
+    end = ToolEnd("a", ToolResult.ok("x" * 58 * 20))
+    shown = Seen().feed(end).splitlines()
+    assert [len(row) for row in shown] == [*[60] * 4, 23, *[60] * 8, 0]
+    assert "… 8 more rows" in shown[4]
+
+
+def test_a_todo_list_stays_in_sight_until_it_is_done():
+    seen = Seen()
+
+    def todo(*states):
+        todos = [{"content": f"step {at}", "status": state} for at, state in enumerate(states)]
+        return ToolStart("t", "Todo", {"todos": todos}), ToolEnd("t", ToolResult.ok("ok"))
+
+    assert seen.feed(*todo("completed", "in_progress", "pending")) == ""
+    assert seen.live == "☑ step 0\n▶ step 1\n☐ step 2\n"
+    seen.view.shows_todos = False
+    assert seen.live == ""
+    seen.view.shows_todos = True
+    seen.feed(*todo(*["completed"] * 9, "in_progress", *["pending"] * 20))
+    assert len(seen.live.splitlines()) == 12
+    assert "▶ step 9" in seen.live
+    assert "… and 19 more" in seen.live
+    assert "☑ step 1\n" in seen.feed(*todo("completed", "completed"))
+    assert seen.live == ""
 
 
 def test_what_an_interrupt_cuts_off_is_printed_as_far_as_it_came():
@@ -98,11 +164,47 @@ def test_of_much_progress_only_the_end_is_kept():
     for number in range(10_000):
         seen.feed(ToolProgress("a", f"line {number}\n"))
     assert "line 9999" in seen.live
-    assert seen.live.count("\n") == 7
+    assert seen.live.count("\n") == 4
     assert len(seen.view._calls["a"][1]) <= 4_000
 
 
-def test_subagents_and_theirs_are_nested_behind_their_names():
+def test_a_subagent_is_one_line_and_all_that_it_said_where_it_is_unfolded():
+    seen = Seen()
+    shown = seen.feed(
+        SubAgentSpawned("s-1", "helper", "look", "t-1"),
+        SubAgentOutput("s-1", StateChange(AgentState.processing())),
+        SubAgentOutput("s-1", ToolStart("a", "Bash", {}, ToolInfo("Run", "ls"))),
+        SubAgentOutput("s-1", ToolEnd("a", ToolResult.ok("made"))),
+        SubAgentOutput("s-1", TextComplete("found it")),
+        SubAgentOutput("s-1", UsageReport(Usage(1, 2), Usage(1_000, 234))),
+    )
+    assert shown == ""
+    seen.now = 75
+    did = "1 min 15 s · 1 call · 1,234 tokens\n"
+    assert seen.live == f"◆ look  processing · {did}"
+    end = seen.view.feed(SubAgentComplete("s-1", EndStatus.COMPLETED, "found it"))
+    assert Painter(None).paint(end, 60) == f"◆ look  {did}\n"
+    assert Painter(None).paint(end, 60, unfolds=True).splitlines() == [
+        "look │ ● Bash  ls",
+        "look │   made",
+        "look │",
+        "look │ found it",
+        "look │",
+        f"◆ look  {did[:-1]}",
+        "",
+    ]
+
+
+def test_a_subagent_that_fails_says_why_in_its_line():
+    shown = Seen().feed(
+        SubAgentSpawned("s-1", "helper", "outer", "t-1"),
+        SubAgentOutput("s-1", Error("no space", "SessionStorageError")),
+        SubAgentComplete("s-1", EndStatus.CRASHED, "SessionStorageError: no space"),
+    )
+    assert shown == "◆ outer  0 s  crashed: SessionStorageError: no space\n\n"
+
+
+def test_members_and_theirs_are_nested_behind_their_names():
     seen = Seen()
     text = seen.feed(
         SubAgentSpawned("s-1", "helper", "outer"),

@@ -83,7 +83,7 @@ GOLDEN = [
         ToolStart("t", "Write", {}, ToolInfo("Write", "1\n2\n3\n4\n5\n6\n7\n8")),
         "● Write  Write\n  1\n  2\n  3\n  4\n  5\n  6\n  … 2 lines more",
     ),
-    (ToolProgress("t", "1\n2\n3\n4\n5\n6\n7\n"), "  2\n  3\n  4\n  5\n  6\n  7"),
+    (ToolProgress("t", "1\n2\n3\n4\n5\n6\n7\n"), "  5\n  6\n  7"),
     (ToolEnd("t", ToolResult.ok("one\ntwo")), "  one\n  two"),
     (ToolEnd("t", ToolResult.ok("")), "  (no output)"),
     (ToolEnd("t", ToolResult.error("it broke"), is_error=True), "  it broke"),
