@@ -28,7 +28,7 @@ class Fronts(griffe.Extension):
             return
         # An alias knows its object from here on, since a function may have its module's name:
         # `from greenroom.agents import coder` is the function, and the path is the module's.
-        fronts = [pkg, *(each for each in pkg.members.values() if is_front(each))]
+        fronts = [pkg, *filter(is_front, walk(pkg))]
         homes = {front: find_homes(front) for front in fronts}
         for each in walk(pkg):
             complete(each)
@@ -40,9 +40,13 @@ class Fronts(griffe.Extension):
                 front.members[name] = griffe.Alias(name, target=target, parent=front)
 
 
-def is_front(member: griffe.Object | griffe.Alias) -> bool:
-    """Whether a member of the package is a package itself, from which people import."""
-    return isinstance(member, griffe.Module) and member.is_init_module
+def is_front(member: griffe.Object) -> bool:
+    """Whether programs may import from this module."""
+    return (
+        isinstance(member, griffe.Module)
+        and member.is_init_module
+        and bool(list_offered(member.path))
+    )
 
 
 def list_offered(name: str) -> list[str]:

@@ -43,9 +43,11 @@ def test_the_map_lists_every_page_with_a_line_about_it():
 
 
 def test_the_reference_lists_every_package():
-    packages = list((ROOT / "greenroom").glob("*/__init__.py"))
-    modules = {path: importlib.import_module(f"greenroom.{path.parent.name}") for path in packages}
-    fronts = {str(path) for path, module in modules.items() if hasattr(module, "__all__")}
+    packages = [path.parent.relative_to(ROOT) for path in ROOT.glob("greenroom/**/__init__.py")]
+    modules = {path: importlib.import_module(".".join(path.parts)) for path in packages}
+    fronts = {
+        str(ROOT / path / "__init__.py") for path in packages if hasattr(modules[path], "__all__")
+    }
     listed = links(DOCS / "reference" / "api" / "README.md")
     found = {str((DOCS / "reference" / "api" / link).resolve()) for link in listed}
     assert fronts <= found

@@ -24,7 +24,8 @@ pytestmark = pytest.mark.skipif(
     not all(map(find_spec, TOOLS)), reason="needs the tools of the extra `docs`"
 )
 
-NAMES = (f"greenroom.{path.parent.name}" for path in (ROOT / "greenroom").glob("*/__init__.py"))
+FRONTS = (path.parent.relative_to(ROOT) for path in (ROOT / "greenroom").rglob("*/__init__.py"))
+NAMES = (".".join(path.parts) for path in FRONTS)
 PACKAGES = sorted(name for name in NAMES if hasattr(importlib.import_module(name), "__all__"))
 
 

@@ -10,21 +10,40 @@
 """
 
 from greenroom.testing.fuzz.evidence import (
-    AcknowledgedInput as AcknowledgedInput,
-    EndedCall as EndedCall,
-    EndedTurn as EndedTurn,
-    File as File,
-    InterruptMoment as InterruptMoment,
-    Leftovers as Leftovers,
-    Mode as Mode,
-    Trial as Trial,
+    AcknowledgedInput,
+    EndedCall,
+    EndedTurn,
+    File,
+    InterruptMoment,
+    Leftovers,
+    Mode,
+    Trial,
 )
-from greenroom.testing.fuzz.invariants import INVARIANTS as INVARIANTS, Invariant as Invariant
-from greenroom.testing.fuzz.scenario import Scenario as Scenario
+from greenroom.testing.fuzz.invariants import INVARIANTS, Invariant
+from greenroom.testing.fuzz.scenario import Scenario
 from greenroom.testing.fuzz.sweep import (
-    MODES as MODES,
-    FuzzError as FuzzError,
-    FuzzReport as FuzzReport,
-    Violation as Violation,
-    cancel_at_every_checkpoint as cancel_at_every_checkpoint,
+    MODES,
+    FuzzError,
+    FuzzReport,
+    Violation,
+    cancel_at_every_checkpoint,
 )
+
+__all__ = [
+    "INVARIANTS",
+    "MODES",
+    "AcknowledgedInput",
+    "EndedCall",
+    "EndedTurn",
+    "File",
+    "FuzzError",
+    "FuzzReport",
+    "InterruptMoment",
+    "Invariant",
+    "Leftovers",
+    "Mode",
+    "Scenario",
+    "Trial",
+    "Violation",
+    "cancel_at_every_checkpoint",
+]
