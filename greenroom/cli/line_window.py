@@ -28,6 +28,9 @@ class LineWindow(Window):
         super().write_to_screen(
             screen, mouse_handlers, write_position, parent_style, erase_bg, z_index
         )
+        if not write_position.height:
+            screen.show_cursor = False
+            return
         at = screen.get_cursor_position(self)
         cell = screen.data_buffer[at.y][at.x]
         screen.data_buffer[at.y][at.x] = Char(cell.char, f"{cell.style} reverse")

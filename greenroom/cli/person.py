@@ -228,8 +228,10 @@ class Person:
                 self._screen.questions.toggle_long()
             case KeyName.NEXT_MODE:
                 self._switch_mode()
-            case KeyName.UNFOLD | KeyName.TODOS:
-                pass
+            case KeyName.UNFOLD:
+                await self._screen.unfold()
+            case KeyName.TODOS:
+                self._screen.toggle_todos()
 
     def _press_at_question(self, key: Key) -> None:
         """Carry out a key of the question that was open when it was pressed."""

@@ -28,6 +28,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from greenroom.cli.input_line import InputLine
 from greenroom.cli.line_window import LineWindow
+from greenroom.cli.page_pane import PAGE_KEYS, PagePane
 from greenroom.cli.paste_chips import ShowChips
 from greenroom.cli.question_pane import QuestionPane, fold, join
 from greenroom.cli.terminal import Frame
@@ -120,6 +121,7 @@ class PromptLayout:
         pane: QuestionPane | None = None,
         aside: str = "",
         before: Sequence[str] = (),
+        page: PagePane | None = None,
     ) -> None:
         """Share out the terminal's lines.
 
@@ -130,8 +132,13 @@ class PromptLayout:
             pane: the open question.
             aside: text that comes back after the question.
             before: lines that were printed, to repeat where there is room left.
+            page: what a person scrolls through, in place of all else.
         """
         columns, lines = size
+        if page is not None:
+            self._above, self._status = join(page.fit(columns, lines - 1)), PAGE_KEYS[:columns]
+            self._heights = (lines - 1, 0, 0, 0)
+            return
         words = "\n".join(wrap(hint, max(columns - 1, 1)))
         hints = fold(words, columns)[: max(min(max(lines // 3, 1), lines - 2), 0)]
         height = len(fold(visible(f"{self._label()}{self._line.shown} "), columns))

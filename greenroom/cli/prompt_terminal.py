@@ -37,6 +37,7 @@ from prompt_toolkit.styles import Style
 from greenroom.cli.commands import Command
 from greenroom.cli.input_line import InputLine, bind_line_keys
 from greenroom.cli.menu import Candidate
+from greenroom.cli.page_pane import PagePane, bind_page_keys
 from greenroom.cli.painter import Colors, detect_colors
 from greenroom.cli.prompt_layout import (
     BatchedOutput,
@@ -111,6 +112,7 @@ class PromptApplication:
         self._frame = Frame()
         self._recent = deque[str](maxlen=_MOST_RECENT)
         self._pane: QuestionPane | None = None
+        self._page: PagePane | None = None
         self._is_armed = False  # whether the line may answer the question
         self._is_painted = False
         self._saved_document = Document()  # what was in the line before the question came
@@ -165,6 +167,11 @@ class PromptApplication:
     def show(self, frame: Frame, on_written: Callable[[], None]) -> None:
         """Show a frame in place of the one before."""
         before, self._frame = self._frame.question, frame
+        if self._page is None or self._page.text is not frame.page:
+            self._page = PagePane(frame.page) if frame.page else None
+        if frame.signal:
+            self._output.write_raw(frame.signal)
+            self._output.flush()
         self._ask(before, frame.question)
         self._recent.extend(_LINK.sub("", frame.scrollback).splitlines())
         if frame.scrollback and not self._app.is_done:
@@ -325,6 +332,9 @@ class PromptApplication:
         keys.add("c-z")(lambda event: event.app.suspend_to_background())
         keys.add("c-l")(lambda event: event.app.renderer.clear())
         self._bind_hidden(keys)
+        bind_page_keys(keys, lambda: self._page)
+        is_page = Condition(lambda: self._page is not None)
+        keys.add("escape", filter=is_page, eager=True)(self._presser(KeyName.UNFOLD))
         return keys
 
     def _bind_question(self, keys: KeyBindings, is_empty: Condition) -> None:
@@ -474,18 +484,20 @@ class PromptApplication:
         hint = self._refusal or hint
         above = list(self._recent)[-self._size[1] :] if self._app.renderer.full_screen else []
         aside = self._saved_document.text
-        self._layout.arrange(self._size, self._frame, hint, self._pane, aside, above)
+        self._layout.arrange(
+            self._size, self._frame, hint, self._pane, aside, above, page=self._page
+        )
         if self._pane is not None and self._pane.is_too_small:
             self._is_armed = self._is_painted = False
 
     def _choose_screen(self) -> None:
-        """Draw a question on the alternate screen, below what was printed last.
+        """Draw a question, and what is unfolded, on the alternate screen.
 
         A terminal that gets narrower or lower may move rows of the main screen to where nothing can
         erase them: they would look like a question that nobody has answered.
         """
         renderer, question = self._app.renderer, self._frame.question
-        is_open = question is not None and bool(question.id)
+        is_open = (question is not None and bool(question.id)) or self._page is not None
         if is_open != renderer.full_screen:
             renderer.erase()
             renderer.full_screen = is_open

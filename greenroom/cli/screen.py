@@ -23,6 +23,8 @@ from greenroom.llm import model_profile
 _MARGIN = 8  # lines of the terminal that are left to the input line and to what was printed
 _PLAN = 12  # lines of a plan that is carried out, in a terminal with room for them
 _LIVE = 3  # lines of a text that is not finished; few, since a narrower window makes more of them
+_KEPT = 500  # parts that were printed, kept to be unfolded
+_PAGE = 200_000  # characters of what is unfolded
 _FULL = 1_000  # parts that wait to be printed, before the agent's chunks have to wait too
 _INTERVAL = 0.05  # seconds between two frames of an agent that has much to say
 _QUIET = 0.2  # seconds without a chunk after which a text stands in one line
@@ -68,6 +70,8 @@ class Screen:
         self._mode = mode
         self._currency = currency
         self._unwritten = deque[RenderableType]()
+        self._kept = deque[RenderableType](maxlen=_KEPT)
+        self._page = ""
         self._painted = list[str]()  # of the frame to come
         self._one_frame = trio.Lock()
         self._changed = trio.Event()
@@ -113,6 +117,7 @@ class Screen:
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
         self._unwritten.extend(renderables)
+        self._kept.extend(renderables)
 
     def finish(self) -> None:
         """Print what the agent has said so far, where it was left in the middle."""
@@ -128,6 +133,7 @@ class Screen:
 
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
         """Show this request until it is decided; from now on it may be answered."""
+        self._page = ""
         self._asked = QuestionView(
             request, self._painter, self.scheme, warning, is_live=self._terminal.is_live
         )
@@ -167,6 +173,18 @@ class Screen:
         """Clear the input line."""
         self._terminal.clear_line()
 
+    async def unfold(self) -> None:
+        """Show what was printed with all that is folded in it, or go back; then `draw` it."""
+        painted = list[str]()
+        for part in [] if self._page else [*self._kept, *self._view.live()]:
+            painted.append(self._painter.paint([part], self._columns, links=False, unfolds=True))
+            await trio.lowlevel.checkpoint()
+        self._page = "".join(painted)[-_PAGE:]
+
+    def toggle_todos(self) -> None:
+        """Hide the to-do list, or show it again."""
+        self._view.shows_todos = not self._view.shows_todos
+
     async def draw_changes(self) -> None:
         """Draw what `feed` was told, a few times a second at the most; runs until cancelled."""
         while True:
@@ -200,7 +218,8 @@ class Screen:
             self._asked = None
         printed, self._painted = "".join(self._painted), []
         parts = (printed, self._live(), self._status(), self._question())
-        await self._terminal.show(Frame(*parts, self.hint, bool(self.queued_inputs)))
+        frame = Frame(*parts, self.hint, bool(self.queued_inputs), self._page)
+        await self._terminal.show(frame)
 
     def _question(self) -> PromptQuestion | None:
         """Return the question that the next line may answer; it takes none until it is shown."""

@@ -92,6 +92,8 @@ class Frame:
         question: the question that is open, or None.
         hint: what the person should know for the moment.
         has_queued: whether inputs wait that the person can take back.
+        page: painted text that a person scrolls through in place of all else, until it is empty.
+        signal: control codes that call the person, sent once; for live terminals.
     """
 
     scrollback: str = ""
@@ -100,6 +102,8 @@ class Frame:
     question: PromptQuestion | None = None
     hint: str = ""
     has_queued: bool = False
+    page: str = ""
+    signal: str = ""
 
 
 @dataclass(frozen=True)
