@@ -40,8 +40,10 @@ class Run:
         raise EOFError("the run has ended")
 
     def end(self) -> None:
-        """Say that nothing more comes; the run then ends."""
+        """Say that nothing more comes, and read on until the run has ended."""
         self.input.close()
+        for _ in self.lines:
+            pass
 
     def send(self, line: dict[str, object]) -> None:
         """Write one line."""

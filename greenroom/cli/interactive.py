@@ -24,6 +24,7 @@ from greenroom.cli.run_setup import RunSetup, open_setup
 from greenroom.cli.stdio import EndSignals
 from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.cli.terminal import LineOptions, Terminal
+from greenroom.cli.themes import choose_scheme
 from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart
 from greenroom.core._internal import visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
@@ -49,8 +50,15 @@ class _Ended:
         return replace(self.options, resume=resume, continue_last=False)
 
 
-async def run_sessions(options: Options, terminal: Terminal) -> tuple[int, str]:
+async def run_sessions(
+    options: Options, terminal: Terminal, is_light: bool = False
+) -> tuple[int, str]:
     """Show the session of these options in the terminal, and those that commands go on with.
+
+    Args:
+        options: the options.
+        terminal: the terminal.
+        is_light: whether its background is light.
 
     Returns:
         The exit code, and what to print once the terminal is restored.
@@ -60,9 +68,10 @@ async def run_sessions(options: Options, terminal: Terminal) -> tuple[int, str]:
     """
     async with open_setup(options) as setup:
         terminal.adopt(await _line_options(setup))
-        ended = await _converse(setup, options, terminal, said=options.opening)
+        colors = choose_scheme(setup.settings.theme, is_light=is_light)
+        ended = await _converse(setup, options, terminal, colors, said=options.opening)
         while ended.next is not None:
-            ended = await _go_on(ended, ended.next, terminal)
+            ended = await _go_on(ended, ended.next, terminal, colors)
     code = _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
     if not ended.session.history:
         return code, ""
@@ -79,7 +88,9 @@ async def _line_options(setup: RunSetup) -> LineOptions:
     return LineOptions(settings.key_bindings == "vi", editor, history)
 
 
-async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal) -> _Ended:
+async def _go_on(
+    ended: _Ended, next_run: NextRun, terminal: Terminal, colors: ColorScheme
+) -> _Ended:
     """Go on with the next run; where that can't begin, with the session that has just ended."""
     options, note, fault = next_run.options, "", ""
     async with AsyncExitStack() as stack:
@@ -92,20 +103,21 @@ async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal) -> _Ended
         setup.model.effort = next_run.effort
         if next_run.draft and not fault:
             terminal.put_back(next_run.draft)
-        return await _converse(setup, options, terminal, note=note, fault=fault)
+        return await _converse(setup, options, terminal, colors, note=note, fault=fault)
 
 
 async def _converse(
     setup: RunSetup,
     options: Options,
     terminal: Terminal,
+    colors: ColorScheme,
     *,
     said: str | None = None,
     note: str = "",
     fault: str = "",
 ) -> _Ended:
     """Show one session in the terminal until it is left, beginning with what was `said`."""
-    colors, signals = ColorScheme(), EndSignals()
+    signals = EndSignals()
     opening = _render_opening(setup, colors)
     opening += [Text(visible(note), colors.note)] if note else []
     opening += [Text(visible(fault), colors.error)] if fault else []

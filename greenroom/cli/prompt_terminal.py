@@ -12,7 +12,6 @@ comes back afterwards; keys typed before the question could be seen are refused.
 
 import re
 import select
-import sys
 import termios
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -26,7 +25,6 @@ from prompt_toolkit.application.current import set_app
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition, vi_insert_mode
-from prompt_toolkit.input import create_input
 from prompt_toolkit.input.ansi_escape_sequences import ANSI_SEQUENCES
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.key_binding.vi_state import InputMode
@@ -36,6 +34,7 @@ from prompt_toolkit.styles import Style
 
 from greenroom.cli.commands import Command
 from greenroom.cli.input_line import InputLine, bind_line_keys
+from greenroom.cli.late_answers import open_input
 from greenroom.cli.menu import Candidate
 from greenroom.cli.page_pane import PagePane, bind_page_keys
 from greenroom.cli.painter import Colors, detect_colors
@@ -137,7 +136,7 @@ class PromptApplication:
             color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
             style=Style.from_dict(_STYLES),
             erase_when_done=True,
-            input=create_input(sys.stdin),
+            input=open_input(),
             output=self._output,
         )
         self._app.before_render += lambda _: self._arrange()

@@ -104,11 +104,11 @@ class Screen:
 
     def feed(self, chunk: OutputChunk) -> None:
         """Take a chunk of the agent."""
-        said = innermost(chunk)
+        said, parts = innermost(chunk), self._view.feed(chunk)
         if isinstance(said, core.PermissionResponse) and said.request_id in self._unrecorded:
-            self._record(said.request_id, said)
-            return  # the record says it
-        self.print(*self._view.feed(chunk))
+            self._record(said.request_id, said)  # in place of what the view says about it
+        else:
+            self.print(*parts)
         if isinstance(said, core.Lagged | core.Done):
             self._record_missed()
         self._fed_at = trio.current_time()

@@ -114,6 +114,8 @@ class Settings:
         web_search: what searches the web, or None.
         key_bindings: whose keys edit the input line, "emacs" or "vi".
         editor: the command of the editor for a draft, if the environment names none; or None.
+        theme: the colours of the terminal.
+        notify: how the terminal calls the person.
         hooks: the commands that run at events, in the order of the file.
         keys: the variables that would hold the keys of providers, and their values.
     """
@@ -123,6 +125,8 @@ class Settings:
     web_search: WebSearchSettings | None = field(default=None, kw_only=True)
     key_bindings: KeyBindingsName = field(default="emacs", kw_only=True)
     editor: str | None = field(default=None, kw_only=True)
+    theme: str = field(default="auto", kw_only=True)
+    notify: tuple[str, ...] = field(default=("bell", "title"), kw_only=True)
     hooks: tuple[HookSettings, ...] = field(default=(), kw_only=True)
     keys: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True, repr=False)
 
@@ -243,6 +247,8 @@ def parse_settings(text: str, path: str) -> Settings:
         RateLimit(requests=limit.requests, tokens=limit.tokens) if limit else None,
         key_bindings=model.key_bindings,
         editor=model.editor,
+        theme=model.theme,
+        notify=() if model.notify == "none" else tuple(model.notify),
         values=model.model_dump(mode="json", exclude_unset=True, exclude={"schema_"}),
         api_keys={
             name: KeyPlace(each.file or "", each.keyring or "")

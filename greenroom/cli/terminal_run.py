@@ -8,9 +8,10 @@ from importlib import import_module
 
 import trio
 
+from greenroom.cli.background import has_light_background
 from greenroom.cli.options import Options
 from greenroom.cli.stdio import EndSignals, OutputWriter
-from greenroom.cli.terminal import Terminal
+from greenroom.cli.terminal import Terminal, open_plain_terminal
 from greenroom.cli.terminal_choice import terminal_opener
 from greenroom.core import GreenroomError
 
@@ -27,10 +28,13 @@ async def run_in_terminal(options: Options) -> int:
     """
     signals, fault = EndSignals(), None
     code, last_words = 0, ""
-    async with terminal_opener()() as terminal, trio.open_nursery() as nursery:
+    opener, is_light = terminal_opener(), False
+    if opener is not open_plain_terminal:
+        is_light = await trio.to_thread.run_sync(has_light_background)
+    async with opener() as terminal, trio.open_nursery() as nursery:
         await nursery.start(signals.watch, nursery.cancel_scope)
         try:
-            code, last_words = await _load_and_run(options, terminal)
+            code, last_words = await _load_and_run(options, terminal, is_light)
         except (GreenroomError, OSError) as error:
             fault = error  # raised once the terminal is restored
         nursery.cancel_scope.cancel()
@@ -42,8 +46,8 @@ async def run_in_terminal(options: Options) -> int:
     return code if signals.exit_code is None else signals.exit_code
 
 
-async def _load_and_run(options: Options, terminal: Terminal) -> tuple[int, str]:
+async def _load_and_run(options: Options, terminal: Terminal, is_light: bool) -> tuple[int, str]:
     # In a thread, since it takes far longer than a key may wait.
     module = await trio.to_thread.run_sync(import_module, "greenroom.cli.interactive")
-    result: tuple[int, str] = await module.run_sessions(options, terminal)
+    result: tuple[int, str] = await module.run_sessions(options, terminal, is_light)
     return result

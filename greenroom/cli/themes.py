@@ -1,0 +1,52 @@
+"""The looks of the terminal."""
+
+from collections.abc import Mapping
+
+from greenroom.cli.painter import ColorScheme
+
+_DARK = ColorScheme()
+THEMES: Mapping[str, ColorScheme] = {
+    "dark": _DARK,
+    "light": ColorScheme(
+        user="bold blue",
+        hunk="blue",
+        question="bold dark_orange3",
+        effect="dark_orange3",
+        subagent="dark_magenta",
+        code_span="blue",
+        code="ansi_light",
+    ),
+    "colour-blind": ColorScheme(
+        error="bold orange3",
+        added="dodger_blue2",
+        removed="orange3",
+        hunk="bold",
+        question="bold underline",
+        effect="orange3",
+        code_span="bold",
+        code="",
+    ),
+    "plain": ColorScheme(
+        user="bold",
+        error="bold",
+        added="",
+        removed="",
+        hunk="bold",
+        question="bold",
+        effect="",
+        subagent="bold",
+        code_span="",
+        code="",
+    ),
+}
+"""Each look by its name. Differences of the last two can be told by their signs as well."""
+
+
+def choose_scheme(theme: str, *, is_light: bool) -> ColorScheme:
+    """Return the look of this name; "auto" is the one for the terminal's background.
+
+    Example:
+        >>> choose_scheme("auto", is_light=True).code
+        'ansi_light'
+    """
+    return THEMES.get(theme) or THEMES["light" if is_light else "dark"]
