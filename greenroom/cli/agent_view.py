@@ -23,7 +23,7 @@ from greenroom.cli.render_chunk import (
     render_todos,
 )
 from greenroom.core import OutputChunk
-from greenroom.core._internal import visible
+from greenroom.core._internal import find_error, visible
 from greenroom.flow._internal import PLAN_STEP
 
 _PROGRESS = 4_000  # characters of a running tool's output that are shown
@@ -171,7 +171,7 @@ class AgentView:
     def _repeats_error(self, reason: str) -> bool:
         """Whether the reason of an end is the error shown last, and not a bug."""
         error = self._error
-        if error is None or not hasattr(core, error.kind):
+        if error is None or not find_error(error.kind):
             return False
         return reason.startswith(f"{error.kind}: {error.message}")
 

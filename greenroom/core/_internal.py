@@ -9,6 +9,7 @@ from greenroom.core.errors import (
     InvalidJSONError as InvalidJSONError,
     InvalidSessionIdError as InvalidSessionIdError,
     NetworkTimeoutError as NetworkTimeoutError,
+    find_error as find_error,
 )
 from greenroom.core.frozen import (
     EMPTY as EMPTY,

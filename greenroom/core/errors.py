@@ -292,3 +292,11 @@ class AddressRefusedError(NetworkError):
 
     retryable = False
     remedy = "use a public address, with http or https"
+
+
+def find_error(name: str) -> type[GreenroomError] | None:
+    """Return the error of this name in the tree, from whichever package it comes; else None."""
+    waiting = [GreenroomError]
+    while waiting and waiting[-1].__name__ != name:
+        waiting += waiting.pop().__subclasses__()
+    return waiting[-1] if waiting else None

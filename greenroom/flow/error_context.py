@@ -11,7 +11,7 @@ import msgspec
 
 from greenroom.agents import NoProgressError
 from greenroom.core import BudgetExceededError, Custom, GreenroomError
-from greenroom.core._internal import Wire, clip, serde, visible
+from greenroom.core._internal import Wire, clip, find_error, serde, visible
 from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
@@ -191,7 +191,7 @@ def classify(error: Exception | str) -> ErrorClass:
         >>> classify(ModelOverloadedError("busy")).value, classify("KeyError").value
         ('transient', 'crash')
     """
-    kind = _find_error(error) if isinstance(error, str) else type(error)
+    kind = find_error(error) if isinstance(error, str) else type(error)
     if kind is None or not issubclass(kind, GreenroomError):
         return ErrorClass.CRASH
     found = next((each for base, each in _CLASSES if issubclass(kind, base)), None)
@@ -199,11 +199,3 @@ def classify(error: Exception | str) -> ErrorClass:
     return found or (
         ErrorClass.TRANSIENT if getattr(source, "retryable", False) else ErrorClass.FAILED
     )
-
-
-def _find_error(name: str) -> type[GreenroomError] | None:
-    """Return the error of this name in the tree of errors, wherever it is defined."""
-    left = [GreenroomError]
-    while left and left[-1].__name__ != name:
-        left += left.pop().__subclasses__()
-    return left[-1] if left else None

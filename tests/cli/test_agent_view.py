@@ -1,5 +1,7 @@
 """What is printed for good and what is live, chunk by chunk."""
 
+import pytest
+
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import (
@@ -238,15 +240,17 @@ def test_the_end_of_a_subagent_is_told_once():
     assert seen.view.live() == []
 
 
-def test_an_error_that_ends_a_subagent_or_an_agent_is_told_once_and_is_no_crash():
+# Errors of core, and of packages that define their own.
+@pytest.mark.parametrize("kind", ["SessionStorageError", "ModelTimeoutError", "SupervisionError"])
+def test_an_error_that_ends_a_subagent_or_an_agent_is_told_once_and_is_no_crash(kind):
     seen = Seen()
-    reason = "SessionStorageError: the disk is full (free some)"
+    reason = f"{kind}: the disk is full (free some)"
     text = seen.feed(
         SubAgentSpawned("s-1", "helper", "outer"),
-        SubAgentOutput("s-1", Error("the disk is full", "SessionStorageError", "free some")),
+        SubAgentOutput("s-1", Error("the disk is full", kind, "free some")),
         SubAgentOutput("s-1", Exited(EndStatus.CRASHED, reason)),
         SubAgentComplete("s-1", EndStatus.CRASHED, reason),
-        Error("the disk is full", "SessionStorageError", "free some"),
+        Error("the disk is full", kind, "free some"),
         Exited(EndStatus.CRASHED, reason),
     )
     assert text.count("the disk is full") == 2
