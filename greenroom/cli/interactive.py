@@ -139,6 +139,7 @@ async def _converse(
             modes=setup.modes,
             currency=setup.currency,
             window=setup.window,
+            notify=setup.settings.notify,
             opening=opening,
             terminal=lambda: nullcontext(terminal),
             open_run=run,

@@ -39,6 +39,8 @@ class ConsoleRenderer:
         modes: switches the mode of the agent's rules, by Shift-Tab; then `mode` is not needed.
         currency: of the cost in the status line, such as "USD", if the model's price is known.
         window: the tokens that the model takes, if not as the catalogue says.
+        notify: how to call the person when a question waits or a long turn has ended: "bell",
+            "title", "osc9", "osc777".
         opening: content to print first.
         terminal: opens another terminal than that of standard input and output.
         open_run: the run of the `greenroom` command, whose own commands the line then has as well.
@@ -60,6 +62,7 @@ class ConsoleRenderer:
         modes: ModeSwitch | None = None,
         currency: str = "",
         window: int | None = None,
+        notify: Sequence[str] = (),
         opening: Sequence[RenderableType] = (),
         terminal: TerminalOpener | None = None,
         open_run: OpenRun | None = None,
@@ -72,6 +75,7 @@ class ConsoleRenderer:
         self._modes = modes
         self._currency = currency
         self._window = window
+        self._notify = notify
         self._opening = opening
         self._open_terminal = terminal or terminal_opener()
         self._open_run = open_run
@@ -87,7 +91,13 @@ class ConsoleRenderer:
             self._handle.subscribe("all", answers=True) as chunks,
         ):
             screen = Screen(
-                terminal, self._colors, self._model, self._get_mode, self._currency, self._window
+                terminal,
+                self._colors,
+                self._model,
+                self._get_mode,
+                self._currency,
+                self._window,
+                self._notify,
             )
             screen.print(*self._opening)
             try:

@@ -1,7 +1,7 @@
 """Makes frames of an agent: lasting output, live output, the question, the status."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import inf
 
 import trio
@@ -12,6 +12,7 @@ from greenroom import core
 from greenroom.cli.agent_view import AgentView
 from greenroom.cli.choices import is_plan
 from greenroom.cli.markdown_view import render_markdown
+from greenroom.cli.notices import LONG, call_person, reset_title
 from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.cli.question_queue import QuestionQueue
 from greenroom.cli.short_prompt import QuestionView, render_record
@@ -51,6 +52,7 @@ class Screen:
         mode: Callable[[], str] = lambda: "default",
         currency: str = "",
         window: int | None = None,
+        notify: Sequence[str] = (),
     ) -> None:
         """Draw on this terminal.
 
@@ -61,6 +63,7 @@ class Screen:
             mode: returns the permission mode, which may change.
             currency: that of the cost.
             window: the tokens that the model takes, if not as the catalogue says.
+            notify: how the person is called; see `notices`.
         """
         self._terminal = terminal
         self.scheme = scheme
@@ -69,6 +72,9 @@ class Screen:
         self._window = window or model_profile(model).context_window
         self._mode = mode
         self._currency = currency
+        self._ways = notify if terminal.is_live else ()
+        self._signal = ""
+        self._begun_at = float("inf")  # when the turn began
         self._unwritten = deque[RenderableType]()
         self._kept = deque[RenderableType](maxlen=_KEPT)
         self._page = ""
@@ -109,10 +115,18 @@ class Screen:
             self._record(said.request_id, said)  # in place of what the view says about it
         else:
             self.print(*parts)
+        if isinstance(chunk, core.TurnStart):
+            self._begun_at = trio.current_time()
+        if isinstance(chunk, core.Done) and trio.current_time() - self._begun_at > LONG:
+            self._call(f"the turn has ended: {chunk.status}")
         if isinstance(said, core.Lagged | core.Done):
             self._record_missed()
         self._fed_at = trio.current_time()
         self._changed.set()
+
+    def _call(self, words: str) -> None:
+        """Call the person with the next frame."""
+        self._signal = call_person(words, self._ways)
 
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
@@ -134,6 +148,7 @@ class Screen:
     def ask(self, request: PermissionRequest, warning: str = "") -> None:
         """Show this request until it is decided; from now on it may be answered."""
         self._page = ""
+        self._call(f"{request.tool_name} waits for an answer")
         self._asked = QuestionView(
             request, self._painter, self.scheme, warning, is_live=self._terminal.is_live
         )
@@ -145,6 +160,7 @@ class Screen:
     def _record(self, request_id: str, response: core.PermissionResponse | None) -> None:
         """Print one line about a question that is over."""
         request = self._unrecorded.pop(request_id)
+        self._signal = reset_title(self._ways)
         self.print(render_record(request, response, self.scheme, self._columns))
         if self._asked is not None and self._asked.request is request:
             self._asked = None
@@ -218,7 +234,8 @@ class Screen:
             self._asked = None
         printed, self._painted = "".join(self._painted), []
         parts = (printed, self._live(), self._status(), self._question())
-        frame = Frame(*parts, self.hint, bool(self.queued_inputs), self._page)
+        signal, self._signal = self._signal, ""
+        frame = Frame(*parts, self.hint, bool(self.queued_inputs), self._page, signal)
         await self._terminal.show(frame)
 
     def _question(self) -> PromptQuestion | None:

@@ -56,3 +56,23 @@ def test_a_theme_of_the_settings_is_used(terminal, tmp_path):
     program.type("read README.md\r")
     program.wait_for("A project of ours", "idle")
     assert b"\x1b[1;34m" in program.output
+
+
+def test_the_person_is_called_when_a_question_waits(terminal):
+    program = terminal()
+    program.wait_for("offline:rules", READY)
+    program.type("run touch made\r")
+    program.wait_for("allow? >")
+    assert b"\x07" in program.output
+    assert b"\x1b]2;Bash waits for an answer\x07" in program.output
+
+
+def test_nobody_is_called_where_the_settings_say_so(terminal, tmp_path):
+    folder = tmp_path / "config" / "greenroom"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps({"notify": "none"}))
+    program = terminal(XDG_CONFIG_HOME=str(folder.parent))
+    program.wait_for("offline:rules", READY)
+    program.type("run touch made\r")
+    program.wait_for("allow? >")
+    assert b"waits for an answer\x07" not in program.output
