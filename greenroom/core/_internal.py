@@ -51,12 +51,13 @@ from greenroom.core.permission import (
     Effect as Effect,
     PermissionEffects as PermissionEffects,
     PermissionPart as PermissionPart,
+    describe_effects as describe_effects,
     is_own_file as is_own_file,
     protected_names as protected_names,
     usual_effects as usual_effects,
 )
+from greenroom.core.secret_forms import KEY_FORM as KEY_FORM
 from greenroom.core.secrets import (
-    KEY_FORM as KEY_FORM,
     SECRET as SECRET,
     conceal_texts as conceal_texts,
     map_texts as map_texts,
@@ -75,11 +76,16 @@ from greenroom.core.tooling import (
     Thinking as Thinking,
     ToolChoice as ToolChoice,
 )
+from greenroom.core.trace_context import (
+    current_span as current_span,
+    current_traceparent as current_traceparent,
+)
 from greenroom.core.untrusted import (
     MAX_ERROR_TEXT as MAX_ERROR_TEXT,
     clip as clip,
     describe_error as describe_error,
     is_a as is_a,
+    is_handled as is_handled,
     leaves as leaves,
     log_error as log_error,
     message_of as message_of,
@@ -87,6 +93,7 @@ from greenroom.core.untrusted import (
     read_text as read_text,
     type_name as type_name,
     valid_unicode as valid_unicode,
+    write_to_stderr as write_to_stderr,
 )
 from greenroom.core.usage import Used as Used
 from greenroom.core.visibility import (

@@ -1,6 +1,6 @@
 """Regular expressions from outside, matched in bounded time.
 
-A schema, a rule file or a model may bring an expression that takes Python's `re` for ever. The
+A schema, a rule file or a model may bring an expression that takes Python's `re` forever. The
 library `regex` has a time limit for each match and releases the interpreter's lock meanwhile.
 """
 

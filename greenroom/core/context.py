@@ -106,6 +106,12 @@ async def _no_client(_: str) -> ToolResult:
     )
 
 
+async def _no_artifacts(*_: object) -> int:
+    raise ToolError(
+        "nothing keeps artifacts here", hint="a tool saves one while it runs for an agent"
+    )
+
+
 @dataclass(kw_only=True)
 class AgentContext:
     """Identity, lineage and resources of the agent on whose behalf a tool runs.
@@ -142,6 +148,7 @@ class AgentContext:
         on_client_result: set by the runtime; waits for the result that `client_result` returns, by
             the call's id.
         on_background: set by the runtime; called by `start_background`.
+        on_artifact: set by the runtime; called by `save_artifact`.
         on_run: set by the runtime; called with a valid call, what runs it, and the call's context;
             returns its result.
         approval: set by `run_tools`: what has allowed this call. A loop of your own that has judged
@@ -183,6 +190,9 @@ class AgentContext:
     on_run: Callable[
         [ToolRun, Callable[[], Awaitable[ToolResult]], "AgentContext"], Awaitable[ToolResult]
     ] = field(default=_just_run, repr=False)
+    on_artifact: Callable[[str, str, str | bytes, str | None, bool, bool], Awaitable[int]] = field(
+        default=_no_artifacts, repr=False
+    )
     approval: Approval | None = field(default=None, repr=False)
     on_search: Callable[[str], Callable[[str], str] | None] = field(default=_no_rules, repr=False)
 
@@ -197,7 +207,7 @@ class AgentContext:
         """
         other = _copy(self)
         other.metadata = freeze(self.metadata)
-        other.workspace = self.workspace.copy()
+        other.workspace = _copy(self.workspace)
         return other
 
     @property
@@ -262,6 +272,39 @@ class AgentContext:
             ToolError: there is no client, or another task already waits for this result.
         """
         return await self.on_client_result(self.current_tool_use_id or "")
+
+    async def save_artifact(
+        self,
+        name: str,
+        data: str | bytes,
+        *,
+        media_type: str | None = None,
+        append: bool = False,
+        complete: bool = True,
+    ) -> int:
+        """Save something that the agent makes for people, such as a report: a new version of it.
+
+        It is kept with the session, and told to readers as a `Custom` chunk of the kind "artifact";
+        `session.artifacts()` lists all versions. It is stored when this returns.
+
+        Args:
+            name: up to 200 printable characters without a slash.
+            data: the content; a version has at most 16 MB.
+            media_type: what it is, such as "image/png"; None goes by the name, else it is text or
+                bytes.
+            append: add the data to the newest version, unless that is complete.
+            complete: whether nothing more will be appended to this version.
+
+        Returns:
+            The number of the version, from 1.
+
+        Raises:
+            ToolError: the context is not that of an agent, or its store keeps no files.
+            ValueError: the name or the media type is not usable.
+            SessionError: it is too long, or the session has too many, or the store refused.
+        """
+        call = self.current_tool_use_id or ""
+        return await self.on_artifact(call, name, data, media_type, append, complete)
 
     def screen_reads(self, folder: str | Path) -> Callable[[str], str] | None:
         """Ask the rules which of the files that this call finds in a folder must be left out.
@@ -332,7 +375,6 @@ class Credentials:
     """
 
     def __init__(self) -> None:
-        """Start with none."""
         self._values: dict[str, str] = {}
         # Concealed like the others: a call that dropped one may still print it.
         self._forgotten = deque[tuple[str, str]](maxlen=_FORGOTTEN)
@@ -445,7 +487,7 @@ class Credential:
 
 def conceal(value: T, context: AgentContext) -> T:
     """Return a text, or a value made of texts, with each credential replaced by its name."""
-    found = [each for each in _credentials_in(context.resources) if each]
+    found = tuple(filter(None, _credentials_in(context.resources)))
     return map_texts(value, partial(_conceal, found), leave=_BINARY) if found else value
 
 
@@ -458,4 +500,6 @@ def _conceal(found: Sequence[Credentials], text: str) -> str:
 def _credentials_in(resources: ResourceMap) -> tuple[Credentials, ...]:
     """Return the credentials of the tree of agents, and those of the runtime."""
     own, shared = resources.get(Credentials), resources.shared.get(Credentials)
-    return tuple(dict.fromkeys(each for each in (own, shared) if each is not None))
+    if own is None:
+        return ()
+    return (own,) if shared is None or shared is own else (own, shared)

@@ -33,7 +33,11 @@
     │   └── SandboxUnavailableError    nothing here can enforce what a sandbox requires
     ├── NetworkError                   no answer from the other side
     │   ├── NetworkTimeoutError        it took too long
-    │   └── AddressRefusedError        we refuse to contact that address
+    │   ├── AddressRefusedError        we refuse to contact that address
+    │   └── MCPServerError             a server of tools can't be reached, or has ended
+    ├── RemoteError                    an agent elsewhere refuses something
+    │   └── RemoteLostError            its server can't be reached
+    ├── NoHostError                    no host can run an agent
     ├── GuardError                     a guard has rejected an input or a reply
     ├── NoProgressError                the agent repeats a call, or none of its calls can run
     ├── HandoffLimitError              agents pass the conversation on, and none answers
@@ -191,7 +195,6 @@ class SessionError(GreenroomError):
     remedy = "look at the session that `session_id` names with `greenroom sessions show`"
 
     def __init__(self, message: str, *, session_id: str = "", hint: str = "") -> None:
-        """Keep the id of the session."""
         super().__init__(message, hint=hint)
         self.session_id = session_id
 
@@ -219,7 +222,6 @@ class SessionLockedError(SessionError):
         holder: str = "",
         hint: str = "",
     ) -> None:
-        """Keep who holds the lock."""
         super().__init__(message, session_id=session_id, hint=hint)
         self.pid = pid
         self.holder = holder
@@ -247,7 +249,6 @@ class SessionStorageError(SessionError):
         nothing_written: bool = False,
         hint: str = "",
     ) -> None:
-        """Keep what is known of the outcome."""
         super().__init__(message, session_id=session_id, hint=hint)
         self.nothing_written = nothing_written
 
@@ -282,7 +283,6 @@ class NetworkTimeoutError(NetworkError):
     remedy = "try again, or allow more time"
 
     def __init__(self, message: str, *, phase: str = "", hint: str = "") -> None:
-        """Keep what took too long."""
         super().__init__(message, hint=hint)
         self.phase = phase
 

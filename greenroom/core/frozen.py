@@ -7,7 +7,7 @@ tool gets one of its input.
 """
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import NoReturn, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
@@ -85,6 +85,7 @@ EMPTY: dict[str, object] = dict.__new__(FrozenDict)
 _Container: TypeAlias = dict[str, object] | list[object]
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _FIXED = _ATOMS | {FrozenDict, FrozenList}
+_CONTAINERS = frozenset({dict, list, tuple, FrozenDict, FrozenList})
 
 
 def freeze(value: T) -> T:
@@ -106,7 +107,14 @@ def freeze(value: T) -> T:
         TypeError: this list is part of a frozen value and can't be changed: change a copy, made \
 by list(…), or by copy.deepcopy(…) if it holds others
     """
-    return value if type(value) in _FIXED else _copy(value, FrozenDict, FrozenList)
+    if type(value) in _FIXED:
+        return value
+    # Most hold nothing deeper, and are copied in one step.
+    if isinstance(value, dict | list) and _FIXED.issuperset(
+        map(type, value.values() if isinstance(value, dict) else value)
+    ):
+        return _copy_top(value, FrozenDict, FrozenList)  # type: ignore[return-value]
+    return _copy(value, FrozenDict, FrozenList)
 
 
 def thaw(value: T) -> T:
@@ -135,23 +143,24 @@ def _copy(value: T, dicts: type[dict[str, object]], lists: type[list[object]]) -
             raise InvalidJSONError(
                 f"it is nested more than {_DEEPEST} levels deep, or holds itself"
             )
-        for key, part in _items(container):
+        for key, part in container.items() if isinstance(container, dict) else enumerate(container):
             if type(part) in kept:
                 continue
             if isinstance(part, dict | list):
                 copied = _copy_top(part, dicts, lists)
                 _put(container, key, copied)
-                if not _is_flat(_values(copied), kept):
+                held = copied.values() if isinstance(copied, dict) else copied
+                kinds = {*map(type, held)} - kept
+                # Other structs freeze what they hold. No call where containers say it already.
+                if kinds and (kinds & _CONTAINERS or not all(map(_is_struct, kinds))):
                     found.append((copied, depth + 1))
-            elif type(part) is tuple and not _is_flat(part, kept):
+            elif type(part) is tuple and not all(map(_is_struct, {*map(type, part)} - kept)):
                 _put(container, key, tuple(_copy(each, dicts, lists) for each in part))
-    return cast("T", whole[0])
+    return whole[0]  # type: ignore[return-value]
 
 
-def _is_flat(values: Iterable[object], kept: frozenset[object]) -> bool:
-    """Whether none of the values has to be copied; other structs freeze what they hold."""
-    kinds = set(map(type, values)).difference(kept)
-    return not kinds or all(issubclass(kind, Struct) for kind in kinds)
+def _is_struct(kind: type) -> bool:
+    return issubclass(kind, Struct)
 
 
 def _copy_top(
@@ -166,14 +175,6 @@ def _copy_top(
     made = dict.__new__(dicts)
     dict.update(made, part)
     return made
-
-
-def _items(container: _Container) -> Iterable[tuple[object, object]]:
-    return container.items() if isinstance(container, dict) else enumerate(container)
-
-
-def _values(container: _Container) -> Iterable[object]:
-    return container.values() if isinstance(container, dict) else container
 
 
 def _put(container: _Container, key: object, value: object) -> None:

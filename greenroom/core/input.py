@@ -127,7 +127,7 @@ class Resume(Wire, frozen=True, tag="resume"):
     """Continues with a turn that an earlier process began.
 
     It is the first input of an agent if nothing else waits and its session was loaded with
-    `keep_open` and has calls that were left open and never started, or with
+    `keep_open` and has calls or questions that were left open, or with
     `on_cut_off="continue"` and has a turn that was cut off. Its turn appends no message, and goes
     on from the history: `await run_tools(agent, resume.calls, …)` asks about the calls again, and
     `stream_reply` answers them as not run.
@@ -136,7 +136,7 @@ class Resume(Wire, frozen=True, tag="resume"):
         calls: the calls, as the model asked for them.
         id: the input's id.
         cut_off: the id of the input whose turn was cut off; empty unless the session was loaded
-            with `on_cut_off="continue"`.
+            with `on_cut_off="continue"`, or the turn has asked something that is still open.
     """
 
     calls: tuple[ToolUseBlock, ...] = ()

@@ -149,8 +149,7 @@ class _Method(Protocol):
 logger = logging.getLogger("greenroom.instruments")
 
 
-@dataclass(frozen=True)
-class InstrumentStatistics:
+class InstrumentStatistics(msgspec.Struct, frozen=True):
     """A look at the instruments of a runtime.
 
     Attributes:

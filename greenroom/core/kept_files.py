@@ -23,7 +23,7 @@ class KeptFiles(Protocol):
         """Return a file's content.
 
         Raises:
-            ValueError: there can be no such name.
+            ValueError: the name is not allowed.
             SessionNotFoundError: there is none.
             SessionError: the store refused.
         """

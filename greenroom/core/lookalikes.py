@@ -198,11 +198,16 @@ _SPEECH = ("—", "―")
 _QUOTES = frozenset("‚„′″‴‵‶‷⁗´ʹʺʻʼʽʾˈˊˋˮ˴˶՚՝ꞌ᾽᾿΄῾〃")
 # Fullwidth and other forms, as against superscripts, circled numbers and the like.
 _VARIANT = re.compile(r"(?:<(?:wide|narrow|small|vertical|font|compat)> )?[0-9A-F]++$")
-_EAST_ASIAN = re.compile(
-    "[\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3105-\u9fff\ua960-\ua97f\uac00-\ud7ff"
-    "\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003fffd]"
-)
 _EAST_ASIAN_MARK = re.compile("[\u3000-\u303f\ufe10-\ufe6f\uff01-\uffef]")
+
+
+@lru_cache(1)
+def _east_asian() -> re.Pattern[str]:
+    # At its first use: it takes long to compile.
+    return re.compile(
+        "[\u1100-\u11ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3105-\u9fff\ua960-\ua97f"
+        "\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003fffd]"
+    )
 
 
 @lru_cache(4_096)
@@ -261,7 +266,7 @@ def _find_posing(text: str) -> Iterator[int]:
 
 
 def _find_in_line(line: str, marks: set[str]) -> Iterator[int]:
-    if _EAST_ASIAN.search(line):
+    if _east_asian().search(line):
         marks = {ch for ch in marks if not _EAST_ASIAN_MARK.match(ch)}
     before, waiting = "", list[int]()
     for at, ch in enumerate(line):

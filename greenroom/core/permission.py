@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 from greenroom.core.frozen import freeze_fields
 from greenroom.core.message import utc_now
 from greenroom.core.serde import Wire
-from greenroom.core.visibility import without_hidden
+from greenroom.core.visibility import exact, without_hidden
 
 if TYPE_CHECKING:
     from greenroom.core.context import AgentContext
@@ -76,6 +76,25 @@ class PermissionEffects(Wire, frozen=True):
     changes: tuple[str, ...] = ()
     privileges: tuple[str, ...] = ()
     unchecked: tuple[str, ...] = ()
+
+
+def describe_effects(effects: PermissionEffects) -> Iterator[str]:
+    """Describe the effects outside the workspace to the person who is asked, a line for each kind.
+
+    Example:
+        >>> [*describe_effects(PermissionEffects(hosts=("example.com",)))]
+        ['contacts: example.com']
+    """
+    for what, found in (
+        ("runs with other rights", effects.privileges),
+        ("writes outside the workspace", effects.writes),
+        ("reads outside the workspace", effects.reads),
+        ("names files outside the workspace", effects.names),
+        ("contacts", effects.hosts),
+        ("besides", effects.changes),
+    ):
+        if found:
+            yield f"{what}: {', '.join(exact(each) for each in found)}"
 
 
 AUTOMATIC_DECIDERS = frozenset(
@@ -364,7 +383,12 @@ PROTECTED_FILES = frozenset(
 
 _AT_HOME: tuple[Names, ...] = ((".config",), (".local", "bin"), ("bin",), ("library",))
 _ABSOLUTE: tuple[Names, ...] = (("etc",), ("private", "etc"))
-_OWN = frozenset({".greenroom", "permissions.json", "trusted.json"})
+_OWN = frozenset(
+    {
+        *(".greenroom", "permissions.json", "trusted.json", "settings.json"),
+        *("mcp.json", "mcp-logins", "mcp-definitions", "editor-servers.json", "tokens"),
+    }
+)
 _OWN_FOLDER = "greenroom"
 _FOLDED_FILES = frozenset(name.casefold() for name in PROTECTED_FILES)
 

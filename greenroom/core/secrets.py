@@ -12,7 +12,7 @@ configuration. It goes to models, to disk and into logs, where no secret belongs
 - the values of variables of this process whose names end like `OPENAI_API_KEY` or `DB_PASSWORD`,
   from eight characters on; of the latter, only what is not a word
 
-A secret of any other form can't be told from a word.
+A secret of any other form can't be told from a word. `secret_forms` has all but the last.
 """
 
 import os
@@ -24,47 +24,10 @@ from urllib.parse import quote
 
 import msgspec
 
+from greenroom.core.secret_forms import conceal_forms
+
 SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 """What takes the place of a secret."""
-
-# So that no form begins within another, and time grows with the text. What `repr`, JSON or an
-# address writes in front, such as `\n` or `%3D`, is not part of a word.
-_ALONE = r"(?:(?<![\w-])|(?<=\\[nrt])|(?<=%[0-9A-Fa-f]{2}))"
-KEY_FORM = (
-    rf"{_ALONE}(?!sk_[A-Z])(?:(?:sk|rk|gsk|xai|hf|r8|nvapi|pplx|csk|glpat|gh[opsur]|github_pat"
-    r"|xox[a-z]|xapp|npm|pypi|whsec|shp[a-z]{2}|do[opr]_v1|tvly|GOCSPX|lin_api|ntn|figd|dckr_pat"
-    r"|glsa|lsv2|jina|tgp_v1|sbp|sntrys)[-_](?=[\w-]*(?:\d|[a-z][A-Z]))[\w-]{16,}"
-    r"|SG\.[\w-]{16,}\.[\w-]{16,}|AIza[\w-]{30,}|(?:AQ|ya29|hvs)\.[\w-]{20,}|ATATT3x[\w-]{20,}"
-    r"|(?:AKIA|ASIA)[A-Z0-9]{16}\b|dapi[0-9a-f]{32}\b|\d{8,10}:AA[\w-]{33}\b)"
-)
-"""The forms of the keys of vendors, as a regular expression."""
-
-_IN_VALUE = r"[^\s\"'&,;<>\\]"
-_LIKE_A_KEY = rf"(?={_IN_VALUE}*(?:\d|[a-z][A-Z])|{_IN_VALUE}{{20}})"
-_KINDS = (
-    r"(?:api|access|secret|private|auth)[-_]?(?:key|token)|client[-_]?secret|passw(?:or)?d|secret"
-)
-# `pwd` is also the name of a folder.
-_NAMES = rf"{_KINDS}|token(?=[=\"'])|pwd(?=[\"']?\s{{0,4}}[:=]\s{{0,4}}[\"']?[^\s\"'/~.$])"
-_EQUALS = r"\b[\"']?\s{0,4}[:=]\s{0,4}(?:b?[\"'])?"
-_PAIR = rf"(?:{_KINDS}|token|authorization|cookie)[\"'],\s{{0,4}}b?[\"']"
-_OPTION = rf"(?<![\w-])--?[a-z0-9-]{{0,40}}(?:{_KINDS}|token)\s{{1,4}}[\"']?(?!-)"
-_PARAMETER = r"(?<=[?&])(?:key|sig|signature)="
-_FORMS = re.compile(
-    rf"(?P<key>{KEY_FORM})"
-    rf"|(?P<jwt>{_ALONE}eyJ[\w-]{{8,}}\.[\w-]{{8,}}(?:\.[\w-]*)?)"
-    r"|(?P<pem>-----BEGIN (?P<kind>[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?)-----"
-    r".*?(?:-----END (?P=kind)-----|\Z))"
-    r"|(?P<scheme>\b(?i:[a-z][a-z0-9+.-]{0,20}):(?://|\\/\\/))"
-    r"(?:[^\s/@:\"'<>\\]*:[^\s/?#\"'<>\\]+|(?i:(?<=https://)|(?<=http://))[^\s/@\"'<>\\]{8,})(?=@)"
-    rf"|(?P<header>(?i:\b(?:authorization|cookie){_EQUALS}))"
-    r"(?=[^\"'\r\n]{0,200}?(?:\d|[a-z][A-Z]|\S{20}))[^\"'\r\n]{8,}"
-    rf"|(?P<before>(?i:\b(?:bearer|basic|token)\s{{1,4}}))(?!-){_LIKE_A_KEY}[\w.~+/=%-]{{8,}}"
-    rf"|(?P<name>(?i:(?<![a-z0-9])(?:{_NAMES}){_EQUALS}|{_OPTION}|{_PARAMETER}))"
-    rf"{_LIKE_A_KEY}{_IN_VALUE}{{8,}}"
-    rf"|(?P<pair>(?i:(?<![a-z0-9]){_PAIR}))(?=[^\"'\r\n]{{0,200}}\d)[^\"'\r\n]{{8,}}",
-    re.DOTALL,
-)
 
 _SHORTEST = 8  # characters of a variable's value: a shorter one is part of many a word
 _VARIABLE = re.compile(r"(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)$", re.IGNORECASE)
@@ -87,7 +50,7 @@ def conceal_secrets(text: str, env: Mapping[str, str] | None = None) -> str:
         >>> conceal_secrets("it said: swordfish-77", {"ACME_API_KEY": "swordfish-77"})
         'it said: [secret]'
     """
-    return _conceal_values(_list_values(os.environ if env is None else env), text)
+    return _conceal_values(_list_own_values() if env is None else _list_values(env), text)
 
 
 def conceal_texts(value: T) -> T:
@@ -97,23 +60,17 @@ def conceal_texts(value: T) -> T:
         >>> conceal_texts({"url": "https://ann:pa55word@example.org"})
         {'url': 'https://[secret]@example.org'}
     """
-    return map_texts(value, partial(_conceal_values, tuple(_list_values(os.environ))))
+    return map_texts(value, partial(_conceal_values, _list_own_values()))
 
 
 def _conceal_values(values: Iterable[str], text: str) -> str:
-    found = {each for each in values if each in text}
+    found = set(filter(text.__contains__, values))
     for value in sorted(found, key=len, reverse=True):  # one may be a part of another
         if _TELLING.search(value):
             text = text.replace(value, SECRET)
         else:
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", SECRET, text)
-    return _FORMS.sub(_conceal, text)
-
-
-def _conceal(match: re.Match[str]) -> str:
-    return (
-        next(filter(None, match.group("scheme", "header", "before", "name", "pair")), "") + SECRET
-    )
+    return conceal_forms(text, SECRET)
 
 
 def _list_values(env: Mapping[str, str]) -> Iterator[str]:
@@ -124,6 +81,24 @@ def _list_values(env: Mapping[str, str]) -> Iterator[str]:
         is_long = len(secret) >= _SHORTEST
         if is_long and (is_key or (_names_secret(name) and _TELLING.search(secret))):
             yield from {secret, msgspec.json.encode(secret)[1:-1].decode(), quote(secret, safe="")}
+
+
+_own: list[tuple[object, tuple[str, ...]]] = [(None, ())]  # one: what they were, and their values
+
+
+def _list_own_values() -> tuple[str, ...]:
+    """List those of this process: again only if a variable has changed, as there are many texts.
+
+    To list them reads every variable, in Python. CPython keeps them in a dict, which it compares in
+    one step; where there is none, they are listed each time.
+    """
+    raw = getattr(os.environ, "_data", None)
+    before, values = _own[0]
+    if raw is None or raw != before:
+        raw = dict(raw or {})  # first: what changes meanwhile is found the next time
+        values = tuple(_list_values(os.environ))
+        _own[0] = raw, values
+    return values
 
 
 @lru_cache(maxsize=1024)

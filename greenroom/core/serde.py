@@ -116,6 +116,24 @@ def make_schema(
         return msgspec.json.schema(kind, schema_hook=hook)
 
 
+def make_components(
+    kinds: Sequence[object], template: str, hook: Callable[[object], dict[str, object]]
+) -> dict[str, dict[str, object]]:
+    """Make the JSON Schemas of types and of all that they name, by their names.
+
+    Args:
+        kinds: the types.
+        template: how one refers to another, with {name}.
+        hook: as for `make_schema`.
+
+    Raises:
+        TypeError: JSON can't express a type.
+        NameError: an annotation names something that does not exist.
+    """
+    with _building:
+        return msgspec.json.schema_components(kinds, schema_hook=hook, ref_template=template)[1]
+
+
 def dumps(value: object, *, pretty: bool = False) -> bytes:
     """Encode a plain value as JSON, compact or indented by two blanks with sorted keys.
 

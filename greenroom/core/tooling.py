@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, TypeAlias, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core.frozen import EMPTY, freeze_fields
@@ -247,8 +248,7 @@ class ToolRun:
         return self.approval.digest if self.approval else ""
 
 
-@dataclass(frozen=True)
-class NamedTool:
+class NamedTool(msgspec.Struct, frozen=True):
     """A `ToolChoice`: the model must call this tool."""
 
     name: str
@@ -375,7 +375,7 @@ class FileChange(Wire, frozen=True):
     Attributes:
         path: relative to the workspace's root, with `/`.
         before: its state before the first of the calls.
-        after: its state after them; None while they run, and for ever if the process died then.
+        after: its state after them; None while they run, and forever if the process died then.
     """
 
     path: str

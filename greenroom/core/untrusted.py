@@ -79,7 +79,7 @@ def notice(logger: logging.Logger, text: str) -> None:
     """Log a warning without secrets; if no handler takes it, write it to standard error."""
     text = conceal_secrets(text)
     logger.warning("%s", text)
-    if not _is_handled(logger):
+    if not is_handled(logger):
         write_to_stderr(text)
 
 
@@ -92,7 +92,8 @@ def write_to_stderr(text: str) -> None:
         sys.stderr.flush()
 
 
-def _is_handled(logger: logging.Logger) -> bool:
+def is_handled(logger: logging.Logger) -> bool:
+    """Whether a handler takes what is logged there."""
     each: logging.Logger | None = logger
     while each is not None:
         if any(not isinstance(handler, logging.NullHandler) for handler in each.handlers):

@@ -365,7 +365,6 @@ class FolderLockedError(Exception):
     """
 
     def __init__(self, pid: int | None, holder: str = "") -> None:
-        """Keep who holds it."""
         super().__init__(pid)
         self.pid = pid
         self.holder = holder

@@ -35,7 +35,6 @@ class NamePattern:
     """
 
     def __init__(self, text: str, *, only_sets: bool = False) -> None:
-        """Parse a pattern."""
         self.text = text
         self._only_sets = only_sets
         literals = _WILD.split(text)

@@ -34,7 +34,6 @@ class GitAnswers:
     """
 
     def __init__(self, program: str = "", environment: Mapping[str, str] | None = None) -> None:
-        """Remember how to start git, and nothing else yet."""
         known = os.environ if environment is None else environment
         self._environment = {k: v for k, v in known.items() if not k.startswith("GIT_")}
         self._environment.update(GIT_SETTINGS)

@@ -40,7 +40,7 @@ _FOLDER = re.compile(rb"\t([^\0]+)/[^\0/]*\0")
 
 
 class _Question(NamedTuple):
-    """A command, and limits for it; a pipe among the files that it reads holds it up for ever."""
+    """A command, and limits for it; a pipe among the files that it reads holds it up forever."""
 
     words: tuple[str, ...]
     seconds: float = 0.1

@@ -48,11 +48,11 @@ from greenroom.llm.model_errors import (
     ModelStreamError,
     ModelTimeoutError,
 )
-from greenroom.llm.model_names import open_model
 from greenroom.llm.model_settings import ModelSettings
+from greenroom.llm.named_models import open_model
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider
-from greenroom.llm.output_type import OutputType, generate_structured
+from greenroom.llm.output_type import OutputType
 from greenroom.llm.portable_calls import tool_use
 from greenroom.llm.provider import LLMProvider, ProviderWrapper
 from greenroom.llm.recorded import RecordedProvider
@@ -60,6 +60,7 @@ from greenroom.llm.resilient import resilient
 from greenroom.llm.responses import OpenAIResponsesProvider
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import BlockDelta, BlockEnd, ModelStream, StreamEnd, StreamEvent
+from greenroom.llm.structured import generate_structured
 from greenroom.llm.substitutes import Substitutes
 from greenroom.llm.tokenizers import open_tokenizer
 from greenroom.llm.tokens import EstimatedCounter, TokenCounter

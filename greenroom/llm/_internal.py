@@ -27,19 +27,19 @@ from greenroom.llm.model_names import (
     choose_model as choose_model,
     default_model as default_model,
     full_name as full_name,
+    open_inner as open_inner,
+)
+from greenroom.llm.named_models import (
+    OpenModels as OpenModels,
+    find_model as find_model,
+    use_model as use_model,
 )
 from greenroom.llm.openai import (
     OpenAIEmbedder as OpenAIEmbedder,
     host_profile as host_profile,
     read_chat_request as read_chat_request,
 )
-from greenroom.llm.output_type import (
-    ANSWER_TOOL as ANSWER_TOOL,
-    OutputModes as OutputModes,
-    is_correction as is_correction,
-    make_correction as make_correction,
-    with_output as with_output,
-)
+from greenroom.llm.output_type import ANSWER_TOOL as ANSWER_TOOL
 from greenroom.llm.provider import price_of as price_of, window_of as window_of
 from greenroom.llm.recorded import (
     ReplayStream as ReplayStream,
@@ -59,6 +59,12 @@ from greenroom.llm.stream import (
     StreamStart as StreamStart,
     UsageUpdate as UsageUpdate,
     collect as collect,
+)
+from greenroom.llm.structured import (
+    OutputModes as OutputModes,
+    is_correction as is_correction,
+    make_correction as make_correction,
+    with_output as with_output,
 )
 from greenroom.llm.substitutes import (
     substitute_model as substitute_model,

@@ -4,14 +4,16 @@ import threading
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from hashlib import sha256
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom.core import ConfigurationError, Message, ModelRequest, StopReason, Usage
 from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.llm.model_names import open_inner
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.provider import LLMProvider, ProviderWrapper
 from greenroom.llm.recorded import replay
@@ -29,7 +31,7 @@ _NO_PART_OF_REPLY = frozenset({"conversation"})
 
 
 def cached(
-    llm: LLMProvider,
+    llm: LLMProvider | str,
     *,
     max_replies: int = 1_024,
     max_bytes: int = 64 * 1024 * 1024,
@@ -51,13 +53,13 @@ def cached(
     `max_bytes` alone is not kept. Nothing is written to disk.
 
     Two equal requests at the same time are both sent, and the reply that ends last is kept: a reply
-    comes at its reader's pace, so a request that waited for another's might wait for ever.
+    comes at its reader's pace, so a request that waited for another's might wait forever.
 
     It goes around a `resilient` model, `cached(resilient(llm))`: then a hit waits for no limit.
     Inside of one it works as well, but a hit takes its place in the limits.
 
     Args:
-        llm: the model to ask if no reply is kept.
+        llm: the model to ask if no reply is kept, or its name.
         max_replies: the most replies.
         max_bytes: the most bytes of all replies together, as JSON.
         max_age: seconds after which a reply is not given again.
@@ -66,8 +68,8 @@ def cached(
             `options` have tools of the vendor.
 
     Raises:
-        ConfigurationError: a bound is not above 0, or `harmless_tools` is a text.
-        TypeError: the model is only a name.
+        ConfigurationError: a bound is not above 0, `harmless_tools` is a text, or a model that is
+            given by name can't be opened.
 
     Example:
         >>> import trio
@@ -85,7 +87,7 @@ def cached(
             f"harmless_tools is {harmless_tools!r}", hint=f"write [{harmless_tools!r}]"
         )
     return _CachedProvider(
-        llm, _Replies(max_replies, max_bytes, max_age), frozenset(harmless_tools)
+        open_inner(llm), _Replies(max_replies, max_bytes, max_age), frozenset(harmless_tools)
     )
 
 
@@ -184,8 +186,7 @@ def _usage_of_hit(usage: Usage | None) -> Usage:
     return Usage(0, 0, cost=0.0, saved=usage.cost)
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     content: bytes
     age: float
 

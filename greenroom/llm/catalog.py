@@ -7,9 +7,11 @@ come from the user.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from datetime import date
 from difflib import get_close_matches
+
+import msgspec
+from msgspec.structs import replace
 
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, Budgets, RequestRules
@@ -19,8 +21,7 @@ ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching
 """The abilities in the order in which they are shown; each is a member of `ModelProfile`."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelProfile:
+class ModelProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Facts about a model; None means that a fact is not known.
 
     Attributes:

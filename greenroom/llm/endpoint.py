@@ -204,7 +204,7 @@ class ModelTimeouts:
     """Seconds to wait, on trio's clock; pings and comments count as pieces of the reply.
 
     None of them covers the wait until the provider has room for another connection. `math.inf`
-    waits for ever.
+    waits forever.
 
     Attributes:
         connect: until a new connection is made, and before that, until `auth` has returned.

@@ -7,7 +7,8 @@ status of its own: it is a plain 400 in several wordings.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 from greenroom.core._internal import InvalidJSONError, clip, serde, visible
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
@@ -127,8 +128,7 @@ _TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large", re.IGNORECASE)
 """A request that exceeds the tokens per minute on its own is refused after any wait."""
 
 
-@dataclass(frozen=True)
-class _Complaint:
+class _Complaint(msgspec.Struct, frozen=True):
     """An error's body: its message, and the provider's names for the error."""
 
     message: str = ""

@@ -70,7 +70,6 @@ class EventReader:
     """
 
     def __init__(self, provider: str) -> None:
-        """Begin a reply of the provider of this name."""
         self._provider = provider
         self._halves: dict[tuple[object, ...], str] = {}
 

@@ -93,7 +93,6 @@ class MessageMerger:
         echoed_fields: frozenset[str] = frozenset(),
         api: str = "",
     ) -> None:
-        """Begin a conversation."""
         self._provider = provider
         self._api = api
         self._accept = accept
@@ -251,8 +250,7 @@ def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
 _MAX_CONVERSATIONS = 1024
 
 
-@dataclass
-class _Noticed:
+class _Noticed(msgspec.Struct):
     """What was said in one conversation."""
 
     searched: int | None = 0  # messages that were searched in vain; None after parts were found
@@ -272,7 +270,6 @@ class DropNotices:
     """
 
     def __init__(self, provider: str, api: str = "") -> None:
-        """Begin with no conversation."""
         self._provider = provider
         self._api = api
         self._conversations: dict[str, _Noticed] = {}

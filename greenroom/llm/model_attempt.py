@@ -4,10 +4,10 @@ import logging
 import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TypeAlias
 from weakref import WeakKeyDictionary
 
+import msgspec
 import trio
 
 from greenroom.core import Message, ModelRequest, Usage
@@ -33,16 +33,15 @@ CallLimit: TypeAlias = RateLimit | ConcurrencyLimit
 _log = logging.getLogger("greenroom.llm")
 
 
-@dataclass(frozen=True)
-class ModelTarget:
+class ModelTarget(msgspec.Struct, frozen=True):
     """A model with its circuit breaker, its limits and its gate."""
 
     llm: LLMProvider
     breaker: CircuitBreaker | None = None
     limits: Sequence[CallLimit] = ()
     gate: Gate | None = None
-    counter: TokenCounter = field(default_factory=EstimatedCounter)
-    replies: ReplySize = field(default_factory=ReplySize)
+    counter: TokenCounter = msgspec.field(default_factory=EstimatedCounter)
+    replies: ReplySize = msgspec.field(default_factory=ReplySize)
 
     @property
     def full_name(self) -> str:

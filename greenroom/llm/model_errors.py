@@ -37,7 +37,6 @@ class ModelError(GreenroomError):
         retry_after: float | None = None,
         hint: str = "",
     ) -> None:
-        """Keep what the provider said."""
         super().__init__(message, hint=hint)
         self.provider = provider
         self.status = status
@@ -162,7 +161,6 @@ class ModelOutputError(ModelError):
     def __init__(
         self, message: str, *, errors: tuple[str, ...] = (), provider: str = "", hint: str = ""
     ) -> None:
-        """Keep what is wrong with the last reply."""
         super().__init__(message, provider=provider, hint=hint)
         self.errors = errors
 
@@ -180,7 +178,6 @@ class ModelCallForbiddenError(ConfigurationError):
     remedy = "use a model of greenroom.testing or a cassette, or unset the variable"
 
     def __init__(self, message: str, *, provider: str = "", host: str = "", hint: str = "") -> None:
-        """Keep what would have been called."""
         super().__init__(message, hint=hint)
         self.provider = provider
         self.host = host

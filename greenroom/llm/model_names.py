@@ -4,10 +4,11 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from typing import TypeAlias
+
+import msgspec
 
 from greenroom.core import ConfigurationError, Price
 from greenroom.llm.anthropic import AnthropicProvider
@@ -16,14 +17,11 @@ from greenroom.llm.endpoint import LOCAL_PROGRAMS, bare_host, is_local, missing_
 from greenroom.llm.gemini import GeminiProvider
 from greenroom.llm.gemini.provider import GEMINI, KEYS
 from greenroom.llm.keys import find_key_variable
-from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.provider_aliases import explain_provider
-from greenroom.llm.resilient import resilient
 from greenroom.llm.responses import OpenAIResponsesProvider
-from greenroom.resilience import RateLimit, Retry
 
 DEFAULT_MODELS = {
     "anthropic": "claude-sonnet-5-5",
@@ -40,8 +38,7 @@ Opener: TypeAlias = Callable[[str, Mapping[str, str], Price | None, int | None],
 """Opens a model, given its name, the environment, its price and its window."""
 
 
-@dataclass(frozen=True)
-class Vendor:
+class Vendor(msgspec.Struct, frozen=True):
     """A vendor of models, which are named `name:model`.
 
     Attributes:
@@ -66,8 +63,7 @@ class Vendor:
         return find_key_variable(env, self.keys)
 
 
-@dataclass(frozen=True)
-class ModelChoice:
+class ModelChoice(msgspec.Struct, frozen=True):
     """The default model, and why it was chosen.
 
     Attributes:
@@ -79,57 +75,36 @@ class ModelChoice:
     reason: str
 
 
-def open_model(
+def open_provider(
     name: str | None = None,
     env: Mapping[str, str] | None = None,
     *,
     price: Price | None = None,
-    settings: ModelSettings | None = None,
     window: int | None = None,
-    retry: Retry | None = Retry(),  # noqa: B008 (a frozen value)
-    rate_limit: RateLimit | None = None,
 ) -> LLMProvider:
-    """Open the model of this name; nothing is sent yet.
-
-    It is `resilient`: what fails for a while is tried again, for ten minutes by default, and a
-    reply that breaks off starts over. `retry=None` opens the bare provider.
-
-    Args:
-        name: `provider:model`, such as `anthropic:claude-sonnet-5-5`, `groq:openai/gpt-oss-120b` or
-            `offline:`; a vendor's own model name alone, such as `gpt-5.4`; or None for
-            `default_model(env)`. The model need not be in the catalogue.
-        env: where to look for keys and base URLs, by default in this process's environment.
-        price: what the provider charges for this model, for the cost in `Usage` and in budgets;
-            no prices are built in, since they change. The offline model is free.
-        settings: how to ask the model where a request does not say.
-        window: the tokens that the model takes, request and reply together. Without it, a server on
-            this machine or its private network is asked, and the catalogue is looked up.
-        retry: how long and how often to retry, and which errors; None raises each error at once.
-        rate_limit: what its calls wait for; share one object between all models with one key.
+    """Open the model of this name without retries, as `open_model` describes it.
 
     Warns:
-        UserWarning: the model is not in the catalogue, and its name resembles one that is. It is
-            opened all the same, since the catalogue does not know every model.
+        UserWarning: the model is not in the catalogue, and its name resembles one that is.
 
     Raises:
         ConfigurationError: the provider is unknown, its key is missing, the name has no model and
             the provider no default, or the window is not a number of tokens.
-
-    Example:
-        >>> open_model("offline:"), open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"})
-        (OfflineProvider(), resilient(OpenAIResponsesProvider('gpt-5.4')))
-        >>> open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"}, retry=None)
-        OpenAIResponsesProvider('gpt-5.4')
     """
     env = os.environ if env is None else env
     provider, model = _split(full_name(name or default_model(env), env), env)
     if advice := _advise(provider, model, env):
-        warnings.warn(advice, stacklevel=2)
-    llm = _vendor(provider, env).open(model, env, price, window)
-    if not isinstance(llm, OfflineProvider) and (retry is not None or rate_limit is not None):
-        once = Retry(attempts=1)
-        llm = resilient(llm, retry=retry or once, limit=rate_limit, after_output="restart")
-    return llm if settings is None else ConfiguredModel(llm, settings)
+        warnings.warn(advice, stacklevel=3)  # of the caller of `open_model`, or of a wrapper
+    return _vendor(provider, env).open(model, env, price, window)
+
+
+def open_inner(llm: LLMProvider | str) -> LLMProvider:
+    """Return the model that a wrapper is to wrap; one that is given by name is opened.
+
+    Raises:
+        ConfigurationError: it can't be opened.
+    """
+    return open_provider(llm) if isinstance(llm, str) else llm
 
 
 def default_model(env: Mapping[str, str] | None = None) -> str:

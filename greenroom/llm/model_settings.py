@@ -119,7 +119,6 @@ class ConfiguredModel(ProviderWrapper):
     """A model whose requests have these settings where they say nothing themselves."""
 
     def __init__(self, llm: LLMProvider, settings: ModelSettings) -> None:
-        """Wrap a model."""
         super().__init__(llm)
         self.settings = settings
 

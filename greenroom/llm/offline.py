@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from greenroom.core import (
     ContentBlock,
@@ -31,13 +32,19 @@ EXAMPLES = (
     "edit notes.txt: replace hello with goodbye",
     "ask a subagent to read README.md",
 )
-"""One example of each order that the offline model understands."""
+"""One example of each order that the offline model understands, for the tools of every run.
+
+It also searches the web, gives work to an agent by its name, and submits a plan, where it has the
+tools for that.
+"""
 
 _WORDS = {
     "Task": "ask a subagent: {description}",
     "Edit": "edit {file_path}",
     "Write": "write {file_path}",
     "Bash": "run {command}",
+    "SubmitPlan": "submit the plan",
+    "WebSearch": "search the web for {query}",
     "Grep": "search for {pattern}",
     "Glob": "list {pattern}",
     "Read": "read {file_path}",
@@ -53,11 +60,15 @@ _REPLACE = r"replace (?P<old_string>.+?) (?:with|by) (?P<new_string>.+)"
 _PATH = r"(?P<file_path>\S+)"
 # Tools, each with a pattern of an order; its groups are the arguments of the tool.
 _ORDERS = (
+    ("Task", r"(?:ask|tell|have|let) the agent (?P<agent>[\w:-]+) to (?P<prompt>\S.*)"),
+    ("Task", r"give this work to the agent (?P<agent>[\w:-]+).*?:\n\n(?P<prompt>\S.*)"),
     ("Task", r"(?:ask|tell|have|let) (?:a|the) sub-?agent (?:to )?(?P<prompt>\S.*)"),
     ("Edit", rf"edit (?P<file_path>\S+?):? {_REPLACE}"),
     ("Edit", rf"{_REPLACE} in {_PATH}"),
     ("Write", r"write (?P<file_path>[^\s:]+): ?(?P<content>.*)"),
     ("Bash", r"(?:run |execute |\$ ?)(?P<command>\S.*)"),
+    ("SubmitPlan", r"submit the plan: (?P<plan>\S.*)"),
+    ("WebSearch", r"search the web for (?P<query>[^\n]+)"),
     ("Grep", r"(?:search|grep)(?: for)? (?P<pattern>[^\n]+?)(?: in (?P<path>\S+))?"),
     ("Glob", r"(?:list|glob|ls)(?: (?:all|the))?(?: files)?(?: in)?(?: (?P<pattern>\S+))?"),
     ("Read", rf"(?:read|show|open|cat)(?: me)?(?: the)?(?: file)? {_PATH}"),
@@ -67,8 +78,7 @@ _FLAGS = re.IGNORECASE | re.DOTALL
 _PATTERNS = [(tool, re.compile(_POLITE + pattern, _FLAGS)) for tool, pattern in _ORDERS]
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(msgspec.Struct, frozen=True):
     """An order that was understood.
 
     Attributes:
@@ -101,8 +111,8 @@ def parse(request: str) -> Order | None:
 def _arguments(tool: str, groups: Mapping[str, str | None]) -> dict[str, object]:
     match tool, groups:
         case "Task", {"prompt": str(prompt)}:
-            prompt = prompt.strip()
-            return {"description": " ".join(prompt.split()[:5]), "prompt": prompt}
+            prompt, named = prompt.strip(), {k: v for k, v in groups.items() if k == "agent"}
+            return {"description": " ".join(prompt.split()[:5]), "prompt": prompt, **named}
         case "Glob", {"pattern": value}:
             pattern = _clean_path(value or "*")
             is_folder = not re.search(r"[*?\[]", pattern)
@@ -249,6 +259,7 @@ def _reply(request: ModelRequest) -> Message:
 
 
 def _blocks(request: ModelRequest) -> Sequence[ContentBlock]:
+    last = request.messages[-1] if request.messages else Message.user("")
     last = request.messages[-1] if request.messages else Message.user("")
     texts = [block.text for block in last.content if isinstance(block, TextBlock)]
     if order := next(filter(None, map(parse, texts)), None):

@@ -13,9 +13,9 @@ import hashlib
 import re
 from collections import ChainMap, defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -46,7 +46,6 @@ class CallIds:
     """
 
     def __init__(self) -> None:
-        """Begin a reply."""
         self._used_ids: set[str] = set()
 
     def claim(self, call_id: str) -> str:
@@ -119,8 +118,7 @@ PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
 """The characters that a name can't have, nor, with the strictest APIs, an id."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class CallRules:
+class CallRules(msgspec.Struct, frozen=True, kw_only=True):
     """The ids and names of calls that an API accepts; an acceptable id is left as it is.
 
     Attributes:

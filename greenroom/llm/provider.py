@@ -88,7 +88,8 @@ class ProviderWrapper(ABC):
         Raises:
             TypeError: it is only the name of a model.
         """
-        check_provider(llm)
+        if isinstance(llm, str):
+            raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
         self.llm = llm
 
     def __repr__(self) -> str:
@@ -155,16 +156,6 @@ def accepts_forced_tool(llm: LLMProvider, request: ModelRequest) -> bool:
     if isinstance(llm, ChecksForcedTools):
         return llm.accepts_forced_tool(request)
     return not request.thinking and request.effort in (None, "none")
-
-
-def check_provider(llm: object) -> None:
-    """Check that a provider is not just the name of a model.
-
-    Raises:
-        TypeError: it is a name.
-    """
-    if isinstance(llm, str):
-        raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
 
 
 def price_of(llm: LLMProvider) -> Price | None:

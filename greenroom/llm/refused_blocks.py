@@ -9,7 +9,8 @@ import base64
 import re
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from greenroom.core._internal import clip, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text
@@ -49,8 +50,7 @@ _MOST_BYTES = 32 * 1024 * 1024
 _REASON = 200  # characters
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(msgspec.Struct, frozen=True):
     """A request without the blocks that its provider has refused.
 
     Attributes:
@@ -78,7 +78,6 @@ class RefusedBlocks:
     """
 
     def __init__(self, provider: str) -> None:
-        """Begin without any."""
         self._provider = provider
         self._lines: OrderedDict[bytes, bytes] = OrderedDict()
 

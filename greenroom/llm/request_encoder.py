@@ -14,12 +14,12 @@ they are the same object. Equality would not do, since it ignores ids, and `1 ==
 from bisect import bisect_left
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from operator import is_
 from typing import NamedTuple, Protocol
 
+import msgspec
 import trio
 from msgspec import UNSET
 
@@ -40,8 +40,7 @@ from greenroom.llm.merged_messages import MediaLimits, MergedMessage, MessageMer
 from greenroom.llm.portable_calls import CallRules, PortableCalls
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedMessage:
+class EncodedMessage(msgspec.Struct, frozen=True):
     """One merged message in a provider's format.
 
     Attributes:
@@ -55,8 +54,7 @@ class EncodedMessage:
     is_marked: bool
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedConversation:
+class EncodedConversation(msgspec.Struct, frozen=True):
     """A conversation in a provider's format; valid until its encoder continues.
 
     Attributes:
@@ -151,8 +149,7 @@ class Dialect(Protocol):
         """
 
 
-@dataclass(frozen=True, slots=True)
-class _LastMessage:
+class _LastMessage(msgspec.Struct, frozen=True):
     """The last message as it was when it was encoded, and the names that were given in it."""
 
     message: MergedMessage
@@ -223,7 +220,7 @@ class ConversationEncoder:
             self._thinking = self._complete_thinking.copy()
         limits = self._dialect.limits
         for place, original in enumerate(islice(messages, known, None), known):
-            if place == len(messages) - 1:  # an older one would fail the conversation for ever
+            if place == len(messages) - 1:  # an older one would fail the conversation forever
                 limits.check_message(original, place, self._dialect.provider)
             message = limits.fit(original)
             self._changes.update(dict.fromkeys(_find_left_out(original, self._dialect)))
@@ -339,7 +336,6 @@ class RequestEncoder:
     """
 
     def __init__(self, dialect: Dialect) -> None:
-        """Keep nothing yet."""
         self._dialect = dialect
         self._encoders = _Cache()
         # One thread, since encoding holds the interpreter.

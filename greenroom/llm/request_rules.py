@@ -8,8 +8,11 @@ where nothing would, the request is refused with a hint, before it is sent.
 """
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
+
+import msgspec
+from msgspec import structs
 
 from greenroom.core import ModelRequest, RedactedThinkingBlock, StopReason, ThinkingBlock
 from greenroom.core._internal import Effort, NamedTool, Thinking
@@ -33,8 +36,7 @@ _BUDGETS: dict[Effort, int] = {
 _REPLY = 16_000  # tokens that are left for the reply where a request has no limit
 
 
-@dataclass(frozen=True, kw_only=True)
-class Budgets:
+class Budgets(msgspec.Struct, frozen=True, kw_only=True):
     """How many tokens a model can be given to think for.
 
     Attributes:
@@ -52,8 +54,7 @@ class Budgets:
     precede_calls: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class RequestRules:
+class RequestRules(msgspec.Struct, frozen=True, kw_only=True):
     """What a model accepts in a request. Where a fact is not known, a request is sent as it is.
 
     Attributes:
@@ -91,7 +92,7 @@ class RequestRules:
         efforts = self.efforts
         if efforts and efforts[-1] == "xhigh" and self.default_effort == "medium":
             efforts = (*efforts, "max")
-        return replace(self, chat_tools="always", efforts=efforts)
+        return structs.replace(self, chat_tools="always", efforts=efforts)
 
     def find_effort(self, wanted: Effort) -> Effort:
         """Return the nearest effort that the model has, a lesser one if it can be."""

@@ -3,10 +3,11 @@
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from functools import partial
 from math import inf
 from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
 
 from greenroom.core import (
     BudgetExceededError,
@@ -28,12 +29,12 @@ from greenroom.llm.model_errors import (
     ModelNotFoundError,
     ModelOutputError,
 )
+from greenroom.llm.model_names import open_inner
 from greenroom.llm.provider import (
     LLMProvider,
     ProviderWrapper,
     accepts_forced_tool,
     accepts_output,
-    check_provider,
     price_of,
     window_of,
 )
@@ -65,12 +66,12 @@ _log = logging.getLogger("greenroom.llm")
 
 
 def resilient(
-    llm: LLMProvider,
+    llm: LLMProvider | str,
     *,
     retry: Retry = Retry(),  # noqa: B008 (a frozen value)
-    fallback: Sequence[LLMProvider] = (),
+    fallback: Sequence[LLMProvider | str] = (),
     breaker: CircuitBreaker | None = None,
-    limit: CallLimit | Sequence[CallLimit] | None = None,
+    limits: CallLimit | Sequence[CallLimit] | None = None,
     after_output: AfterOutput = "raise",
 ) -> LLMProvider:
     """Make a model that retries, waits for limits, and falls back on other models.
@@ -94,8 +95,9 @@ def resilient(
     Only errors of models are retried; anything else is a bug and is raised at once.
 
     Args:
-        llm: the model that is asked first.
-        retry: how long and how often to retry, and which errors; each model starts anew. With a
+        llm: the model that is asked first, or its name; a name means the model as it is, without
+            the retries that `open_model` adds.
+        retry: how long and how often to retry, and which errors; each model starts again. With a
             fallback, you may not want to wait ten minutes for the first model.
         fallback: models to ask, in this order, when the one before is given up: its time or its
             attempts are used up, or waiting would not cure its error (a key, a quota, a model that
@@ -103,14 +105,14 @@ def resilient(
             content filter is not passed on.
         breaker: refuses calls of `llm` while it keeps failing. To give a fallback a breaker, make
             it `resilient` too; the outermost retry counts.
-        limit: what calls of `llm` wait for: a `RateLimit`, which reserves the tokens of the request
-            and of the largest reply before the call and is settled by the reported usage after it,
-            a `ConcurrencyLimit`, or several, in this order.
+        limits: what calls of `llm` wait for: a `RateLimit`, which reserves the tokens of the
+            request and of the largest reply before the call and is settled by the reported usage
+            after it, a `ConcurrencyLimit`, or several, in this order.
         after_output: what to do if a reply breaks off after a piece of it has been read.
 
     Raises:
-        ConfigurationError: `after_output` is neither "raise" nor "restart".
-        TypeError: a model is only a name.
+        ConfigurationError: `after_output` is neither "raise" nor "restart", or a model that is
+            given by name can't be opened.
 
     Example:
         >>> from greenroom.llm.recorded import RecordedProvider
@@ -120,16 +122,15 @@ def resilient(
         >>> model.name, model.model
         ('recorded', 'recording')
     """
-    for each in (llm, *fallback):
-        check_provider(each)
     if after_output not in ("raise", "restart"):
         raise ConfigurationError(
             f"after_output is {after_output!r}", hint='write "raise" or "restart"'
         )
-    limits = () if limit is None else (limit,) if isinstance(limit, CallLimit) else tuple(limit)
+    limits = () if limits is None else (limits,) if isinstance(limits, CallLimit) else tuple(limits)
+    first, *others = [open_inner(each) for each in (llm, *fallback)]
     targets = (
-        ModelTarget(llm, breaker, limits, _find_gate(llm)),
-        *(ModelTarget(each, gate=_find_gate(each)) for each in fallback),
+        ModelTarget(first, breaker, limits, _find_gate(first)),
+        *(ModelTarget(each, gate=_find_gate(each)) for each in others),
     )
     return _ResilientProvider(targets, retry, after_output)
 

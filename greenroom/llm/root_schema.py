@@ -7,7 +7,8 @@ only tells the model what to write: arguments are checked against the original.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from greenroom.llm.json_fields import as_dict, as_list, as_text
 
@@ -39,14 +40,13 @@ def fold_root(schema: Mapping[str, object]) -> Mapping[str, object]:
     }
 
 
-@dataclass
-class _Shape:
+class _Shape(msgspec.Struct):
     """What a schema says about an object."""
 
-    properties: dict[str, object] = field(default_factory=dict)
-    required: dict[str, None] = field(default_factory=dict)  # in their order
+    properties: dict[str, object] = msgspec.field(default_factory=dict)
+    required: dict[str, None] = msgspec.field(default_factory=dict)  # in their order
     is_closed: bool = False
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = msgspec.field(default_factory=list)
 
 
 class _Folding:

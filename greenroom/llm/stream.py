@@ -131,7 +131,6 @@ class GrowingText:
     """
 
     def __init__(self) -> None:
-        """Begin with nothing."""
         self._text = ""
         self._pieces: list[str] = []
 

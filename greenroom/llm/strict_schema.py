@@ -10,7 +10,8 @@ that the original allows.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from greenroom.core._internal import serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text
@@ -33,8 +34,7 @@ _WALKED = frozenset(
 )
 
 
-@dataclass(frozen=True)
-class StrictMode:
+class StrictMode(msgspec.Struct, frozen=True):
     """The features of one vendor's strict mode.
 
     Attributes:
@@ -115,15 +115,14 @@ class _UnfitError(Exception):
     """A strict mode can't express the schema."""
 
 
-@dataclass
-class _Adaptation:
+class _Adaptation(msgspec.Struct):
     """One schema being adapted to a mode, and its counts so far."""
 
     mode: StrictMode
     definitions: dict[str, object]
     optional: int = 0
     unions: int = 0
-    inlining: list[str] = field(default_factory=list)
+    inlining: list[str] = msgspec.field(default_factory=list)
 
     def adapt(self, part: object) -> dict[str, object]:
         schema = as_dict(part)

@@ -2,9 +2,10 @@
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 from greenroom import core
 from greenroom.core import ContentBlock, Message, ModelRequest, Usage
@@ -149,8 +150,7 @@ def _count_schema(part: object, count: Tokenizer) -> float:
     return total
 
 
-@dataclass(frozen=True)
-class _Habits:
+class _Habits(msgspec.Struct, frozen=True):
     """How a family of models differs from the estimate.
 
     Attributes:
@@ -173,8 +173,7 @@ def _habits(model: str) -> _Habits:
     return _CLAUDE if "claude" in model else _Habits()
 
 
-@dataclass(frozen=True)
-class _Setup:
+class _Setup(msgspec.Struct, frozen=True):
     """The parts of a request besides its messages, as hashes; 0 means nothing.
 
     Attributes:
@@ -197,8 +196,7 @@ class _Setup:
         return bool(self.tools), bool(self.output)
 
 
-@dataclass(frozen=True)
-class _Estimate:
+class _Estimate(msgspec.Struct, frozen=True):
     """The estimate of a request.
 
     Attributes:
@@ -212,8 +210,7 @@ class _Estimate:
     setup: _Setup
 
 
-@dataclass(frozen=True)
-class _Sums:
+class _Sums(msgspec.Struct, frozen=True):
     """The tokens of a conversation, from its beginning to each of its messages."""
 
     messages: tuple[Message, ...] = ()
@@ -221,8 +218,7 @@ class _Sums:
     call: float = 0.0
 
 
-@dataclass(frozen=True)
-class _ReportedUsage:
+class _ReportedUsage(msgspec.Struct, frozen=True):
     """The estimate of a request, and the tokens that it took.
 
     Attributes:
@@ -251,12 +247,11 @@ _REPORTS = 16
 _SPREAD = 100.0**2  # the spread of estimates at which their factor counts as much as the usual one
 
 
-@dataclass
-class _Correction:
+class _Correction(msgspec.Struct):
     """Corrects estimates by the reports of one model."""
 
     habits: _Habits
-    reports: deque[_ReportedUsage] = field(default_factory=lambda: deque(maxlen=_REPORTS))
+    reports: deque[_ReportedUsage] = msgspec.field(default_factory=lambda: deque(maxlen=_REPORTS))
 
     def factor(self) -> float:
         """Return tokens per estimated one: the slope among the reports of each setup.
@@ -332,7 +327,6 @@ class EstimatedCounter:
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        """Begin without any reports."""
         self._tokenizer = tokenizer
         self._count_text = tokenizer or estimate_text
         self._models: OrderedDict[str, _Correction] = OrderedDict()

@@ -6,8 +6,9 @@ too early loses what the model could have read, and one that is shortened too la
 beginning unsaid. So what nobody states stays unknown, but for Ollama's documented default.
 """
 
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+import msgspec
 
 from greenroom.core import ConfigurationError
 
@@ -18,8 +19,7 @@ SMALLEST_WINDOW = 128
 """The fewest tokens that a window may be said to have."""
 
 
-@dataclass(frozen=True)
-class ContextWindow:
+class ContextWindow(msgspec.Struct, frozen=True):
     """What is known of a model's context window.
 
     Attributes:

@@ -1,8 +1,10 @@
 """The network: the only package that sends HTTP requests.
 
 `client` has the HTTP client and its responses. `pool` decides which request gets which connection,
-and which ones wait. `connection` is one connection, with the bodies that it carries. `urls` checks
-addresses, redirects and proxies. `backend` wraps the HTTP library, and makes its errors ours.
+and which ones wait. `connection` says what a connection does: `direct_connection` is one of our
+own, which writes and reads HTTP/1.1 by `http1`; `httpx_connection` one by a library, through a
+proxy. `body` hands out what an answer holds, `urls` checks addresses, redirects and proxies, `tls`
+says who is trusted, and `errors` what went wrong.
 """
 
 from greenroom.net.client import HttpClient

@@ -1,7 +1,8 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
+from greenroom.net.body import Body as Body, ChunkIterator as ChunkIterator
 from greenroom.net.client import HttpResponse as HttpResponse, HttpTransport as HttpTransport
-from greenroom.net.connection import ChunkIterator as ChunkIterator, Timeouts as Timeouts
+from greenroom.net.connection import Timeouts as Timeouts
 from greenroom.net.pool import HttpStatistics as HttpStatistics
 from greenroom.net.urls import (
     check_url as check_url,

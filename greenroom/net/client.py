@@ -1,16 +1,18 @@
 """The HTTP client: each exchange is a block, and connections are kept between exchanges."""
 
+from base64 import b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol, Self
+from urllib.parse import SplitResult, unquote
 
 import trio
 
-from greenroom.core import ConfigurationError, NetworkError
-from greenroom.net.backend import httpx, map_errors
-from greenroom.net.connection import ChunkIterator, Route, Timeouts
+from greenroom.core import ConfigurationError
+from greenroom.net.body import ChunkIterator
+from greenroom.net.connection import Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
-from greenroom.net.urls import proxy_for
+from greenroom.net.urls import proxy_for, split_url
 
 DEFAULT_BODY_LIMIT = 1 << 20
 """The most bytes of a body that `read` returns by default."""
@@ -150,37 +152,34 @@ class HttpClient:
                 can't be used, or the client is in use in another run of trio. No message holds a
                 header's value.
         """
-        target = _parse(url)
+        parts = split_url(url)
         fields = _check_headers(headers or {})
-        proxy = proxy_for(target.scheme, target.host)
-        pinned = None if proxy else address
-        route = Route(proxy, target.scheme, target.host, target.port, pinned)
+        host = parts.hostname or ""
+        if "@" in parts.netloc:
+            url, fields = _move_password(parts, fields)
+        proxy = proxy_for(parts.scheme, host)
+        route = Route(proxy, parts.scheme, host, parts.port, None if proxy else address)
         async with self._pool.lend(route) as connection:
             deadline = trio.current_time() + timeout.total
-            answer = await connection.send(method, target, fields, content, timeout, deadline)
+            answer = await connection.send(method, url, fields, content, timeout, deadline)
             try:
                 encoding = answer.headers.get("content-encoding", "").strip().lower()
-                raw = answer.aiter_raw()
-                chunks = ChunkIterator(raw, target.host, encoding, timeout.read, deadline)
+                chunks = ChunkIterator(answer.body, host, encoding, timeout.read, deadline)
                 try:
-                    yield HttpResponse(answer.status_code, answer.headers, url, chunks)
+                    yield HttpResponse(answer.status, answer.headers, url, chunks)
                 finally:
                     await chunks.aclose()
             finally:
-                with map_errors(target.host):
-                    await answer.aclose()
+                await answer.body.aclose()
 
 
-def _parse(url: str) -> httpx.URL:
-    try:
-        target = httpx.URL(url)
-    except httpx.InvalidURL:
-        target = httpx.URL("")
-    if target.scheme not in ("http", "https") or not target.host:
-        raise NetworkError(
-            "this is not a URL that can be fetched", hint="write http://host/… or https://host/…"
-        )
-    return target
+def _move_password(parts: SplitResult, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the URL without its user's name and password, and the headers with them (RFC 7617)."""
+    userinfo, _, netloc = parts.netloc.rpartition("@")
+    given = any(name.lower() == "authorization" for name in headers)
+    basic = b64encode(unquote(userinfo).encode()).decode()
+    fields = headers if given else {**headers, "Authorization": f"Basic {basic}"}
+    return parts._replace(netloc=netloc).geturl(), fields
 
 
 def _check_headers(headers: Mapping[str, str]) -> dict[str, str]:

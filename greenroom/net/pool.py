@@ -13,20 +13,21 @@ request finds the connection, and no more than the limit are in use.
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from importlib import import_module
 
+import msgspec
 import trio
 
 from greenroom.core import ConfigurationError
-from greenroom.net.backend import tls_context
 from greenroom.net.connection import Connection, Route
+from greenroom.net.direct_connection import DirectConnection
+from greenroom.net.tls import tls_context
 
 _IDLE_SECONDS = 30.0
 """How long an idle connection is offered to the next request; many servers close it after 60."""
 
 
-@dataclass(frozen=True)
-class HttpStatistics:
+class HttpStatistics(msgspec.Struct, frozen=True):
     """A client at one moment.
 
     Attributes:
@@ -72,7 +73,7 @@ class ConnectionPool:
         """
         self._check_run()
         async with self._places:
-            connection = self._take_idle(route) or Connection(route, await tls_context())
+            connection = self._take_idle(route) or await _make(route)
             self._busy.add(connection)
             try:
                 await self._close_stale()
@@ -139,3 +140,13 @@ class ConnectionPool:
             await connection.aclose()
         finally:
             self._busy.discard(connection)
+
+
+async def _make(route: Route) -> Connection:
+    if route.proxy is None and route.address is None and route.host.isascii():
+        return DirectConnection(route)
+    # The library takes long to load: other tasks go on meanwhile.
+    await trio.to_thread.run_sync(import_module, "greenroom.net.httpx_connection")
+    from greenroom.net.httpx_connection import HttpxConnection
+
+    return HttpxConnection(route, await tls_context())

@@ -3,8 +3,9 @@
 import ipaddress
 import re
 import socket
+from contextlib import suppress
 from typing import TypeAlias
-from urllib.parse import SplitResult, urljoin, urlsplit
+from urllib.parse import SplitResult, quote, urljoin, urlsplit
 from urllib.request import getproxies_environment
 
 import trio
@@ -12,9 +13,12 @@ import trio
 from greenroom.core import NetworkError
 from greenroom.core._internal import AddressRefusedError, NetworkTimeoutError
 
-_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
+"""The port of a URL that names none, by its scheme."""
+
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_LENGTH = 8_192
+_SAFE = "/%:@!$&'()*+,;=~?[]|"
 # Blanks, controls and backslashes: two parsers may read two different hosts out of them.
 _AMBIGUOUS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
 
@@ -43,7 +47,7 @@ def check_url(url: str) -> SplitResult:
         port = parts.port
     except ValueError as error:
         raise AddressRefusedError(f"this is not a URL: {error}") from None
-    if parts.scheme not in _PORTS:
+    if parts.scheme not in DEFAULT_PORTS:
         raise AddressRefusedError(
             f"the scheme {parts.scheme!r} is not fetched", hint="use http or https"
         )
@@ -54,9 +58,48 @@ def check_url(url: str) -> SplitResult:
     return parts
 
 
+def split_url(url: str) -> SplitResult:
+    """Split an absolute web URL as it is; with `check_url` more is refused.
+
+    Raises:
+        NetworkError: it is not one.
+    """
+    with suppress(ValueError):
+        parts = urlsplit(url)
+        is_web = parts.scheme in DEFAULT_PORTS and bool(parts.hostname) and parts.port != 0
+        if is_web and url.isprintable():
+            return parts
+    raise NetworkError(
+        "this is not a URL that can be fetched", hint="write http://host/… or https://host/…"
+    )
+
+
+def authority_of(parts: SplitResult) -> str:
+    """Return the host of a URL, with the port unless it is the usual one, for the `Host` header.
+
+    Example:
+        >>> authority_of(urlsplit("http://[::1]:8000/")), authority_of(urlsplit("http://a:80/"))
+        ('[::1]:8000', 'a')
+    """
+    host = parts.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    return name if port_of(parts) == DEFAULT_PORTS[parts.scheme] else f"{name}:{parts.port}"
+
+
+def target_of(parts: SplitResult) -> str:
+    """Return the path and query of a URL for a request, in ASCII.
+
+    Example:
+        >>> target_of(urlsplit("http://a/b c?d=%20é#e"))
+        '/b%20c?d=%20%C3%A9'
+    """
+    path = quote(parts.path or "/", safe=_SAFE)
+    return f"{path}?{quote(parts.query, safe=_SAFE)}" if parts.query else path
+
+
 def port_of(parts: SplitResult) -> int:
     """Return the port of a URL, or the default port of its scheme."""
-    return parts.port or _PORTS[parts.scheme]
+    return parts.port or DEFAULT_PORTS[parts.scheme]
 
 
 def redirect_target(url: str, status: int, location: str) -> str | None:

@@ -11,10 +11,11 @@ program cover it (`risks`)? Then a word that may be a risky option is one. Does 
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from greenroom.programs.tables import read_rows
 from greenroom.programs.words import basename, extract_words
@@ -42,8 +43,7 @@ MAX_PLACES = 16  # where programs are looked for among the words of another
 _SHELL_VALUED = frozenset({"--rcfile", "--init-file", "--command-fd"})
 
 
-@dataclass(slots=True)
-class Program:
+class Program(msgspec.Struct):
     """What the tables say about a program, or about a verb of it such as `git log`.
 
     Attributes:
@@ -57,9 +57,9 @@ class Program:
     """
 
     name: str
-    options: dict[str, str] = field(default_factory=dict)
-    kinds: set[str] = field(default_factory=set)
-    linux_kinds: set[str] = field(default_factory=set)
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    kinds: set[str] = msgspec.field(default_factory=set)
+    linux_kinds: set[str] = msgspec.field(default_factory=set)
     only: tuple[str, ...] = ()
     stop: int = 0
 

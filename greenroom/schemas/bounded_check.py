@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from greenroom.core import ConfigurationError, ToolError
@@ -127,8 +127,6 @@ class BoundedValidator:
             ToolError: it is not a valid schema, not of type object, nested too deeply, or points to
                 a schema that is not part of it; the message says where.
         """
-        import referencing
-
         try:
             self.schema = freeze(rewrite_schema(schema))
             check_schema(name, self.schema, what=what)
@@ -136,8 +134,14 @@ class BoundedValidator:
         except RecursionError:
             raise ToolError(f"tool {name}: the {what} is nested too deeply") from None
         self.has_patterns = bool(self._patterns)
+
+    @cached_property
+    def _validator(self) -> "Draft202012Validator":
+        """Made for the first check, since it loads jsonschema."""
+        import referencing
+
         # An empty registry: a schema never makes us fetch another one.
-        self._validator = _validator_class()(self.schema, registry=referencing.Registry())
+        return _validator_class()(self.schema, registry=referencing.Registry())
 
     def errors(self, value: object, *, steps: int, limit: int) -> list["ValidationError"]:
         """Return the first errors of a value.

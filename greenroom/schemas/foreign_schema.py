@@ -259,6 +259,52 @@ _REWRITES: tuple[Callable[[Schema], None], ...] = (
 )
 
 
+_TEXTS = frozenset({"title", "description"})
+_COUNTS = frozenset({"minLength", "maxLength", "minItems", "maxItems"})
+_NUMBERS = frozenset({"minimum", "maximum"})
+
+
+def is_plain(schema: object) -> bool:
+    """Whether a schema is valid for certain, since it has nothing but the most usual words.
+
+    Most tools have such a one, and to load jsonschema and check a dozen of them with it takes
+    longer than all else that comes before the first request.
+
+    Raises:
+        RecursionError: it is nested too deeply.
+
+    Example:
+        >>> is_plain({"type": "object", "properties": {"a": {"type": "string"}}})
+        True
+        >>> is_plain({"$ref": "#/$defs/a"}), is_plain({"type": "string", "minLength": -1})
+        (False, False)
+    """
+    return isinstance(schema, dict) and all(
+        isinstance(word, str) and _is_plain_word(word, value) for word, value in schema.items()
+    )
+
+
+def _is_plain_word(word: str, value: object) -> bool:
+    match value:
+        case str():
+            return word in _TEXTS or word == "default" or (word == "type" and value in _TYPES)
+        case bool():
+            return word in ("additionalProperties", "default")
+        case int():
+            return word in _NUMBERS or word == "default" or (word in _COUNTS and value >= 0)
+        case dict() if word == "properties":
+            return all(isinstance(name, str) and is_plain(part) for name, part in value.items())
+        case dict():
+            return word in ("items", "additionalProperties") and is_plain(value)
+        case list() if word == "required":
+            names = [name for name in value if isinstance(name, str)]
+            return len(names) == len(value) == len(set(names))
+        case list():
+            return word == "enum"
+        case _:
+            return False
+
+
 def check_schema(name: str, schema: Mapping[str, object], *, what: str = "schema") -> None:
     """Check the schema of a tool: valid, self-contained, and of an object.
 
@@ -266,6 +312,8 @@ def check_schema(name: str, schema: Mapping[str, object], *, what: str = "schema
         ToolError: it is not; the message says where.
         RecursionError: it is nested too deeply.
     """
+    if schema.get("type") == "object" and is_plain(schema):
+        return
     from jsonschema import Draft202012Validator, FormatChecker
     from jsonschema.exceptions import SchemaError
 
@@ -323,6 +371,8 @@ def _references(
 
 def find_patterns(schema: Mapping[str, object]) -> dict[str, bool]:
     """Return the regular expressions of a schema; true for those of properties' names."""
+    if is_plain(schema):
+        return {}
     from referencing.jsonschema import DRAFT202012
 
     found: dict[str, bool] = {}

@@ -99,7 +99,15 @@ def test_no_spelling_of_a_name_leads_around_it(random):
 
 
 def test_its_own_rules_are_told_from_other_protected_names():
-    own = ["/work/project/.greenroom/permissions.json", "/x/greenroom/trusted.json"]
+    names = [
+        "trusted.json",
+        "settings.json",
+        "mcp.json",
+        "mcp-logins",
+        "editor-servers.json",
+        "tokens",
+    ]
+    own = ["/work/project/.greenroom/permissions.json", *(f"/x/greenroom/{name}" for name in names)]
     assert all(is_own_file(protected_names(path, ROOT, HOME)[0]) for path in own)
     others = ["/work/project/.git/config", "/home/me/.config/a"]
     assert not any(is_own_file(protected_names(path, ROOT, HOME)[0]) for path in others)

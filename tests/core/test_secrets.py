@@ -1,14 +1,19 @@
 """Secrets in foreign texts: found by form or by name, in time that grows with the text."""
 
+import base64
+import json
 import logging
 import os
+import pathlib
+import random
 import traceback
 
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import conceal_secrets
+from greenroom.core import conceal_secrets, secret_forms
 from greenroom.core._internal import conceal_texts, describe_error, log_error, map_texts, notice
+from greenroom.core.secret_forms import compile_forms
 from greenroom.core.secrets import SECRET
 
 KEY = "sk-ant-api03-Zm9vYmFyMTIz"
@@ -22,6 +27,9 @@ SECRETS = [
     "github_pat_11ABCDEFG0123456789_abcdef",
     "xoxb-123456789012-abcdefGHIJKL",
     "AKIAIOSFODNN7EXAMPLE",
+    "ASIAIOSFODNN7EXAMPLE",
+    "AQ.abcdefgh1234567890abcd",
+    "ya29.abcdefgh1234567890abcd",
     "xapp-1-A012ABC-345-0123456789abcdef",
     "whsec_abcdefgh12345678901234",
     "shpat_0123456789abcdef0123456789abcdef",
@@ -62,6 +70,9 @@ def test_a_secret_is_found_by_its_form(secret, around):
         ("postgres://ann:p%40ss@db/x", "postgres://[secret]@db/x"),
         ("postgres://ann:p4ss@w0rd@db/x?a=b@c", "postgres://[secret]@db/x?a=b@c"),
         ("HTTPS://ann:pass1234@h", "HTTPS://[secret]@h"),
+        (r'{"url":"https:\/\/ann:pa55@h"}', r'{"url":"https:\/\/[secret]@h"}'),
+        ("client_secret=abcdefgh1", "client_secret=[secret]"),
+        ("/blob?sv=1&signature=abcdef123", "/blob?sv=1&signature=[secret]"),
         ("redis://:pass1234@h:6379", "redis://[secret]@h:6379"),
         ("clone https://oauth2token99@git.example/a", "clone https://[secret]@git.example/a"),
         ("GET /v1?api_key=abc12345&x=1", "GET /v1?api_key=[secret]&x=1"),
@@ -144,6 +155,58 @@ def test_a_value_that_may_be_a_word_stays(value):
 def test_the_time_grows_with_the_text(piece):
     """Not measured: a pattern that tries each beginning to the end would take minutes here."""
     assert conceal_secrets(piece * (200_000 // len(piece)), {})
+
+
+PIECES = [
+    *SECRETS,
+    *["sk-", "sk_", "ghp_", "shpat_", "eyJ", "-----BEGIN ", "PRIVATE KEY", "-----", "-----END "],
+    *["http", "://", ":\\/\\/", "@", ":", "/", "api", "access", "Key", "key", "token", "secret"],
+    *["client", "_", "-", "--", "passw", "password", "passwd", "pwd", "authorization", "Cookie"],
+    *["bearer", "Basic", " ", "\n", "\\n", "%3D", "=", '"', "'", "', '", "b'", "?", "&", "sig="],
+    *["signature=", "SG.", "AIza", "AQ.", "ya29.", "hvs.", "AKIA", "ASIA", "dapi", "12345678"],
+    *[":AA", "ATATT3x", "a", "aB", "9", "abcdefgh", "0123456789abcdef", "\N{KELVIN SIGN}ey"],
+    *["\N{LATIN SMALL LETTER LONG S}ecret", "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}", "漢"],
+    *["s\N{LATIN SMALL LETTER DOTLESS I}g=", "\ud800", ".", ",", ";", "<", "\\", "é"],
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60).map("".join))
+def test_no_form_is_missed_where_it_is_not_tried(text):
+    at, expected, forms = 0, "", compile_forms()
+    while at < len(text):
+        found = forms.match(text, at)
+        if found is None or found.start("form") > at:
+            expected, at = expected + text[at], at + 1
+        else:
+            kept = found.group("scheme", "header", "before", "name", "pair")
+            expected, at = expected + "".join(filter(None, kept)) + SECRET, found.end()
+    assert conceal_secrets(text, {}) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(map("line {}\n".format, range(10_000))),
+        "0123456789" * 10_000,
+        "a" * 100_000,
+        base64.b64encode(random.Random(1).randbytes(75_000)).decode(),
+        json.dumps([{"id": n, "token": n, "at": "https://example.org/?q=1"} for n in range(2_000)]),
+        pathlib.Path(secret_forms.__file__).with_name("context.py").read_text() * 6,
+    ],
+    ids=["lines", "digits", "letters", "base64", "json", "code"],
+)
+def test_a_long_text_without_secrets_is_hardly_tried(text, monkeypatch):
+    class Counted:
+        tried = 0
+
+        def match(self, text, at):
+            Counted.tried += 1
+            return forms.match(text, at)
+
+    forms = compile_forms()
+    monkeypatch.setattr(secret_forms, "compile_forms", Counted)
+    assert conceal_secrets(text, {}) == text
+    assert Counted.tried <= 12
 
 
 def test_each_text_of_a_value_is_changed():

@@ -1,9 +1,9 @@
 """What is known of models: facts with their sources, and unknown where there are none."""
 
-from dataclasses import fields
 from datetime import date
 
 import pytest
+from msgspec.structs import fields
 
 from greenroom.llm import OpenAIProvider, model_profile
 from greenroom.llm._internal import MODELS, VENDORS, ModelProfile

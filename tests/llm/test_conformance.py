@@ -12,6 +12,7 @@ EVERY = [
 ]
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(("check", "case"), EVERY)
 async def test_a_provider_passes(check, case):
     await check(case)

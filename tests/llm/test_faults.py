@@ -232,6 +232,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.in_turns("vendor")
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 async def test_a_fault_is_a_typed_error_and_leaves_nothing_behind(vendor, fault):
     answers = [fault.answer(vendor), Answer.stream(vendor.reply)]
@@ -302,6 +303,7 @@ async def test_a_compressed_stream_is_read(vendor):
         await provider.aclose()
 
 
+@pytest.mark.in_turns("vendor")
 @pytest.mark.parametrize("kind", ["text/plain", "application/octet-stream", "application/json", ""])
 @pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b"\r\n : waiting\n\n"])
 async def test_a_stream_under_a_wrong_content_type_is_one(vendor, kind, before):

@@ -166,7 +166,7 @@ async def test_a_call_that_could_not_go_through_in_its_time_is_not_sent_and_says
         raise ModelRateLimitError("busy", retry_after=500.0)
 
     llm = ScriptedProvider(refuse, "never")
-    model = resilient(llm, retry=Retry(seconds=30))
+    model = resilient(llm, retry=Retry(deadline=30))
     with pytest.raises(ModelRateLimitError, match="busy"):
         await model.generate(HELLO)
     with pytest.raises(ModelRateLimitError, match=r"refuses calls with this key.*30 s in which"):
@@ -266,7 +266,7 @@ async def test_calls_that_wait_for_a_limit_when_a_gate_closes_are_not_sent(autoj
     times, told = [], []
 
     async def ask():
-        async with resilient(llm, limit=limit).stream(HELLO) as stream:
+        async with resilient(llm, limits=limit).stream(HELLO) as stream:
             told.append([event.kind async for event in stream if isinstance(event, Announcement)])
         times.append(trio.current_time())
 
@@ -284,12 +284,12 @@ async def test_a_call_counts_in_a_limit_when_it_is_sent_and_not_at_all_if_it_nev
     def refuse(request):
         raise ModelRateLimitError("busy", retry_after=50.0)
 
-    llm, limit = ScriptedProvider(refuse, *["hello"] * 9), RateLimit(requests=3, seconds=60)
+    llm, limit = ScriptedProvider(refuse, *["hello"] * 9), RateLimit(requests=3, period=60)
     times = []
 
     async def ask(seconds=1000):
         with trio.move_on_after(seconds):
-            await resilient(llm, limit=limit).generate(HELLO)
+            await resilient(llm, limits=limit).generate(HELLO)
             times.append(trio.current_time())
 
     async with trio.open_nursery() as nursery:

@@ -279,6 +279,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
 def test_every_model_takes_every_effort_and_budget_with_tools_and_without(name):
     llm = GeminiProvider(name, api_key="k", env={})
     for settings in combine_settings(llm):

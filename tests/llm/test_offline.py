@@ -40,6 +40,13 @@ def result_of(call, text, is_error=False):
         ("List all files in src/", "Glob", {"pattern": "src/*"}),
         ("ls", "Glob", {"pattern": "*"}),
         ("search TODO", "Grep", {"pattern": "TODO"}),
+        ("submit the plan: 1. x", "SubmitPlan", {"plan": "1. x"}),
+        (
+            "ask the agent a:b to read x",
+            "Task",
+            {"agent": "a:b", "description": "read x", "prompt": "read x"},
+        ),
+        ("Search the web for trio.", "WebSearch", {"query": "trio."}),
         ("search for 'def main' in src", "Grep", {"pattern": "def main", "path": "src"}),
         ("grep x", "Grep", {"pattern": "x"}),
         ("run ls -la", "Bash", {"command": "ls -la"}),

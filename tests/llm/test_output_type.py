@@ -151,6 +151,7 @@ def test_strict_modes_take_most_of_these_shapes():
 
 
 @pytest.mark.parametrize("output", [output for output, _ in SHAPES], ids=repr)
+@pytest.mark.every(3)
 def test_the_vendors_own_libraries_find_nothing_to_adapt(output):
     import anthropic  # here, as it is slow
 

@@ -44,6 +44,7 @@ def combine_settings(llm):
         yield {"effort": effort, "thinking": thinking, "max_tokens": most}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_takes_every_effort_and_budget_with_tools_and_without(name):
     llm, refuse = open_provider(name)

@@ -356,11 +356,11 @@ async def test_a_reader_that_leaves_or_crashes_says_nothing_about_the_model(auto
 async def test_a_wait_for_the_rate_limit_is_told_and_usage_takes_the_place_of_the_estimate(
     autojump_clock,
 ):
-    limit = RateLimit(tokens=1000, seconds=60)
+    limit = RateLimit(tokens=1000, period=60)
     llm = ScriptedProvider(
         Reply("one", usage=Usage(900, 50)), Reply("two", usage=Usage(40, 10)), "three"
     )
-    model = resilient(llm, limit=limit)
+    model = resilient(llm, limits=limit)
     request = ModelRequest(messages=[Message.user("x" * 400)])
     assert (await read(model, request))[1] == []
     assert limit.statistics().tokens == 950
@@ -370,9 +370,9 @@ async def test_a_wait_for_the_rate_limit_is_told_and_usage_takes_the_place_of_th
 
 
 async def test_the_estimate_learns_from_what_is_reported(autojump_clock):
-    limit = RateLimit(tokens=1000, seconds=60)
+    limit = RateLimit(tokens=1000, period=60)
     used = Reply("ok", usage=Usage(600, 0))
-    model = resilient(ScriptedProvider(used, used, used), limit=limit)
+    model = resilient(ScriptedProvider(used, used, used), limits=limit)
     request = ModelRequest(messages=[Message.user("a few words")])
     assert (await read(model, request))[1] == []
     # By its length it would fit in beside the first.
@@ -395,7 +395,7 @@ async def test_replies_count_in_the_limit_before_they_are_known(agents, most, au
             async with ScriptedProvider(Reply("ok", usage=usage)).stream(request) as stream:
                 yield stream
 
-    model = resilient(Model(), limit=RateLimit(tokens=20_000))
+    model = resilient(Model(), limits=RateLimit(tokens=20_000))
     request = ModelRequest(messages=[Message.user("word " * 1000)], max_tokens=most)
 
     async def agent():
@@ -412,18 +412,18 @@ async def test_replies_count_in_the_limit_before_they_are_known(agents, most, au
 
 
 async def test_a_request_larger_than_the_limit_goes_alone_with_a_warning(autojump_clock, caplog):
-    model = resilient(ScriptedProvider("one", "two"), limit=RateLimit(tokens=1000))
+    model = resilient(ScriptedProvider("one", "two"), limits=RateLimit(tokens=1000))
     await model.generate(HELLO)
     await model.generate(ModelRequest(messages=[Message.user("word " * 3000)]))
     assert trio.current_time() == 60
     (record,) = caplog.records
-    assert "exceeds RateLimit(tokens=1000, seconds=60) alone" in record.message
+    assert "exceeds RateLimit(tokens=1000, period=60) alone" in record.message
 
 
 async def test_each_attempt_counts_and_gives_its_slot_back_while_it_waits(autojump_clock):
     slots, rate = ConcurrencyLimit(1), RateLimit(requests=10)
-    flaky = resilient(ScriptedProvider(fails(), "slow"), retry=EVEN, limit=[slots, rate])
-    other = resilient(ScriptedProvider("quick"), limit=slots)
+    flaky = resilient(ScriptedProvider(fails(), "slow"), retry=EVEN, limits=[slots, rate])
+    other = resilient(ScriptedProvider("quick"), limits=slots)
     order = []
 
     async def ask(model):
@@ -440,7 +440,7 @@ async def test_each_attempt_counts_and_gives_its_slot_back_while_it_waits(autoju
 
 async def test_a_wait_for_other_calls_is_told(autojump_clock):
     slots = ConcurrencyLimit(1)
-    model = resilient(ScriptedProvider("hello"), limit=slots)
+    model = resilient(ScriptedProvider("hello"), limits=slots)
     async with trio.open_nursery() as nursery:
         async with slots:
             nursery.start_soon(read, model)
@@ -517,8 +517,15 @@ async def test_a_recording_can_be_replayed_through_it():
 def test_what_makes_no_sense_is_refused():
     with pytest.raises(ConfigurationError, match="after_output"):
         resilient(ScriptedProvider(), after_output="again")
-    with pytest.raises(TypeError, match="open_model"):
-        resilient(ScriptedProvider(), fallback=["gpt-5.4"])
+    with pytest.raises(ConfigurationError, match="not the name of a known model"):
+        resilient(ScriptedProvider(), fallback=["nobody's model"])
+
+
+async def test_models_are_taken_by_name_as_they_are_and_closed_with_the_wrapper(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    model = resilient("gpt-5.4", fallback=["offline:"])
+    assert repr(model) == "resilient(OpenAIResponsesProvider('gpt-5.4'), OfflineProvider())"
+    await model.aclose()
 
 
 async def test_three_overloaded_answers_of_a_server_and_then_a_reply():

@@ -116,6 +116,7 @@ def _raw(block):
 
 
 @pytest.mark.parametrize(("compose", "judge", "decoder"), DIALECTS)
+@pytest.mark.every(2)
 def test_a_reply_is_what_the_vendors_library_reads_however_its_bytes_are_cut(
     compose, judge, decoder
 ):

@@ -1,17 +1,19 @@
 """What the environment says: proxies, trusted certificates, and the one line that names httpx."""
 
 import ast
+import re
 import ssl
 from functools import partial
 from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 import greenroom.net
 from greenroom.core import ConfigurationError, NetworkError
 from greenroom.core._internal import NetworkTimeoutError
-from greenroom.net import HttpClient, backend as tls
+from greenroom.net import HttpClient, tls
 from greenroom.net._internal import Timeouts, proxy_for
 
 PEM = Path(__file__).with_name("server.pem")
@@ -47,6 +49,36 @@ async def secure_port(nursery):
 async def test_a_certificate_of_ssl_cert_file_is_trusted(secure_port, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
     assert await get(f"https://127.0.0.1:{secure_port}/") == b"hello"
+
+
+async def test_a_tls_connection_carries_one_request_after_another(nursery, monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", str(PEM))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(PEM)
+    connections = []
+    ended = trio.Event()
+
+    async def handle(stream):
+        connections.append(stream)
+        for _ in range(3 if len(connections) == 1 else 1):
+            await stream.receive_some(65536)
+            await stream.send_all(OK.replace(b"Connection: close\r\n", b""))
+        await stream.aclose()  # while it is kept: the next request needs another connection
+        ended.set()
+
+    start = partial(
+        trio.serve_ssl_over_tcp, handle, 0, context, host="127.0.0.1", https_compatible=True
+    )
+    listeners = await nursery.start(start)
+    port = listeners[0].transport_listener.socket.getsockname()[1]
+    async with HttpClient() as client:
+        for number in range(4):
+            async with client.stream("GET", f"https://127.0.0.1:{port}/") as response:
+                assert await response.read() == b"hello"
+            if number == 2:
+                await ended.wait()
+                await trio.testing.wait_all_tasks_blocked()
+    assert len(connections) == 2
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused_with_a_hint(
@@ -200,16 +232,19 @@ def test_one_module_names_the_http_library():
     naming = [
         path.relative_to(root).as_posix()
         for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if (text := path.read_text(encoding="utf-8")) and re.search("httpx|httpcore", text)
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Import | ast.ImportFrom)
         and (getattr(node, "module", None) or node.names[0].name).split(".")[0]
         in ("httpx", "httpx2", "httpcore")
     ]
-    assert naming == ["net/backend.py"]
+    # The SDK for servers of tools brings httpx2, and takes its clients and raises its errors.
+    ours = [each for each in naming if not each.startswith("interop/mcp/")]
+    assert ours == ["net/httpx_connection.py"]
 
 
 def test_every_error_of_the_library_is_mapped():
-    from greenroom.net.backend import httpx, map_errors
+    from greenroom.net.httpx_connection import httpx, map_errors
 
     def subclasses(kind):
         return {kind, *(leaf for child in kind.__subclasses__() for leaf in subclasses(child))}

@@ -83,7 +83,7 @@ async def test_what_the_server_may_have_taken_is_not_sent_again(
 
 
 async def test_what_the_server_thought_about_is_not_sent_again(client, serve, monkeypatch):
-    monkeypatch.setattr("greenroom.net.connection._AT_ONCE", -1.0)
+    monkeypatch.setattr("greenroom.net.direct_connection.AT_ONCE", -1.0)
     fickle = Fickle({2})
     server = await serve(fickle)
     await post(client, server.url)

@@ -52,7 +52,7 @@ def is_accepted(program, option, arity):
         capture_output=True,
         text=True,
         errors="replace",
-        timeout=10,
+        timeout=60,
         check=False,
     )
     return not _UNKNOWN.search(done.stderr)

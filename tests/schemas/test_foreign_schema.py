@@ -1,12 +1,17 @@
 """Schemas of servers and other frameworks are taken, in the words of JSON Schema 2020-12."""
 
+import subprocess
+import sys
+
 import pytest
+from hypothesis import given, strategies as st
+from jsonschema import Draft202012Validator, FormatChecker
 
 from greenroom.core import ToolError
 from greenroom.llm.root_schema import fold_root
 from greenroom.schemas import InputValidator
 from greenroom.schemas.bounded_check import BoundedValidator
-from greenroom.schemas.foreign_schema import rewrite_schema
+from greenroom.schemas.foreign_schema import is_plain, rewrite_schema
 
 
 def of(**properties):
@@ -152,3 +157,53 @@ def test_what_is_up_to_date_stays_as_it_is():
 def test_no_reference_is_ever_fetched():
     with pytest.raises(ToolError, match="points to 'http://127"):
         InputValidator("T", of(a={"$ref": "http://127.0.0.1:9/s"}))
+
+
+_WORDS = ("type", "properties", "items", "required", "enum", "minimum", "maxLength", "default")
+_WORDS += ("description", "additionalProperties", "$ref", "pattern", "allOf", "x-own")
+_values = st.one_of(
+    st.none(), st.booleans(), st.integers(-2, 2), st.floats(), st.sampled_from(["object", "x", ""])
+)
+_schemas = st.recursive(
+    _values | st.lists(_values, max_size=3),
+    lambda parts: st.dictionaries(
+        st.sampled_from(
+            [
+                "type",
+                "properties",
+                "items",
+                "required",
+                "enum",
+                "minimum",
+                "maxLength",
+                "default",
+                "description",
+                "additionalProperties",
+                "$ref",
+                "pattern",
+                "allOf",
+                "x-own",
+            ]
+        ),
+        parts | st.dictionaries(st.sampled_from(["a", "$ref", "type"]), parts, max_size=2),
+        max_size=4,
+    ),
+    max_leaves=12,
+)
+
+
+@given(_schemas)
+def test_a_plain_schema_is_one_that_jsonschema_finds_no_fault_in(schema):
+    if is_plain(schema):
+        Draft202012Validator.check_schema(schema, format_checker=FormatChecker(formats=()))
+
+
+def test_tools_with_plain_schemas_are_registered_without_jsonschema():
+    code = (
+        "import sys\n"
+        "from greenroom.tools import ToolRegistry, builtin_tools\n"
+        "ToolRegistry(builtin_tools())\n"
+        "print('jsonschema' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -140,7 +140,6 @@ class AnthropicDecoder:
     """
 
     def __init__(self, provider: str = "anthropic") -> None:
-        """Begin a reply of the provider of this name."""
         self._provider = provider
         self._reader = EventReader(provider)
         self._reply: dict[str, object] = {}  # the fields of `message_start` and `message_delta`

@@ -115,7 +115,6 @@ class StreamedCalls:
     """The calls of one reply; true if there are any."""
 
     def __init__(self, provider: str) -> None:
-        """Begin a reply of the provider of this name."""
         self._provider = provider
         self._calls: list[StreamedCall] = []
 

@@ -22,6 +22,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
+from msgspec import structs
 from trio.lowlevel import RunVar
 
 from greenroom.core import GreenroomError
@@ -93,7 +94,7 @@ class LocalModel:
             is_loaded = has_replied or (load and await self._load())
             window = await self._ask(is_again=known is not None, is_loaded=is_loaded)
         except (ModelConnectionError, ModelCallForbiddenError):
-            return replace(UNKNOWN_WINDOW, is_final=False)  # the request itself will say so
+            return structs.replace(UNKNOWN_WINDOW, is_final=False)  # the request itself will say so
         _known[key] = window
         if len(_known) > _MODELS:
             _known.popitem(last=False)
@@ -119,7 +120,7 @@ class LocalModel:
             return window
         if self.is_ollama:
             return ContextWindow(OLLAMA_DEFAULT, "assumed", is_final=is_loaded)
-        return replace(UNKNOWN_WINDOW, is_final=is_complete or is_loaded)
+        return structs.replace(UNKNOWN_WINDOW, is_final=is_complete or is_loaded)
 
     async def _ask_ollama(self, *, is_again: bool, is_loaded: bool) -> ContextWindow | None:
         if not is_again:

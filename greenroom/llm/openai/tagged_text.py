@@ -31,7 +31,6 @@ class TaggedText:
     """
 
     def __init__(self) -> None:
-        """Begin a reply."""
         self._held = ""
         self._close = ""  # the tag that ends the thought
         self._step = self._begin

@@ -66,7 +66,6 @@ class ResponsesDecoder:
     """Translates the events of one reply: `feed` each of them, then `close`."""
 
     def __init__(self, provider: str = "openai") -> None:
-        """Begin a reply of the provider of this name."""
         self._provider = provider
         self._reader = EventReader(provider)
         self._started = False
@@ -218,7 +217,7 @@ class ResponsesDecoder:
         for place, raw in enumerate(map(as_dict, as_list(response.get("output")))):
             item = self._items.get(as_text(raw.get("id")), place)
             events += self._end_item(item, raw)
-            if raw.get("type") == "reasoning":  # it may be encrypted anew: the last one counts
+            if raw.get("type") == "reasoning":  # it may be encrypted again: the last one counts
                 self._done[item] = [(self._index(item), each) for each in self._read(item, raw)]
         usage = read_usage(as_dict(response.get("usage")))
         counts = [UsageUpdate(usage)] if usage is not None else []

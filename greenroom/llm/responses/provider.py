@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from greenroom.core import ModelRequest, Price
 from greenroom.core._internal import OutputSchema
 from greenroom.llm.endpoint import ModelTimeouts, RequestAuth
@@ -77,7 +79,7 @@ class OpenAIResponsesProvider(HttpProvider):
             host, base_url, "responses", api_key, headers or {}, env, auth
         )
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
-        self.profile = replace(self.profile, rules=self.profile.rules.over_responses())
+        self.profile = structs.replace(self.profile, rules=self.profile.rules.over_responses())
         thinks = self.profile.rules.efforts != ()
         images, documents = self.profile.images, self.profile.documents
         limits = self.host.limits.of_model(images=images, documents=documents)
