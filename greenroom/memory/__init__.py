@@ -7,8 +7,9 @@ Memory: `memory_protocol` defines the interface, and `agent_memory` is how an ag
 reminder at the start of a turn, and tools for its model. `sqlite_memory` implements it with
 `database` (tables, and one connection in a thread), `rows` (reading and writing entries),
 `word_index` and `vectors` (two ways to search; `stems` are of English words), `ranking` (combining
-both) and `recall_cache` (the last answers). `session_views` shows a session as an episodic and as a
-working memory.
+both) and `recall_cache` (the last answers). `postgres_memory` does so with `postgres_rows`, the
+same words and the index of a PostgreSQL server. `session_views` shows a session as an episodic and
+as a working memory.
 """
 
 from greenroom.llm._internal import OpenAIEmbedder
@@ -24,6 +25,7 @@ from greenroom.memory.memory_protocol import (
     MetadataValue,
     Recalled,
 )
+from greenroom.memory.postgres_memory import PostgresMemory
 from greenroom.memory.session_views import EpisodicMemory, WorkingMemory
 from greenroom.memory.sqlite_memory import SQLiteMemory
 
@@ -39,6 +41,7 @@ __all__ = [
     "MemoryStorageError",
     "MetadataValue",
     "OpenAIEmbedder",
+    "PostgresMemory",
     "Recalled",
     "SQLiteMemory",
     "WorkingMemory",

@@ -206,47 +206,50 @@ _FRAME = (
 )
 
 
-async def remind(agent: AgentInternals, memory: Memory, query: str) -> None:
+async def remind(agent: AgentInternals, memory: Memory, query: str, threshold: float = 0.0) -> None:
     """Add memories that fit a text to the agent's conversation.
 
     They are one message, whose sender is the memory, so that neither the model nor a person takes
     them for new input. At most 5 entries and 6,000 characters are added, and none that the
-    conversation already has. `Custom("memory.recalled")` names the entries. If the memory raises
-    any exception, or returns something else, `Custom("memory.failed")` is published and the turn
-    goes on.
+    conversation already has. `Custom("memory.recalled")` has the `ids` of the entries, the `scores`
+    of each, and the `best` one. If the memory raises any exception, or returns something else,
+    `Custom("memory.failed")` is published and the turn goes on.
 
     Args:
         agent: the agent, in a turn.
         memory: the memory to search.
         query: what the turn is about, such as its input; a blank query recalls nothing.
+        threshold: the lowest score of an entry that is added, from 0 to 1.
     """
     if not query.strip():
         return
     try:
-        recalled = tuple(_describe_best(await memory.recall(query, limit=MAX_ENTRIES)))
+        best = await memory.recall(query, limit=MAX_ENTRIES, threshold=threshold)
+        recalled = tuple(_describe_best(best))
     except Exception as error:  # noqa: BLE001  # whatever a memory does, the turn goes on
         await report_failure(agent, "nothing was recalled", error)
         return
     history = agent.session.history
     known = "\n".join(message.text for message in history if message.sender == RECALLED)
-    entries = [(id_, text) for id_, text in recalled if text not in known]
+    entries = [each for each in recalled if each[2] not in known]
     if entries:
-        text = "\n".join([_FRAME, *(text for _, text in entries)])
+        text = "\n".join([_FRAME, *(text for _, _, text in entries)])
         agent.session.add_message(Message.user(text, sender=RECALLED))
         count = f"{len(entries)} memor{'y' if len(entries) == 1 else 'ies'}"
-        ids = [id_ for id_, _ in entries]
-        await agent.send(Custom("memory.recalled", {"ids": ids}, f"recalled {count}"))
+        scores = [score for _, score, _ in entries]
+        data = {"ids": [each[0] for each in entries], "scores": scores, "best": max(scores)}
+        await agent.send(Custom("memory.recalled", data, f"recalled {count}"))
 
 
-def _describe_best(recalled: Sequence[Recalled]) -> Iterator[tuple[str, str]]:
-    """Yield the id and description of the best entries, as many as fit."""
+def _describe_best(recalled: Sequence[Recalled]) -> Iterator[tuple[str, float, str]]:
+    """Yield the id, score and description of the best entries, as many as fit."""
     left = MAX_TEXT
     for each in recalled[:MAX_ENTRIES]:
         entry = replace(each.entry, text=clip(each.entry.text, MAX_ENTRY))
         text = describe_recalled([replace(each, entry=entry)])
         if len(text) <= left:
             left -= len(text)
-            yield entry.id, text
+            yield entry.id, round(each.score, 4), text
 
 
 async def report_failure(agent: AgentInternals, what: str, error: Exception) -> None:

@@ -10,9 +10,10 @@ byte, and the provider's prompt cache hits.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace as replace_value
+from dataclasses import replace as replace_value
 from operator import is_
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -127,14 +128,14 @@ class Compactor:
         self,
         agent: AgentInternals,
         *,
-        system: str | Sequence[TextBlock] = "",
+        instructions: str | Sequence[TextBlock] = "",
         tools: Sequence[ToolDefinition] = (),
     ) -> tuple[Message, ...]:
         """Return the messages of the next request: the conversation, compacted first if it is time.
 
         Args:
             agent: the agent, in a turn.
-            system: the system prompt of that request.
+            instructions: the system prompt of that request.
             tools: its tools.
 
         Raises:
@@ -142,10 +143,10 @@ class Compactor:
             SessionError: the session can't be stored.
         """
         await self.note_reply(agent)
-        request = _request(agent, system, tools)
+        request = _request(agent, instructions, tools)
         size = self._counter.count(request)
         if self._watch.matters(size) and await self._shorten(agent, request, size):
-            request = _request(agent, system, tools)
+            request = _request(agent, instructions, tools)
             size = self._counter.count(request)
         self._last_request, self._last_size = request, size
         return agent.session.history
@@ -197,7 +198,7 @@ class Compactor:
         self,
         agent: AgentInternals,
         *,
-        system: str | Sequence[TextBlock] = "",
+        instructions: str | Sequence[TextBlock] = "",
         tools: Sequence[ToolDefinition] = (),
         about: str = "",
     ) -> bool:
@@ -207,7 +208,7 @@ class Compactor:
 
         Args:
             agent: the agent, in a turn.
-            system: the system prompt of its requests.
+            instructions: the system prompt of its requests.
             tools: their tools.
             about: what the notes should keep in view, in the person's words.
 
@@ -215,14 +216,14 @@ class Compactor:
             BudgetExceededError: as `prepare`.
             SessionError: as `prepare`.
         """
-        budget = await self._budget_for(agent, system, tools)
+        budget = await self._budget_for(agent, instructions, tools)
         used = self._counter.count(agent.session.history)
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
         before = agent.session.history
         if used > MIN_ROOM:  # a summary would be longer
             await self._compact(agent, used, budget, self._at * min(used, budget.room), about)
-        request = self._last_request = _request(agent, system, tools)
+        request = self._last_request = _request(agent, instructions, tools)
         self._last_size = self._counter.count(request)
         is_shorter = agent.session.history != before
         if not is_shorter:
@@ -342,8 +343,7 @@ class Compactor:
         await agent.send(Custom("memory.compacted", dict(sizes), text))
 
 
-@dataclass(frozen=True)
-class _ModelCounter:
+class _ModelCounter(msgspec.Struct, frozen=True):
     """A counter that fills in the name of the model."""
 
     counter: TokenCounter

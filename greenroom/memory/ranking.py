@@ -3,7 +3,6 @@
 import math
 import sqlite3
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import msgspec
@@ -41,8 +40,7 @@ class RecallRequest(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
 
 
-@dataclass
-class RecallResult:
+class RecallResult(msgspec.Struct):
     """The entries that a `RecallRequest` found, and problems on the way.
 
     Attributes:
@@ -54,9 +52,9 @@ class RecallResult:
     """
 
     totals: Totals
-    recalled: list[Recalled] = field(default_factory=list)
-    keys: list[int] = field(default_factory=list)
-    damaged: list[int] = field(default_factory=list)
+    recalled: list[Recalled] = msgspec.field(default_factory=list)
+    keys: list[int] = msgspec.field(default_factory=list)
+    damaged: list[int] = msgspec.field(default_factory=list)
     failure: sqlite3.Error | None = None
 
 

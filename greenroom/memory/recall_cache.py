@@ -24,7 +24,6 @@ class RecallCache:
     """The last answers of one database. It is used only inside of the database's transactions."""
 
     def __init__(self) -> None:
-        """Begin without answers."""
         self._answers: OrderedDict[_Question, tuple[datetime, RecallResult]] = OrderedDict()
         self._version: tuple[int, int] | None = None
 

@@ -6,6 +6,7 @@ from typing import cast
 from greenroom.core import Message, ModelRequest
 from greenroom.core._internal import RECALLED, InvalidJSONError, Role, serde
 from greenroom.llm import EstimatedCounter, LLMProvider, TokenCounter
+from greenroom.llm._internal import use_model
 from greenroom.memory.agent_memory import describe_as_line, describe_recalled
 from greenroom.memory.context_window import MIN_ROOM, ContextBudget, fit, fit_newest, shorten
 from greenroom.memory.memory_protocol import Memory
@@ -46,7 +47,6 @@ class EpisodicMemory:
         working: "WorkingMemory | None" = None,
         counter: TokenCounter | None = None,
     ) -> None:
-        """Use this session."""
         self._session = session
         self._memory = memory
         self._working = working
@@ -95,15 +95,17 @@ class EpisodicMemory:
         ]
         return (*working, *self._fit([*memories, *self._session.history], max_tokens))
 
-    async def summarize_recent(self, llm: LLMProvider, limit: int = 100) -> str:
+    async def summarize_recent(self, llm: LLMProvider | str, limit: int = 100) -> str:
         """Ask a model to summarise the last messages, for `memory.add(summary, origin="agent")`.
 
         Raises:
             ModelError: the model gave no summary.
+            ConfigurationError: a model that is given by name can't be opened.
         """
         said = "\n\n".join(f"{each.role}: {each.text}" for each in self.get_messages(limit))
         request = ModelRequest(messages=(Message.user(said or "(empty)"),), system=_SUMMARISE)
-        return (await llm.generate(request)).text
+        async with use_model(llm) as model:
+            return (await model.generate(request)).text
 
     async def save(self) -> None:
         """Store the session.
@@ -161,7 +163,6 @@ class WorkingMemory:
     """
 
     def __init__(self, session: AgentSession, task: str = "") -> None:
-        """Use the values of this task."""
         self._session = session
         self._kind = f"{_KIND}.{task}"
 

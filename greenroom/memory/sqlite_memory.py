@@ -6,13 +6,13 @@ import os
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from sqlite3 import Connection
 from typing import TypeVar
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import utc_now
 from greenroom.core._internal import valid_unicode
@@ -43,8 +43,7 @@ _BATCH = 32  # entries without a vector that are embedded with a question
 _CACHED = 128  # vectors of questions
 
 
-@dataclass(frozen=True)
-class MemoryStatistics:
+class MemoryStatistics(msgspec.Struct, frozen=True):
     """Figures about a memory, counted in this process since its first use.
 
     Attributes:
@@ -133,7 +132,7 @@ class SQLiteMemory:
         self._query_vectors: OrderedDict[str, bytes] = OrderedDict()
         self._cache = RecallCache()
         self._keys_in_progress: set[int] = set()
-        self._next_embedding = -math.inf  # on the monotonic clock; trio's begins anew with each run
+        self._next_embedding = -math.inf  # on the monotonic clock; trio's begins anew in each run
         self._was_rebuilt = False
 
     def __repr__(self) -> str:
@@ -209,6 +208,8 @@ class SQLiteMemory:
         Raises:
             MemoryStorageError: SQLite or the disk refused.
         """
+        if valid_unicode(id) != id:  # so there is none
+            return False
         return await self._change(partial(_forget, entry_id=id), erases=True)
 
     async def clear(self, **where: MetadataValue) -> int:

@@ -1,4 +1,5 @@
 from greenroom.session.agent_session import AgentSession as AgentSession
+from greenroom.session.copying import copy_session as copy_session
 from greenroom.session.description import (
     SessionMetadata as SessionMetadata,
     decode_metadata as decode_metadata,
@@ -34,6 +35,7 @@ from greenroom.session.past_sessions import (
     search_sessions as search_sessions,
     unarchive_session as unarchive_session,
 )
+from greenroom.session.postgres_store import PostgresStore as PostgresStore
 from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore
 from greenroom.session.store import (
     InMemoryStore as InMemoryStore,

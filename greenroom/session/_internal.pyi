@@ -1,4 +1,10 @@
 from greenroom.session.agent_session import SessionStatistics as SessionStatistics
+from greenroom.session.artifacts import (
+    ARTIFACT as ARTIFACT,
+    MOST_VERSIONS as MOST_VERSIONS,
+    Artifact as Artifact,
+    begin_version as begin_version,
+)
 from greenroom.session.branches import Branch as Branch, checkpoints_after as checkpoints_after
 from greenroom.session.conversation import Conversation as Conversation
 from greenroom.session.description import (
@@ -31,6 +37,13 @@ from greenroom.session.past_sessions import (
     read_paid_calls as read_paid_calls,
     read_tree_used as read_tree_used,
 )
+from greenroom.session.postgres_open import lock_of as lock_of, open_server as open_server
+from greenroom.session.postgres_server import (
+    Connection as Connection,
+    transaction as transaction,
+)
+from greenroom.session.postgres_store import ensure_presence as ensure_presence
+from greenroom.session.postgres_tables import free_sessions as free_sessions
 from greenroom.session.store import StoreOnDisk as StoreOnDisk
 from greenroom.session.transcript import (
     WENT_ON as WENT_ON,

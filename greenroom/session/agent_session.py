@@ -1,7 +1,6 @@
 """`AgentSession`: one conversation, which outlives the process that holds it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias, get_args
 
@@ -9,6 +8,7 @@ import msgspec
 
 from greenroom.core import JSON, Message, ToolUseBlock, Usage, check_session_id, new_id, utc_now
 from greenroom.core._internal import SUMMARY, Used, thaw
+from greenroom.session.artifacts import ARTIFACT, Artifact, read_artifacts
 from greenroom.session.branches import replay_branch
 from greenroom.session.conversation import Conversation
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
@@ -28,8 +28,7 @@ OnCutOff: TypeAlias = Literal["stop", "continue"]
 """What an agent does with a turn that the end of an earlier process has cut off."""
 
 
-@dataclass(frozen=True)
-class SessionStatistics:
+class SessionStatistics(msgspec.Struct, frozen=True):
     """Figures about one session.
 
     Attributes:
@@ -267,8 +266,14 @@ class AgentSession:
 
     @property
     def open_questions(self) -> tuple[OpenQuestion, ...]:
-        """The questions asked about `unstarted` calls, by this process or an earlier one."""
-        return tuple(self.conversation.open_questions.values())
+        """The questions that are asked again where the conversation goes on.
+
+        Those about `unstarted` calls, by this process or an earlier one; and those that the code of
+        a turn has asked about no call, if the turn is suspended, or was left behind by its process
+        and the session is loaded with `keep_open`.
+        """
+        about_calls = self.conversation.open_questions.values()
+        return (*about_calls, *self.conversation.questions_of_turn)
 
     @property
     def cut_off(self) -> str | None:
@@ -345,6 +350,14 @@ class AgentSession:
     def last_record(self, kind: str) -> JSON:
         """Return a copy of the newest value under a kind, or None; no other is decoded."""
         return self.conversation.transcript.records.last(kind)
+
+    def artifacts(self) -> tuple[Artifact, ...]:
+        """Return every version of what the agent has made for people, the oldest first.
+
+        The content is a file of the session: `store.open_file(session_id, artifact.file)`. Tools
+        save artifacts with `AgentContext.save_artifact`.
+        """
+        return read_artifacts(self.records(ARTIFACT))
 
     @property
     def store(self) -> SessionStore | None:

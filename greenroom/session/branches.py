@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from greenroom.core import Message, SessionError
 from greenroom.core._internal import Checkpoint
 from greenroom.session.entries import (
@@ -106,8 +108,7 @@ def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
     return transcript
 
 
-@dataclass(frozen=True)
-class _BranchStart:
+class _BranchStart(msgspec.Struct, frozen=True):
     """How the branch began that the entries now add to."""
 
     begun_by: _Beginning | None = None

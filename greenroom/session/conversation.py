@@ -46,9 +46,11 @@ from greenroom.session.entries import (
     ToolsStartedEntry,
     TurnEntry,
     UsageEntry,
+    answered_entry,
     decision_entry,
     find_open_questions,
     question_entry,
+    read_question,
     record_entry,
     validate_entry,
 )
@@ -200,18 +202,40 @@ class Conversation:
         records = self.transcript.questions_since_reply()
         return find_open_questions(records, (call.id for call in self.transcript.unstarted))
 
-    def add_question(self, request: PermissionRequest) -> bool:
-        """Record a question to a person about an unstarted call, unless it is on record already.
+    @property
+    def questions_of_turn(self) -> tuple[OpenQuestion, ...]:
+        """The open questions of a turn that an earlier process began, or that is suspended.
+
+        The turn's own code has asked them, about none of its calls.
+        """
+        if not self.keep_open:
+            return ()
+        return tuple(filter(None, map(read_question, self.transcript.questions_of_turn())))
+
+    def add_question(self, request: PermissionRequest, *, of_turn: bool = False) -> bool:
+        """Record a question to a person, unless it is on record already.
+
+        Args:
+            request: the question, about an unstarted call.
+            of_turn: whether it may also be about no call, asked by the code of the turn itself.
 
         Returns:
-            Whether the call is unstarted, so that the question outlives this process once saved.
+            Whether it will be asked again, so that it outlives this process once it is saved.
         """
         question = OpenQuestion(request.request_id, request.tool_use_id, request.digest, request)
+        if not question.tool_use_id and of_turn and self.transcript.cut_off is not None:
+            if question not in self.questions_of_turn:
+                self._add(question_entry(question))
+            return True
         if all(call.id != question.tool_use_id for call in self.transcript.unstarted):
             return False
         if self.open_questions.get(question.tool_use_id) != question:
             self._add(question_entry(question))
         return True
+
+    def close_question(self, request: PermissionRequest) -> None:
+        """Record that a question of the turn itself is answered; the next save stores it."""
+        self._add(answered_entry(request.request_id))
 
     def was_asked(self, request_id: str) -> bool:
         """Whether a question of this id was ever recorded here, open or not."""

@@ -349,11 +349,11 @@ QUESTION = "permission.question"
 
 
 class OpenQuestion(Wire, frozen=True):
-    """A recorded question to a person about a call that has not started.
+    """A recorded question to a person: about a call that has not started, or of a turn itself.
 
     Attributes:
         request_id: the id of the permission request, also when it is asked again.
-        tool_use_id: the call.
+        tool_use_id: the call; empty for a question that the turn's own code asks.
         digest: what the answer is bound to; an early answer counts only while this is the same.
         request: the whole question, as a person was shown it; None if an earlier version asked.
     """
@@ -364,10 +364,15 @@ class OpenQuestion(Wire, frozen=True):
     request: PermissionRequest | None = None
 
 
+ANSWERED = "permission.answered"
+"""The kind of the records that say that a question of a turn itself is answered."""
+
+
 class _Asked(Wire, frozen=True):
-    """What of a question says that it was asked."""
+    """What of a question says that it was asked, and about what."""
 
     request_id: str = ""
+    tool_use_id: str = ""
 
 
 def question_entry(question: OpenQuestion) -> RecordEntry:
@@ -375,12 +380,18 @@ def question_entry(question: OpenQuestion) -> RecordEntry:
     return RecordEntry(QUESTION, msgspec.Raw(serde.encode(question)))
 
 
-def read_request_id(entry: RecordEntry) -> str:
-    """Return the id of a recorded question; empty if it can't be read."""
+def answered_entry(request_id: str) -> RecordEntry:
+    """Make the entry which says that a question is answered."""
+    return RecordEntry(ANSWERED, msgspec.Raw(serde.encode(_Asked(request_id))))
+
+
+def read_asked(entry: RecordEntry) -> tuple[str, str]:
+    """Return the ids of a recorded question and of its call; empty if they can't be read."""
     try:
-        return serde.decode(bytes(entry.value), _Asked).request_id
+        asked = serde.decode(bytes(entry.value), _Asked)
     except InvalidJSONError:
-        return ""
+        return "", ""
+    return asked.request_id, asked.tool_use_id
 
 
 def find_open_questions(
@@ -388,17 +399,17 @@ def find_open_questions(
 ) -> dict[str, OpenQuestion]:
     """Return the newest question about each of these calls, if there is one, by the call's id."""
     calls = frozenset(unstarted)
-    found = map(_read, records) if calls else ()
+    found = map(read_question, records) if calls else ()
     return {each.tool_use_id: each for each in found if each and each.tool_use_id in calls}
 
 
-def _read(record: JSON) -> OpenQuestion | None:
-    """Read a question; what can't be read of it, such as a newer version's, is asked anew."""
+def read_question(record: JSON) -> OpenQuestion | None:
+    """Read a question; what can't be read of it, such as a newer version's, is asked again."""
     try:
         return serde.convert(record, OpenQuestion)
     except msgspec.ValidationError:
         if isinstance(record, dict) and "request" in record:
-            return _read({key: record[key] for key in record if key != "request"})
+            return read_question({key: record[key] for key in record if key != "request"})
         return None
 
 

@@ -29,7 +29,6 @@ class SessionCorruptError(SessionError):
         line: int | None = None,
         hint: str = "",
     ) -> None:
-        """Keep the place of the damage."""
         super().__init__(message, session_id=session_id, hint=hint)
         self.path = path
         self.line = line

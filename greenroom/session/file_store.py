@@ -105,19 +105,19 @@ class FileStore:
             lambda folder: read_until_stable(lambda: read_session(folder, session_id, START)),
         )
 
-    async def read_last(self, session_id: str, count: int) -> StoredPage:
+    async def read_last(self, session_id: str, limit: int) -> StoredPage:
         """Read the last messages of a session, without reading what precedes them.
 
         Raises:
-            ValueError: `count` is less than 1.
+            ValueError: `limit` is less than 1.
             SessionCorruptError: the description is damaged, or the end of the history before its
                 last line.
             SessionStorageError: a file can't be read.
         """
-        check_count(count)
+        check_count(limit)
         return await self._run(
             session_id,
-            lambda folder: read_until_stable(lambda: read_last(folder, session_id, count)),
+            lambda folder: read_until_stable(lambda: read_last(folder, session_id, limit)),
         )
 
     async def list_all(self) -> list[SessionMetadata]:
@@ -185,7 +185,7 @@ class FileStore:
             damaged.
 
         Raises:
-            SessionNotFoundError: there is no such session.
+            SessionNotFoundError: the session is not stored.
             SessionLockedError: another writer has it.
             SessionStorageError: the disk refused.
         """
@@ -210,8 +210,8 @@ class FileStore:
         """Return the content of a session's file.
 
         Raises:
-            ValueError: there can be no such name.
-            SessionNotFoundError: the session has no such file.
+            ValueError: the name is not allowed.
+            SessionNotFoundError: the session does not have this file.
             SessionStorageError: it can't be read.
         """
         check_file_name(name)
@@ -231,7 +231,7 @@ class FileStore:
         """Remove a file of a session, if there is one of this name.
 
         Raises:
-            ValueError: there can be no such name.
+            ValueError: the name is not allowed.
             SessionStorageError: the disk refused.
         """
         check_file_name(name)

@@ -63,8 +63,8 @@ class KeepsFiles(Protocol):
         """Return a file's content, as a file to read.
 
         Raises:
-            ValueError: there can be no such name.
-            SessionNotFoundError: the session has no such file.
+            ValueError: the name is not allowed.
+            SessionNotFoundError: the session does not have this file.
             SessionStorageError: it can't be read.
         """
 
@@ -79,7 +79,7 @@ class KeepsFiles(Protocol):
         """Remove a file, if there is one of this name.
 
         Raises:
-            ValueError: there can be no such name.
+            ValueError: the name is not allowed.
             SessionStorageError: the disk refused.
         """
 

@@ -336,29 +336,29 @@ def read_backwards(read: Callable[[int, int], bytes], size: int) -> Iterator[byt
 
 
 def read_page(
-    blocks: Iterable[bytes], size: int, count: int, *, session_id: str, path: str
+    blocks: Iterable[bytes], size: int, limit: int, *, session_id: str, path: str
 ) -> Page:
-    """Return the last `count` messages of a history of `size` bytes.
+    """Return the last `limit` messages of a history of `size` bytes.
 
     It is read block by block from its end, at most twice as far as needed. What is read is
     verified; damage before it goes unnoticed. If a rewind does not say how many messages it left,
     as in version 1 of the format, all of the history is read.
 
     Raises:
-        ValueError: `count` is less than 1.
+        ValueError: `limit` is less than 1.
         SessionCorruptError: a damaged line is followed by others, or bytes are missing.
         SessionError: a line is of a newer format.
     """
-    check_count(count)
+    check_count(limit)
     for data, is_all in _grow_tail(blocks):
         if is_all:
             lines = read_lines(data, session_id=session_id, path=path)
             _check_size(lines, size, session_id=session_id, path=path)
-            return _make_page(_all_messages(lines), count, lines, path)
+            return _make_page(_all_messages(lines), limit, lines, path)
         tail = _read_tail(data, size, session_id=session_id, path=path)
-        messages = None if tail is None else _last_messages(tail, count + 1)
+        messages = None if tail is None else _last_messages(tail, limit + 1)
         if tail is not None and messages is not None:
-            return _make_page(messages, count, tail, path)
+            return _make_page(messages, limit, tail, path)
     raise AssertionError("the last tail is the whole history")
 
 

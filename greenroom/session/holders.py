@@ -92,3 +92,9 @@ def is_here(holder: str) -> bool:
 
 def _host() -> str:
     return socket.gethostname().replace("/", "-") or "localhost"
+
+
+def pid_of(holder: str) -> int | None:
+    """Return the process id in a holder's name; None if there is none."""
+    number = holder.rpartition("/")[0].rpartition("/")[2]
+    return int(number) if number.isdecimal() else None

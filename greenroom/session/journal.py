@@ -30,7 +30,6 @@ writer that believes this one to be dead. From then on it refuses each of our wr
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -67,13 +66,12 @@ Durability: TypeAlias = Literal["step", "turn", "none"]
 """When saves are synced: each one, those at the end of a turn, or none."""
 
 
-@dataclass(eq=False)
-class _SaveGroup:
+class _SaveGroup(msgspec.Struct, eq=False):
     """A save that waits for its turn, and every `save` called until then: they share one commit."""
 
     flush: bool
     is_stored: bool = False
-    ended: trio.Event = field(default_factory=trio.Event)
+    ended: trio.Event = msgspec.field(default_factory=trio.Event)
 
 
 class Journal:

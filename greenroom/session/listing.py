@@ -72,7 +72,11 @@ class PageOrder:
 
     def pick(self, sessions: Iterable[SessionMetadata]) -> SessionPage:
         """Return the page, given sessions in any order; it looks at each once."""
-        found = heapq.nlargest(self.limit + 1, filter(self.accepts, sessions), key=_order)
+        accepted = filter(self.accepts, sessions)
+        if isinstance(sessions, list) and len(sessions) <= 2 * self.limit:
+            found = sorted(accepted, key=_order, reverse=True)  # many times as fast
+        else:
+            found = heapq.nlargest(self.limit + 1, accepted, key=_order)
         page = tuple(found[: self.limit])
         return SessionPage(page, _write_place(page[-1]) if len(found) > self.limit else None)
 

@@ -48,21 +48,21 @@ from greenroom.session.store_errors import (
 )
 
 
-async def read_last(session_id: str, count: int, *, store: SessionStore | None = None) -> Page:
-    """Read the last `count` messages of a session, without reading what precedes them.
+async def read_last(session_id: str, limit: int, *, store: SessionStore | None = None) -> Page:
+    """Read the last `limit` messages of a session, without reading what precedes them.
 
     They are the end of the `history` that `AgentSession.load` returns, as stored: a call without a
     result stays one. Nothing is locked or repaired. What is read is verified; damage before it
     goes unnoticed.
 
     Raises:
-        ValueError: `count` is less than 1.
+        ValueError: `limit` is less than 1.
         SessionNotFoundError: the store holds no such session.
         SessionCorruptError: it is damaged there, before its last line.
         SessionStorageError: it can't be read.
     """
     store = store or default_store()
-    found = await store.read_last(check_session_id(session_id), count)
+    found = await store.read_last(check_session_id(session_id), limit)
     if found.metadata is None:
         raise unknown_error(session_id, store)
     return found.page
@@ -196,15 +196,21 @@ async def _set_archived(session_id: str, store: SessionStore, *, archived: bool)
 
 
 async def delete_session(
-    session_id: str, *, store: SessionStore | None = None, children: bool = False
+    session_id: str,
+    *,
+    store: SessionStore | None = None,
+    children: bool = False,
+    older_than: datetime | None = None,
 ) -> None:
     """Remove a session for good, with everything in its folder; durable when it returns.
 
     A crash leaves it whole or gone. With `children`, the sessions that it started are removed
     first, and theirs; if one of them is being written, those before it are gone, and the session
     itself stays. Without `children` they stay. A session loaded earlier can't be saved any more.
+    With `older_than`, only what was last changed before that moment is removed.
 
     Raises:
+        SessionError: it was changed since `older_than`.
         SessionNotFoundError: the store holds no such session.
         SessionLockedError: it is being written, here or in another process.
         SessionStorageError: the disk refused; the session is whole, or it is gone and the error
@@ -212,15 +218,27 @@ async def delete_session(
     """
     store = store or default_store()
     below = descendants(session_id, await store.list_all()) if children else {}
-    await _delete(session_id, store, below)
+    await _delete(session_id, store, below, older_than)
 
 
-async def _delete(session_id: str, store: SessionStore, below: Mapping[str, Sequence[str]]) -> None:
+async def _delete(
+    session_id: str,
+    store: SessionStore,
+    below: Mapping[str, Sequence[str]],
+    older_than: datetime | None,
+) -> None:
     """Delete the sessions below one while its lock is held, then the session itself."""
     async with _hold(session_id, store) as writer:
+        if older_than is not None:  # looked at under the lock
+            metadata = (await store.read_last(session_id, 1)).metadata
+            if metadata is None or metadata.updated_at >= older_than:
+                raise SessionError(
+                    f"session {session_id!r} was changed meanwhile, and is kept",
+                    session_id=session_id,
+                )
         for child in below.get(session_id, ()):
             with suppress(SessionNotFoundError):  # another delete was faster
-                await _delete(child, store, below)
+                await _delete(child, store, below, older_than)
         await writer.delete()
 
 
@@ -264,7 +282,7 @@ def descendants(
 
 
 async def search_sessions(
-    text: str, *, store: SessionStore | None = None, limit: int = 20, archived: bool = False
+    query: str, *, store: SessionStore | None = None, limit: int = 20, archived: bool = False
 ) -> "SearchReport":
     """Find the sessions with a text in their title, messages or tool calls, ignoring case.
 
@@ -277,7 +295,7 @@ async def search_sessions(
     """
     place = store or default_store()
     listed = await AgentSession.list_all(store=place, archived=archived)
-    search, hits = SessionSearch(text, listed, place), list[SearchHit]()
+    search, hits = SessionSearch(query, listed, place), list[SearchHit]()
     while len(hits) < limit and (hit := await anext(search, None)) is not None:
         hits.append(hit)
     return SearchReport(tuple(hits), search.searched, tuple(search.damaged))
@@ -438,7 +456,7 @@ class SearchText:
             ValueError: it is empty.
         """
         if not text.strip():
-            raise ValueError("there is no text to search for")
+            raise ValueError("the text to search for is empty")
         self._folded = text.casefold()
 
     def snippet(self, text: str) -> str | None:

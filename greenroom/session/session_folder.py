@@ -115,7 +115,7 @@ def read_session(folder: str, session_id: str, since: Position) -> StoredSession
     return StoredSession(metadata, msgspec.structs.replace(history, missing=missing), path)
 
 
-def read_last(folder: str, session_id: str, count: int) -> StoredPage:
+def read_last(folder: str, session_id: str, limit: int) -> StoredPage:
     """Read the last messages of a session from its folder, without reading what precedes them.
 
     Raises:
@@ -128,7 +128,7 @@ def read_last(folder: str, session_id: str, count: int) -> StoredPage:
         with durable.open_to_read(path) as (fd, size):
             blocks = read_backwards(lambda start, stop: durable.read_between(fd, start, stop), size)
             return StoredPage(
-                metadata, read_page(blocks, size, count, session_id=session_id, path=path)
+                metadata, read_page(blocks, size, limit, session_id=session_id, path=path)
             )
     except FileNotFoundError:
         # Read again: the session may have been deleted between the two reads.
@@ -255,7 +255,6 @@ class FileWriter:
         limiter: trio.CapacityLimiter,
         epoch: int = 0,
     ) -> None:
-        """Take over a held lock, and an epoch that has begun."""
         self.epoch = epoch
         """The number of this right, see `SessionWriter.epoch`."""
         self._session_id = session_id
@@ -310,6 +309,20 @@ class FileWriter:
         """
         return await self._write(lambda: self._set_aside(at))
 
+    async def set_changed(self, moment: datetime) -> None:
+        """Set when the history was changed; one that has no line yet has no time either.
+
+        Raises:
+            SessionFencedError: the lock was removed or taken over; nothing was changed.
+            SessionStorageError: the disk refused.
+        """
+
+        def change() -> None:
+            with contextlib.suppress(FileNotFoundError):
+                os.utime(history_path(self._folder), (moment.timestamp(), moment.timestamp()))
+
+        await self._write(change)
+
     async def delete(self) -> None:
         """Remove the session's folder with everything in it; durable when it returns.
 
@@ -327,7 +340,7 @@ class FileWriter:
         nothing was damaged.
 
         Raises:
-            SessionNotFoundError: there is no such session.
+            SessionNotFoundError: the session is not stored.
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """

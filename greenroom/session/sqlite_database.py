@@ -7,14 +7,13 @@ those of SQLite.
 
 import math
 import os
-import shlex
 import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
-from typing import NamedTuple, TypeVar
+from datetime import datetime
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -22,7 +21,7 @@ import trio
 from greenroom.core import SessionError, SessionStorageError, utc_now
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.fs import sqlite
-from greenroom.session.description import SessionMetadata, decode_metadata, encode_metadata
+from greenroom.session.description import SessionMetadata, encode_metadata
 from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import Position
 from greenroom.session.holders import begin_epoch
@@ -30,6 +29,7 @@ from greenroom.session.session_folder import hint_for
 from greenroom.session.store_errors import (
     fenced_error,
 )
+from greenroom.session.stored_rows import Row
 from greenroom.threads._internal import FileThreads
 
 # `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any
@@ -326,40 +326,9 @@ def _inode(path: str) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-_MOST = 1 << 30  # bytes of a history, as in a file: within what a machine can hold
-
 # SQLite stores a type with each value, so damage may change it.
 _SELECT = """SELECT session_id, key, CAST(metadata AS BLOB), CAST(size AS INTEGER),
     CAST(changed AS INTEGER) FROM sessions"""
-
-
-class Row(NamedTuple):
-    """A row of `sessions`: everything about a session but its lines."""
-
-    session_id: str
-    key: int
-    metadata: bytes | None
-    size: int
-    changed: int
-
-    def read_metadata(self, path: str) -> SessionMetadata | None:
-        """Read the description; None if there is none yet.
-
-        Raises:
-            SessionCorruptError: it can't be read.
-        """
-        if self.metadata is None:
-            return None
-        try:
-            found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
-        except SessionCorruptError as error:
-            error.hint = repair_hint(path)  # the original hint is about files
-            raise
-        try:
-            return found.with_updated_at(datetime.fromtimestamp(self.changed, UTC))
-        except (TypeError, ValueError, OverflowError, OSError) as error:
-            text = f"{path}: {self.changed!r} is not a time"
-            raise SessionCorruptError(text, session_id=self.session_id, path=path) from error
 
 
 def select_row(connection: sqlite3.Connection, session_id: str) -> Row | None:
@@ -373,16 +342,6 @@ def add_row(connection: sqlite3.Connection, session_id: str) -> Row:
     done = connection.execute("INSERT INTO sessions (session_id) VALUES (?)", [session_id])
     assert done.lastrowid is not None
     return Row(session_id, done.lastrowid, None, 0, 0)
-
-
-def repair_hint(path: str) -> str:
-    """Return how to make a damaged session usable again."""
-    file, _, session_id = path.rpartition("#")
-    return (
-        f"nothing was changed; `greenroom sessions repair {shlex.quote(session_id)} "
-        f"--sessions {shlex.quote(file)}` keeps every line that can be verified, and sets the rest "
-        "aside"
-    )
 
 
 def take_epoch(connection: sqlite3.Connection, session_id: str) -> int:
@@ -415,20 +374,6 @@ def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> No
     if done.rowcount:
         blank = "DELETE FROM sessions WHERE session_id = ? AND metadata IS NULL AND size = 0"
         connection.execute(blank, [session_id])
-
-
-def check_size(size: int, session_id: str, path: str) -> None:
-    """Check that this many bytes of a history can be read at once.
-
-    Raises:
-        SessionStorageError: they are too many.
-    """
-    if size > _MOST:
-        raise SessionStorageError(
-            f"{path}: the history is too long",
-            session_id=session_id,
-            hint="the limit is 1 GiB: continue in a new session",
-        )
 
 
 def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position) -> None:

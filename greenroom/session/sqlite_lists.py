@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from greenroom.core import SessionError, check_session_id
 from greenroom.session.description import SessionMetadata
 from greenroom.session.listing import PageOrder, SessionPage, newest_first
-from greenroom.session.sqlite_database import NEWEST, Database, Row
+from greenroom.session.sqlite_database import NEWEST, Database
 from greenroom.session.store import StoreSurvey
 from greenroom.session.store_errors import unknown_error
+from greenroom.session.stored_rows import Row
 
 _AT_ONCE = 200  # rows of one transaction: writers wait no longer than that
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from io import BytesIO
 from sqlite3 import Connection
 from types import TracebackType
@@ -18,28 +19,24 @@ from greenroom.session.files import SessionFile, check_file, check_file_name, no
 from greenroom.session.folder_names import folder_name
 from greenroom.session.history import (
     START,
-    History,
     Page,
     Position,
     RepairReport,
     check_count,
-    read_history,
     read_page,
 )
 from greenroom.session.holders import name_holder, new_store_id
 from greenroom.session.listing import SessionPage
+from greenroom.session.row_salvage import salvage_rows
 from greenroom.session.sqlite_database import (
     Database,
-    Row,
     add_line,
     add_row,
     check_epoch,
-    check_size,
     cut_lines,
     delete_rows,
     end_epoch,
     is_uncertain,
-    repair_hint,
     select_last_number,
     select_lines,
     select_lines_backwards,
@@ -49,7 +46,7 @@ from greenroom.session.sqlite_database import (
 )
 from greenroom.session.sqlite_files import list_files, put_file, read_file, remove_file
 from greenroom.session.sqlite_lists import list_page, survey
-from greenroom.session.sqlite_salvage import salvage_rows
+from greenroom.session.sqlite_salvage import SQLiteRows
 from greenroom.session.store import (
     StoredPage,
     StoredSession,
@@ -60,6 +57,13 @@ from greenroom.session.store import (
 from greenroom.session.store_errors import (
     locked_error,
     unknown_error,
+)
+from greenroom.session.stored_rows import (
+    Row,
+    check_size,
+    damaged_error,
+    repair_hint,
+    verify_lines,
 )
 
 
@@ -81,10 +85,10 @@ def read_session(database: Database, session_id: str, since: Position) -> Stored
     # The connection is free for others again.
     if since.lines and not row.key:
         raise SessionNotFoundError(f"{path} was removed", session_id=session_id)
-    return StoredSession(row.read_metadata(path), _verify_lines(lines, row, path, since), path)
+    return StoredSession(row.read_metadata(path), verify_lines(lines, row, path, since), path)
 
 
-def read_last_page(database: Database, session_id: str, count: int) -> StoredPage:
+def read_last_page(database: Database, session_id: str, limit: int) -> StoredPage:
     """Read the last messages of a session, without reading the lines before them.
 
     Raises:
@@ -100,46 +104,16 @@ def read_last_page(database: Database, session_id: str, count: int) -> StoredPag
             page = read_page(
                 select_lines_backwards(connection, row.key),
                 row.size,
-                count,
+                limit,
                 session_id=session_id,
                 path=path,
             )
             if page.repair and page.repair.line <= select_last_number(connection, row.key):
-                raise _damaged_error(path, session_id, page.repair.line)
+                raise damaged_error(path, session_id, page.repair.line)
         except SessionCorruptError as error:
             error.hint = repair_hint(path)  # the original hint is about files
             raise
     return StoredPage(row.read_metadata(path), page)
-
-
-def _verify_lines(lines: list[bytes], row: Row, path: str, since: Position) -> History:
-    """Decode these lines, which begin with the one before the place `since`."""
-    try:
-        history = read_history(b"".join(lines), session_id=row.session_id, path=path, since=since)
-    except SessionCorruptError as error:
-        if error.line != since.lines:  # else the history was replaced, and is not damaged
-            error.hint = repair_hint(path)  # the original hint is about files
-        raise
-    size = history.end.size + len(history.torn)
-    unread = max(since.lines - 1, 0) + len(lines) - history.end.lines
-    if size == row.size and unread <= 1:
-        return history
-    lost = "" if size == row.size else f"{row.size} bytes were stored, and {size} are there"
-    raise _damaged_error(path, row.session_id, history.end.lines + 1, lost)
-
-
-def _damaged_error(path: str, session_id: str, line: int, problem: str = "") -> SessionCorruptError:
-    """Return the error for a damaged line in the middle, or for lost lines.
-
-    A file may end in several unsynced lines; in a database each line is synced.
-    """
-    return SessionCorruptError(
-        f"{path}:{line}: {problem or 'the line is damaged, and others follow it'}",
-        session_id=session_id,
-        path=path,
-        line=line,
-        hint=repair_hint(path),
-    )
 
 
 T = TypeVar("T")
@@ -213,6 +187,17 @@ class SQLiteWriter:
         )
         return f"{self._database.path}: number {number} of the table torn"
 
+    async def set_changed(self, moment: datetime) -> None:
+        """Set when the history was changed.
+
+        Raises:
+            SessionFencedError: another writer has the session now.
+            SessionStorageError: SQLite or the disk refused.
+        """
+        await self._write(
+            lambda connection: SQLiteRows(connection, self._row(connection)).set_changed(moment)
+        )
+
     async def delete(self) -> None:
         """Remove the session, and what was set aside from it, in one transaction.
 
@@ -229,7 +214,7 @@ class SQLiteWriter:
         nothing was damaged.
 
         Raises:
-            SessionNotFoundError: there is no such session.
+            SessionNotFoundError: the session is not stored.
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused; the history is as it was before.
         """
@@ -276,7 +261,7 @@ class SQLiteWriter:
         row = select_row(connection, self._session_id)
         if row is None or (row.metadata is None and not row.size):
             raise unknown_error(self._session_id, self._database.path)
-        return salvage_rows(connection, row, self._path, relatives)
+        return salvage_rows(SQLiteRows(connection, row), self._path, relatives)
 
     def _describe(self, connection: Connection, metadata: SessionMetadata) -> None:
         row = self._row(connection)
@@ -380,19 +365,19 @@ class SQLiteStore:
             session_id, lambda: read_session(self._database, session_id, START)
         )
 
-    async def read_last(self, session_id: str, count: int) -> StoredPage:
+    async def read_last(self, session_id: str, limit: int) -> StoredPage:
         """Read the last messages of a session, without reading what precedes them.
 
         Raises:
-            ValueError: `count` is less than 1.
+            ValueError: `limit` is less than 1.
             SessionCorruptError: the description is damaged, or the end of the history before its
                 last line; or the file is damaged or not a database.
             SessionStorageError: it can't be read.
         """
-        check_count(count)
+        check_count(limit)
         check_session_id(session_id)
         return await self._database.run(
-            session_id, lambda: read_last_page(self._database, session_id, count)
+            session_id, lambda: read_last_page(self._database, session_id, limit)
         )
 
     async def list_all(self) -> list[SessionMetadata]:
@@ -472,7 +457,7 @@ class SQLiteStore:
             damaged.
 
         Raises:
-            SessionNotFoundError: there is no such session.
+            SessionNotFoundError: the session is not stored.
             SessionLockedError: another writer has it.
             SessionCorruptError: the database itself is damaged.
             SessionStorageError: SQLite or the disk refused.
@@ -502,8 +487,8 @@ class SQLiteStore:
         """Return the content of a session's file.
 
         Raises:
-            ValueError: there can be no such name.
-            SessionNotFoundError: the session has no such file.
+            ValueError: the name is not allowed.
+            SessionNotFoundError: the session does not have this file.
             SessionStorageError: it can't be read.
         """
         check_session_id(session_id)
@@ -528,7 +513,7 @@ class SQLiteStore:
         """Remove a file of a session, if there is one of this name.
 
         Raises:
-            ValueError: there can be no such name.
+            ValueError: the name is not allowed.
             SessionStorageError: the disk refused.
         """
         check_session_id(session_id)

@@ -9,7 +9,6 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from io import BytesIO
 from typing import Protocol, Self, TypeVar, runtime_checkable
@@ -212,13 +211,13 @@ class SessionStore(KeepsFiles, Protocol):
             SessionStorageError: it can't be read.
         """
 
-    async def read_last(self, session_id: str, count: int) -> StoredPage:
+    async def read_last(self, session_id: str, limit: int) -> StoredPage:
         """Read the last messages of a session, without reading what precedes them.
 
         `read_page` finds them, given the lines from the last one backwards.
 
         Raises:
-            ValueError: `count` is less than 1.
+            ValueError: `limit` is less than 1.
             SessionCorruptError: the description is damaged, or the end of the history before its
                 last line.
             SessionStorageError: it can't be read.
@@ -267,8 +266,7 @@ class SessionStore(KeepsFiles, Protocol):
         """Return a session's folder for files that belong to it, or "" if it has none."""
 
 
-@dataclass(frozen=True)
-class StoreStatistics:
+class StoreStatistics(msgspec.Struct, frozen=True):
     """Figures about the threads of a store; nothing on the disk is counted.
 
     Attributes:
@@ -288,8 +286,7 @@ class StoreStatistics:
         return cls(figures.borrowed_tokens, figures.tasks_waiting, int(figures.total_tokens))
 
 
-@dataclass(frozen=True)
-class InMemoryStoreStatistics:
+class InMemoryStoreStatistics(msgspec.Struct, frozen=True):
     """Figures about a store in memory.
 
     Attributes:
@@ -336,7 +333,6 @@ class InMemoryStore:
     """
 
     def __init__(self) -> None:
-        """Make an empty store."""
         self._sessions: dict[str, _MemorySession] = {}
         self._files: dict[str, dict[str, tuple[bytes, datetime]]] = {}
         self._id = new_store_id()
@@ -369,7 +365,7 @@ class InMemoryStore:
         await trio.lowlevel.checkpoint()
         return _read(session_id, self._find(session_id), Position())
 
-    async def read_last(self, session_id: str, count: int) -> StoredPage:
+    async def read_last(self, session_id: str, limit: int) -> StoredPage:
         """Read the last messages of a session, without reading what precedes them."""
         await trio.lowlevel.checkpoint()
         session = self._find(session_id)
@@ -377,7 +373,7 @@ class InMemoryStore:
         page = read_page(
             read_backwards(lambda start, stop: bytes(history[start:stop]), len(history)),
             len(history),
-            count,
+            limit,
             session_id=session_id,
             path=_path(session_id),
         )
@@ -439,8 +435,8 @@ class InMemoryStore:
         """Return the content of a session's file.
 
         Raises:
-            ValueError: there can be no such name.
-            SessionNotFoundError: the session has no such file.
+            ValueError: the name is not allowed.
+            SessionNotFoundError: the session does not have this file.
         """
         await trio.lowlevel.checkpoint()
         check_file_name(name)
@@ -461,7 +457,7 @@ class InMemoryStore:
         """Remove a file of a session, if there is one of this name.
 
         Raises:
-            ValueError: there can be no such name.
+            ValueError: the name is not allowed.
         """
         await trio.lowlevel.checkpoint()
         self._files.get(check_session_id(session_id), {}).pop(check_file_name(name), None)
@@ -520,6 +516,10 @@ class _MemoryWriter:
         session.aside.append(bytes(session.history[at.size :]))
         del session.history[at.size :]
         return f"memory:{self._session_id}.torn.{len(session.aside)}"
+
+    async def set_changed(self, moment: datetime) -> None:
+        await self._check_epoch()
+        self._session.changed = moment
 
     async def delete(self) -> None:
         await self._check_epoch()

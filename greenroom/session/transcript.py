@@ -29,6 +29,7 @@ from greenroom.core import (
 )
 from greenroom.core._internal import Used, serde
 from greenroom.session.entries import (
+    ANSWERED,
     QUESTION,
     CheckpointEntry,
     CompactionEntry,
@@ -46,7 +47,7 @@ from greenroom.session.entries import (
     ToolsStartedEntry,
     TurnEntry,
     UsageEntry,
-    read_request_id,
+    read_asked,
 )
 
 _STRAY = "The result of a call that is not on record:"
@@ -57,6 +58,7 @@ WENT_ON = "the conversation went on without it"
 STARTED = "the call had started, and its outcome is unknown"
 _NOT_STARTED = "the call was not started"
 NOT_ON_RECORD = "its result is not on record"
+_MOST_ENDS = 100  # inputs for which it is known how their turns have ended
 _OUTPUT_UNTIL_THEN = ". Its output until then:\n"
 
 
@@ -75,6 +77,7 @@ class Transcript:
         self.grants = GrantedRules()
         self.records = Records()
         self._questions = Records()  # those after the last reply: earlier ones have been decided
+        self._of_turn: dict[str, RecordEntry] = {}  # open questions of the turn itself, by id
         self.asked_ids: set[str] = set()
         """The ids of all questions that were ever asked."""
         self.expenses = Expenses()
@@ -82,6 +85,8 @@ class Transcript:
         """The ids of all messages that were ever added as input, replaced and rewound ones too."""
         self.cut_off: str | None = None
         """The input whose turn has begun and has no end on record."""
+        self.ends: dict[str, str] = {}
+        """How the turns of the last inputs have ended, by the ids of the inputs."""
         self.version = 1
         """The oldest version of the format that can express these entries."""
         self.branch = 0
@@ -136,6 +141,11 @@ class Transcript:
     def questions_since_reply(self) -> Iterator[JSON]:
         """Return the questions that were recorded after the last reply."""
         return self._questions.values(QUESTION, since=self._last_reply() + 1)
+
+    def questions_of_turn(self) -> Iterator[JSON]:
+        """Return the open questions of the turn that has begun, about none of its calls."""
+        for entry in self._of_turn.values():
+            yield serde.loads(bytes(entry.value))
 
     def mark_paired(self) -> None:
         """Record that every call so far has its result, so that they are not searched again."""
@@ -208,11 +218,15 @@ class Transcript:
                 self.grants.revoke()
             case RecordEntry(name=name) if name == QUESTION:
                 self._add_question(entry)
+            case RecordEntry(name=name) if name == ANSWERED:
+                self._of_turn.pop(read_asked(entry)[0], None)
             case RecordEntry():
                 self.records.add(entry, len(self._messages))
             case TurnEntry(inputs=ids, ended=ended):
                 self.input_ids.update(ids)
                 self.cut_off = None if ended else next(iter(ids), None)
+                self._note_ends(ids if ended else (), ended)
+                self._of_turn.clear()
             case CopiedEntry():
                 self.expenses = Expenses()
             case UsageEntry(usage=usage):
@@ -220,6 +234,13 @@ class Transcript:
             case CheckpointEntry() | DecisionEntry() | FormatEntry():
                 pass
         self.count += not isinstance(entry, FormatEntry)
+
+    def _note_ends(self, ids: tuple[str, ...], status: str) -> None:
+        for each in ids:
+            self.ends.pop(each, None)
+            self.ends[each] = status
+        for oldest in list(self.ends)[:-_MOST_ENDS]:
+            del self.ends[oldest]
 
     def _add_message(self, message: Message) -> None:
         self._pairs.add(self._messages, message, lambda: self.started_ids)
@@ -229,9 +250,14 @@ class Transcript:
             self.input_ids.add(message.id)
 
     def _add_question(self, entry: RecordEntry) -> None:
+        request_id, tool_use_id = read_asked(entry)
+        self.asked_ids.add(request_id)
+        if not tool_use_id:
+            # A copy: the value read is a window into its whole line, which would stay in memory.
+            self._of_turn[request_id] = RecordEntry(entry.name, entry.value.copy())
+            return
         self._questions.drop(before=self._last_reply() + 1)
         self._questions.add(entry, len(self._messages))
-        self.asked_ids.add(read_request_id(entry))
 
     def _move_records(self, to: Callable[[int], int]) -> None:
         self.records.move(to)
@@ -257,6 +283,7 @@ class Transcript:
         self.grants.rewind(to)
         self.records.rewind(to)
         self._questions.rewind(to)
+        self._of_turn.clear()
 
     def _replace(self, entry: Replacement, *, version: int) -> int:
         """Replace all but the last messages by the entry's head; return how many were replaced."""
@@ -283,7 +310,6 @@ class Pairs:
     """Keeps the calls and results of a conversation in pairs as it grows."""
 
     def __init__(self) -> None:
-        """Begin with an empty conversation."""
         self._waiting: list[str] = []  # calls of the last reply that have no result yet
 
     def look_again(self, messages: Sequence[Message]) -> None:
@@ -407,7 +433,6 @@ class Records:
     """
 
     def __init__(self) -> None:
-        """Begin without records."""
         self._records: list[tuple[int, RecordEntry]] = []
 
     def add(self, entry: RecordEntry, place: int) -> None:
@@ -454,7 +479,6 @@ class GrantedRules:
     """
 
     def __init__(self) -> None:
-        """Begin without rules."""
         self._places: list[int] = []
         self.rules: tuple[dict[str, object], ...] = ()
         """The rules; the same tuple until they change. Don't modify them."""
@@ -484,7 +508,6 @@ class Expenses:
     """Adds up the model calls and tool calls of a history; what is rewound stays paid."""
 
     def __init__(self) -> None:
-        """Begin with nothing used."""
         self._used = Used()
         # Summed only when asked for, to load a long conversation quickly.
         self._usages: list[Usage] = []

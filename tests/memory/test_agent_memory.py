@@ -12,12 +12,21 @@ from greenroom import (
     AgentInternals,
     AgentRuntime,
     AgentSession,
+    ConfigurationError,
     Custom,
     InMemoryStore,
     RunContext,
 )
 from greenroom.core._internal import RECALLED
-from greenroom.memory import Entry, EntryOrigin, Memory, MemoryStorageError, MetadataValue, Recalled
+from greenroom.memory import (
+    Entry,
+    EntryOrigin,
+    Memory,
+    MemoryStorageError,
+    MetadataValue,
+    Recalled,
+    SQLiteMemory,
+)
 from greenroom.memory.agent_memory import MAX_ENTRIES, MAX_TEXT, remind
 from greenroom.testing import ScriptedProvider
 
@@ -95,8 +104,33 @@ async def test_each_entry_says_whose_words_it_holds_and_none_can_pose_as_another
     assert second["origin"].startswith("output of a tool, not said by the user")
     assert second["text"] == page
     assert told == [
-        Custom("memory.recalled", {"ids": ["e-I'm veget", "e-Nice page"]}, "recalled 2 memories")
+        Custom(
+            "memory.recalled",
+            {"ids": ["e-I'm veget", "e-Nice page"], "scores": [1.0, 1.0], "best": 1.0},
+            "recalled 2 memories",
+        )
     ]
+
+
+async def test_what_scores_below_the_threshold_stays_where_it_is() -> None:
+    memory = SQLiteMemory()
+    await memory.add("The port of the tests is 8080.")
+    await memory.add("Lunch is at noon.")
+    question = "Which port do the tests of today need, and what is for lunch?"
+    scores = [each.score for each in await memory.recall(question)]
+    assert len(scores) == 2
+    assert scores[0] > scores[1]
+    told = []
+    for threshold in (0.0, (scores[0] + scores[1]) / 2, 1.0):
+        agent = Agent(ScriptedProvider("Yes."), memory=memory, recall_threshold=threshold)
+        result = await agent.run(question)
+        texts = [each.text for each in result.messages if each.sender == RECALLED]
+        told.append(["8080" in "".join(texts), "noon" in "".join(texts)])
+    assert told[:2] == [[True, True], [True, False]]
+    assert told[2][1] is False
+    for wrong in (-0.1, 1.1):
+        with pytest.raises(ConfigurationError, match="recall_threshold"):
+            Agent(ScriptedProvider("Yes."), recall_threshold=wrong)
 
 
 async def test_what_the_conversation_holds_already_is_not_said_again() -> None:

@@ -15,6 +15,7 @@ from greenroom.memory import Compactor, ContextBudget
 from greenroom.memory.context_window import is_from_person, units_of
 from greenroom.memory.summary import Summary
 from greenroom.testing import ScriptedProvider
+from tests.conftest import few
 from tests.memory.test_fit import conversations
 from tests.memory.test_kills import Internals
 from tests.session.accepted import check_accepted
@@ -39,7 +40,7 @@ async def compact(session: AgentSession, budget: ContextBudget, counter: Estimat
     await Compactor(llm, budget, counter=counter).compact(Internals(session))  # type: ignore[arg-type]
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=few(30))
 @given(
     conversations,
     st.integers(300, 4_000),

@@ -38,7 +38,7 @@ async def test_at_least_85_percent_are_cache_reads_the_notes_counted():
         compactor = Compactor(llm, ContextBudget(8_000, reply=1_024))
         async for message in internals.inputs():
             async with internals.turn(message):
-                await stream_reply(internals, llm, system="Be kind.", compactor=compactor)
+                await stream_reply(internals, llm, instructions="Be kind.", compactor=compactor)
 
     async def read(chunks):
         told.extend([chunk async for chunk in chunks])

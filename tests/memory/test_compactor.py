@@ -32,11 +32,12 @@ from greenroom.core import (
 )
 from greenroom.core._internal import RECALLED
 from greenroom.llm import EstimatedCounter, ModelContextTooLongError, ModelOverloadedError
-from greenroom.llm.output_type import make_correction
+from greenroom.llm._internal import make_correction
 from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory
 from greenroom.memory.summary import Summary, ask_for_summary
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing.fuzz.invariants import INVARIANTS, input_is_accounted_for
+from tests.conftest import few
 from tests.memory.test_kills import Internals
 
 BUDGET = ContextBudget(8_000, reply=1_024)
@@ -87,7 +88,7 @@ async def talk(session, llm, texts, *, budget=BUDGET, system="Be kind.", **optio
         compactor = Compactor(llm, budget, **options)
         async for message in internals.inputs():
             async with internals.turn(message):
-                await stream_reply(internals, llm, system=system, compactor=compactor)
+                await stream_reply(internals, llm, instructions=system, compactor=compactor)
 
     told = []
 
@@ -333,7 +334,7 @@ async def test_a_reply_teaches_what_the_request_took_that_it_answers():
         compactor = Compactor(llm, BUDGET, counter=counter)
         async for message in internals.inputs():
             async with internals.turn(message):
-                await stream_reply(internals, llm, system=message.text, compactor=compactor)
+                await stream_reply(internals, llm, instructions=message.text, compactor=compactor)
 
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         handle = runtime.spawn(AgentSession.new("agent"), agent)
@@ -505,7 +506,7 @@ def test_a_cancel_at_any_checkpoint_of_a_turn_that_recalls_and_compacts(tmp_path
         told.update(chunk.kind for chunk in trial.chunks if isinstance(chunk, Custom))
 
     report = cancel_at_every_checkpoint(
-        scenario, invariants=[*kept, listen], real_time=True, at_most=12
+        scenario, invariants=[*kept, listen], real_time=True, at_most=few(15)
     )
     assert report.violations == ()
     assert told == {"memory.recalled", "memory.compacted"}

@@ -3,8 +3,6 @@
 import logging
 import signal
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -12,6 +10,7 @@ import trio
 
 from greenroom.memory import MemoryStorageError, SQLiteMemory, vectors
 from greenroom.testing import HashEmbedder
+from tests.warm_python import start_warm
 
 
 def texts(found):
@@ -182,24 +181,23 @@ import sys, trio
 from greenroom.memory import SQLiteMemory
 async def main():
     memory = SQLiteMemory(sys.argv[1])
-    for number in range(100_000):
+    for number in range(int(sys.argv[3])):
         text = f"fact number{number} of {sys.argv[2]}"
         print(await memory.add(text), flush=True)
+    await trio.sleep_forever()
 trio.run(main)
 """
 
 
-def start(path, name):
-    return subprocess.Popen(
-        [sys.executable, "-c", ADD, str(path), name], stdout=subprocess.PIPE, text=True
-    )
+def start(path, name, count):
+    return start_warm(["-c", ADD, path, name, count], path.parent, text=True)
 
 
 async def test_what_was_acknowledged_survives_kill_9(tmp_path):
     path = tmp_path / "memory.db"
     acknowledged = {}
     for count in (1, 7, 20):
-        with start(path, f"run{count}") as process:
+        with start(path, f"run{count}", 100_000) as process:
             for number in range(count):
                 acknowledged[process.stdout.readline().strip()] = f"number{number} of run{count}"
             process.send_signal(signal.SIGKILL)
@@ -220,7 +218,8 @@ async def test_what_was_acknowledged_survives_kill_9(tmp_path):
 
 async def test_processes_share_one_file(tmp_path):
     path = tmp_path / "memory.db"
-    processes = [start(path, f"run{number}") for number in range(3)]  # they make the file at once
+    names = [f"run{number}" for number in range(3)]
+    processes = [start(path, name, 10) for name in names]  # they make the file at once
     memory = SQLiteMemory(path)
     try:
         for process in processes:

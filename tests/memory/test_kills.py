@@ -2,11 +2,8 @@
 
 import random
 import signal
-import subprocess
-import sys
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -18,6 +15,7 @@ from greenroom.memory import Compactor, ContextBudget
 from greenroom.testing import ScriptedProvider
 from tests.session.faults.life import FOLDER, installed, new_disk
 from tests.session.faults.simulated_disk import Crash
+from tests.warm_python import run_warm
 
 WORDS = "The quick brown fox jumps over the lazy dog near the old river bank. " * 8
 BUDGET = ContextBudget(3_000, reply=500)
@@ -139,10 +137,8 @@ trio.run(main)
 
 @pytest.mark.parametrize(("place", "sender"), [("notes", ""), ("memory", "summary")])
 def test_a_killed_process_leaves_the_old_conversation_or_the_new_one(place, sender, tmp_path):
-    root = Path(__file__).parents[2]
-    command = [sys.executable, "-c", PROCESS, str(tmp_path), place]
-    ended = subprocess.run(command, cwd=root, capture_output=True, timeout=60, check=False)
-    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    code, _, errors = run_warm(["-c", PROCESS, tmp_path, place], tmp_path, {})
+    assert code == -signal.SIGKILL, errors
     session = trio.run(partial(AgentSession.load, "mine", store=FileStore(tmp_path)))
     assert session.history[0].sender == sender
     asked = "\n".join(message.text for message in session.history if message.role == "user")

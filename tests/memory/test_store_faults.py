@@ -1,8 +1,6 @@
 """Faults of the store: damaged derived data, locked, stale or moved files, forgotten entries."""
 
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -10,6 +8,7 @@ import pytest
 from greenroom.llm import ModelBadRequestError
 from greenroom.memory import MemoryStorageError, SQLiteMemory
 from greenroom.testing import HashEmbedder
+from tests.warm_python import run_warm
 
 
 def texts(found):
@@ -230,8 +229,8 @@ print(len(trio.run(opened.entries)))
 
 
 def test_a_connection_is_not_used_by_a_fork(tmp_path):
-    command = [sys.executable, "-c", FORK, str(tmp_path / "memory.db")]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    code, told, errors = run_warm(["-c", FORK, tmp_path / "memory.db"], tmp_path, {})
+    assert code == 0, errors
     assert told.splitlines()[0].endswith("or the process forked")
     assert told.splitlines()[1] == "2"
 

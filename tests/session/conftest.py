@@ -1,5 +1,6 @@
 """A conversation to store, and a store of each kind to hold it."""
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,12 +8,24 @@ import pytest
 from greenroom.core import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from greenroom.core._internal import set_clock
 from greenroom.session import FileStore
-from tests.session.under_test import Files, Memory, SQLite
+from tests.session.under_test import Files, Memory, Postgres, SQLite
+
+STORES = [Files, Memory, SQLite] + [Postgres] * ("GREENROOM_POSTGRES" in os.environ)
 
 
-@pytest.fixture(params=[Files, Memory, SQLite])
+@pytest.fixture(params=STORES)
 def store_under_test(request, tmp_path):
+    # A server takes a while to start, and each store a while to connect.
+    if request.param is Postgres:
+        return request.getfixturevalue("postgres")
     return request.param(tmp_path)
+
+
+@pytest.fixture
+def postgres(postgres_server):
+    case = Postgres(postgres_server)
+    yield case
+    case.close()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from pathlib import Path
 from greenroom.core import Message
 from greenroom.session import AgentSession
 from greenroom.session.folder_names import folder_name
+from tests.conftest import few
 
 IS_LONG = os.environ.get("GREENROOM_IDS") == "long"
 PIECES = [
@@ -58,7 +59,7 @@ def test_a_plain_id_is_the_name_and_no_other_id_can_have_that_name():
 
 
 async def test_texts_make_load_list_and_fork(store):
-    ids = random_ids(5_000 if IS_LONG else 60)
+    ids = random_ids(5_000 if IS_LONG else few(60))
     for each in ids:
         session = AgentSession.new("coder", session_id=each, store=store)
         session.add_message(Message.user(each))

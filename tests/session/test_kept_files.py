@@ -2,14 +2,13 @@
 
 import os
 import signal
-import subprocess
-import sys
 
 import pytest
 import trio
 
 from greenroom.core import SessionStorageError
 from greenroom.session import FileStore, SQLiteStore
+from tests.warm_python import run_warm
 
 PUTTER = """
 import os, sys, trio
@@ -45,8 +44,7 @@ def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(kind, tmp_path):
     step, code = 1, -signal.SIGKILL
     while code == -signal.SIGKILL:
         path = str(tmp_path / str(step))
-        command = [sys.executable, "-c", PUTTER, kind.__name__, path, str(step)]
-        code = subprocess.run(command, check=False, capture_output=True).returncode
+        code, _, _ = run_warm(["-c", PUTTER, kind.__name__, path, step], tmp_path, {})
         store = kind(path)
 
         async def read(store=store):

@@ -20,6 +20,7 @@ from greenroom.session import (
     fenced_error,
     locked_error,
 )
+from tests.warm_python import start_warm
 
 WRITER = """
 import sys, trio
@@ -48,12 +49,8 @@ def shared(request, tmp_path):
 @pytest.fixture
 def writer(shared, tmp_path):
     """A process that saves message after message, and tells each number once it is saved."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", WRITER, type(shared).__name__, str(tmp_path / "sessions")],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    )
+    command = ["-c", WRITER, type(shared).__name__, tmp_path / "sessions"]
+    process = start_warm(command, tmp_path, text=True)
     yield process
     process.kill()
     process.wait()

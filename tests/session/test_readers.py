@@ -1,8 +1,6 @@
 """Readers take no lock: beside a writer they see whole sessions, and report no false damage."""
 
 import os
-import sys
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +15,9 @@ from greenroom.session import (
     session_folder as folder_module,
 )
 from greenroom.session.history import encode_line
+from tests.conftest import few
 from tests.session.faults.killed import installed
+from tests.warm_python import start_warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -106,11 +106,11 @@ import sys, trio
 from greenroom.core import Message
 from greenroom.session import AgentSession, FileStore, SQLiteStore
 
-async def main(kind, path):
+async def main(kind, path, count):
     store = {"files": FileStore, "database": SQLiteStore}[kind](path)
     session = await AgentSession.load("mine", store=store)
     await session.open()
-    for number in range(1, 200):
+    for number in range(1, int(count)):
         session.add_message(Message.user(f"{number} " + "x" * (number * 97 % 9_000)))
         session.set_metadata("count", number)
         await session.save(flush=number % 20 == 0)
@@ -127,14 +127,13 @@ async def test_beside_a_writer_in_another_process_all_that_is_read_is_sound(tmp_
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message.user("0 "))
     await session.save()
-    counts, command = [], [sys.executable, "-c", WRITE, kind, str(place)]
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            writer = await nursery.start(partial(trio.run_process, command, cwd=ROOT))
-            while writer.poll() is None:
-                counts.append(await count(store))
+    counts, messages = [], few(200)
+    with trio.fail_after(60), start_warm(["-c", WRITE, kind, place, messages], ROOT) as writer:
+        while writer.poll() is None:
+            counts.append(await count(store))
+    assert writer.returncode == 0
     assert counts == sorted(counts)
-    assert await count(store) == 200
+    assert await count(store) == messages
     if isinstance(store, SQLiteStore):
         await store.aclose()
 

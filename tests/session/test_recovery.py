@@ -388,6 +388,19 @@ async def test_a_damaged_description_is_set_aside_and_other_keys_survive(files):
     assert serde.loads((path.parent / "metadata.json.damaged").read_bytes()) == about
 
 
+@pytest.mark.parametrize("odd", [b'"\xff": 1', b'"odd": "\xff"'])
+async def test_an_unknown_key_that_is_no_text_is_damage_like_any_other(case, odd):
+    store = case.make()
+    session = await talk(store)
+    await talk(store, "other", pairs=1)
+    describe(case, serde.encode(session.description.record).replace(b"{", b"{" + odd + b",", 1))
+    with pytest.raises(SessionCorruptError, match="repair mine"):
+        await AgentSession.load("mine", store=store)
+    assert [each.session_id for each in await store.list_all()] == ["other"]
+    await store.salvage("mine")
+    assert texts((await AgentSession.load("mine", store=store)).history) == said(*range(6))
+
+
 async def test_a_folder_that_was_renamed_is_described_by_its_name(files):
     await talk(files, "old")
     os.rename(files.folder("old"), files.folder("mine"))

@@ -359,7 +359,7 @@ async def test_a_damaged_session_is_reported_and_the_others_are_searched(store_u
 
 async def test_nothing_is_no_text_to_look_for(store):
     for text in ("", " \n"):
-        with pytest.raises(ValueError, match="no text"):
+        with pytest.raises(ValueError, match="is empty"):
             await search_sessions(text, store=store)
 
 

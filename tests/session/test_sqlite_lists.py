@@ -8,7 +8,14 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.core._internal import set_clock
-from greenroom.session import AgentSession, SQLiteStore, sqlite_database, sqlite_lists, sqlite_store
+from greenroom.session import (
+    AgentSession,
+    SQLiteStore,
+    sqlite_database,
+    sqlite_lists,
+    sqlite_store,
+    stored_rows,
+)
 from greenroom.session.description import encode_metadata
 
 START = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
@@ -49,9 +56,9 @@ def write_as_before(connection, row, metadata, previous=b""):
 
 async def test_a_page_decodes_only_the_descriptions_that_it_shows(store, path, monkeypatch):
     await many(store, 30)
-    decoded, real = [], sqlite_database.decode_metadata
+    decoded, real = [], stored_rows.decode_metadata
     monkeypatch.setattr(
-        sqlite_database,
+        stored_rows,
         "decode_metadata",
         lambda data, **about: decoded.append(about["session_id"]) or real(data, **about),
     )

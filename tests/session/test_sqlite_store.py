@@ -25,6 +25,7 @@ from greenroom.session import (
     delete_session,
     sqlite_database,
     sqlite_store,
+    stored_rows,
 )
 
 
@@ -395,7 +396,7 @@ async def test_a_history_that_is_too_long_is_refused_and_not_read(store, path, m
     session = await saved(store, "one")
     await saved(store, "one", session_id="other")
     ((size,),) = execute(path, "SELECT size FROM sessions WHERE session_id = 'mine'")
-    monkeypatch.setattr(sqlite_database, "_MOST", size)
+    monkeypatch.setattr(stored_rows, "_MOST", size)
     session.add_message(Message.user("two"))
     with pytest.raises(SessionStorageError, match="mine: the history is too long") as told:
         await session.save()

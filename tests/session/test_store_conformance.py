@@ -6,6 +6,7 @@ import trio
 from greenroom.testing import SESSION_STORE_CHECKS, check_session_store
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize("check", SESSION_STORE_CHECKS)
 async def test_a_store_passes(check, store_under_test):
     with trio.fail_after(60):

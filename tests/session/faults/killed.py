@@ -24,7 +24,7 @@ import trio
 from greenroom.core import Message
 from greenroom.session import AgentSession, FileStore
 from tests.session.faults import mutants
-from tests.session.faults.effort import IS_LONG
+from tests.session.faults.effort import IS_LONG, STEP
 from tests.session.faults.life import MODULES
 
 OPERATIONS = {
@@ -148,7 +148,7 @@ def main(root, size, name):
     """Kill a child at each operation, once before it and, if it writes, once within."""
     template = os.path.join(root, "template")
     forked(lambda tell: trio.run(prepare, FileStore(template)))
-    for nth in itertools.count(1):
+    for nth in itertools.count(1, STEP):
         found = kill(root, nth, False, name, int(size))
         if "write" in found["told"]:
             kill(root, nth, True, name, int(size))

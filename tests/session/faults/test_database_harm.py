@@ -11,11 +11,11 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.session import AgentSession, SQLiteStore
-from tests.session.faults.effort import tries
+from tests.session.faults.effort import STEP, tries
 from tests.session.faults.interrupted_writer import MESSAGES
 
 HERE = Path(__file__).parent
-MOMENTS = tries(20, 400)  # at which each harm is done
+MOMENTS = tries(10 if STEP > 1 else 20, 400)  # at which each harm is done
 
 
 def harmed(folder, harm, first, last, step):

@@ -10,7 +10,7 @@ from greenroom.core import Message, SessionNotFoundError, SessionStorageError
 from greenroom.fs._internal import durable
 from greenroom.session import AgentSession, FileStore, delete_session
 from tests.session.faults import mutants
-from tests.session.faults.effort import tries
+from tests.session.faults.effort import STEP, tries
 from tests.session.faults.life import FOLDER, Fault, expect, installed, new_disk
 from tests.session.faults.mutants import living
 from tests.session.faults.simulated_disk import MODELS, Crash
@@ -95,13 +95,14 @@ async def delete_everywhere(model, end, *, failing=False):
     nth = 1
     while [
         None
-        for seed in range(tries(4, 40))
+        for seed in range(tries(2 if STEP > 1 else 4, 40))
         if await delete_at(prepared, nth, seed, end=end, failing=failing)
     ]:
         nth += 1
     return nth
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("end", ["kill", "lose_power"])
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("failing", [False, True], ids=["sound disk", "failing disk"])

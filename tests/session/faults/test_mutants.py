@@ -30,6 +30,7 @@ CHECKS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("mutant", CAUGHT_BY, ids=lambda mutant: mutant.__name__)
 async def test_a_store_with_this_mistake_is_noticed(mutant):
     with living(mutant), pytest.raises((Fault, SessionError)):

@@ -8,7 +8,7 @@ import pytest
 from greenroom.core import SessionStorageError
 from greenroom.session import FileStore
 from greenroom.session.history import START, encode_line
-from tests.session.faults.effort import SEED, tries
+from tests.session.faults.effort import SEED, STEP, tries
 from tests.session.faults.life import (
     FOLDER,
     SEEDS,
@@ -26,7 +26,7 @@ from tests.session.faults.simulated_disk import MODELS
 @pytest.mark.parametrize("failing", [False, True], ids=["sound disk", "failing disk"])
 async def test_a_power_cut_takes_nothing_that_was_acknowledged(model, failing, capsys):
     """Each session is cut off at a chosen operation, or has one fail, three times over."""
-    seeds = range(SEED, SEED + tries(len(SEEDS), 17_500))
+    seeds = range(SEED, SEED + tries(len(SEEDS) // STEP, 17_500))
     cuts = await cut_all(model, seeds, failing=failing)
     assert cuts > len(seeds)
     with capsys.disabled():
@@ -37,7 +37,7 @@ async def test_a_power_cut_takes_nothing_that_was_acknowledged(model, failing, c
 async def test_after_two_kills_at_any_operations_a_power_cut_takes_no_more_than_otherwise(flush):
     """What two processes left unsynced, the third one's acknowledgement rests upon as well."""
     for first in range(1, 46):
-        for second in range(1, 46, tries(3, 1)):
+        for second in range(1, 46, tries(2 * STEP, 1)):
             disk = new_disk("strict", random.Random(first * 100 + second))
             with installed(disk):
                 await save(disk, "one", crash_at=first)
