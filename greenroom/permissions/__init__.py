@@ -1,6 +1,6 @@
 """May this agent do that? Rules, and the decisions that follow from them.
 
-The package only decides: it asks no one and runs nothing. A `rule` is a decision and a `matcher`,
+The package only decides: it asks nobody and runs nothing. A `rule` is a decision and a `matcher`,
 whose `patterns` match paths, hosts and texts. A `call` is a tool call taken apart into facts;
 `greenroom.shell` does that for commands. `scopes` picks the rules that apply to a call and puts
 them in order, `evaluator` judges each fact by them, and `modes` settles what no rule decides.

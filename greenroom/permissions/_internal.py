@@ -10,6 +10,7 @@ from greenroom.permissions.modes import (
 )
 from greenroom.permissions.rule_file import (
     ask_about_everything as ask_about_everything,
+    drop_rule as drop_rule,
     encode_rule as encode_rule,
     is_trusted as is_trusted,
     keep_rules as keep_rules,

@@ -3,7 +3,7 @@
 `read_call` turns the effects that a tool states into facts; `greenroom.shell` takes shell commands
 apart. Two more things are looked up here, once per call: the files and hosts that the words of
 commands name (`find_operands`), and the protected files that the call would write
-(`find_protected`). No one can know which words a program takes for names, so an operand never
+(`find_protected`). Nobody can know which words a program takes for names, so an operand never
 allows anything.
 """
 
@@ -72,7 +72,7 @@ _USUAL = {
     **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
     **dict.fromkeys(("Write", "Edit"), ("write", True)),
     "Bash": ("execute", True),
-    "WebFetch": ("network", True),
+    **dict.fromkeys(("WebFetch", "WebSearch"), ("network", True)),
     "Todo": ("plan", False),
     "Task": ("agent", False),
 }
@@ -98,8 +98,9 @@ class JudgedTool(Protocol):
 
     It may also have `requires_permission: bool` (True by default),
     `effects(input, context) -> Sequence[Effect]` (by default, those of the built-in tool of its
-    name), and `runs_context_command: bool` (False by default): whether it runs the command of
-    `AgentContext.command`, so that rules about commands may allow its calls.
+    name), `runs_context_command: bool` (False by default): whether it runs the command of
+    `AgentContext.command`, so that rules about commands may allow its calls, and
+    `definition_hash: str` (empty by default): a digest of what it says of itself.
     """
 
     @property
@@ -129,6 +130,7 @@ class Call:
         unless_denied: whether it is allowed unless a rule says otherwise.
         sandbox: the report of the sandbox that would hold it, or None.
         script: the plain command that it runs, if it runs one.
+        definition_hash: a digest of the tool's definition, for a tool from elsewhere.
         git: what git said of the repositories around folders.
         missing_answers: a cache of the folders in which git was not asked.
         protected_words: a cache of the protected names that its commands would write.
@@ -143,6 +145,7 @@ class Call:
     unless_denied: bool = False
     sandbox: SandboxReport | None = None
     script: Script | None = None
+    definition_hash: str = ""
     git: Mapping[str, GitAnswer] = field(default_factory=dict, compare=False, repr=False)
     missing_answers: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
     protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
@@ -168,11 +171,13 @@ class Call:
     def digest(self) -> str:
         """A SHA-256 of what would run; equal digests mean the same call on the same files.
 
-        It covers what the tool states, and where the paths lead on this disk.
+        It covers what the tool states, how a tool from elsewhere is defined, and where the paths
+        lead on this disk.
         """
         place = self.place
         where = (place.root, place.folder, os.path.realpath(place.folder))
-        stated = (self.tool, _canonical(self.input), self.effects, where, [*self.paths])
+        tool = (self.tool, self.definition_hash) if self.definition_hash else self.tool
+        stated = (tool, _canonical(self.input), self.effects, where, [*self.paths])
         return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
 
     def ask_git(self, folder: str, argv: Sequence[str]) -> str:
@@ -249,6 +254,7 @@ def read_call(
         unless_denied=not needs_permission,
         sandbox=sandbox,
         script=script,
+        definition_hash="" if isinstance(tool, str) else str(getattr(tool, "definition_hash", "")),
         git=git or {},
     )
 

@@ -64,6 +64,7 @@ STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
 # Options that make a program write a file.
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
+_CHANGED = "the tool's definition is no longer the one that was allowed"
 MAX_PLACES = 16  # where one program is looked for among the words
 # Other spellings of the options that denials usually name.
 _SPELLINGS = (
@@ -156,7 +157,11 @@ def _apply_rules(
     may_hide = _may_hide(fact, rules)
     is_input = isinstance(fact, Command) and fact.takes_input
     rulings: list[Ruling] = []
+    why = ""
     for rule in about:
+        if not rule.matcher.fits_definition(call.definition_hash):
+            why = why or (_CHANGED if rule.decision is RuleDecision.ALLOW else "")
+            continue
         covers_all = rule.matcher.about_calls or is_input
         if may_hide and rule.decision is RuleDecision.ALLOW and covers_all:
             continue
@@ -168,7 +173,7 @@ def _apply_rules(
         if not rule.tightens or decision is RuleDecision.DENY:
             break
     else:
-        rulings.append(Ruling(fact, RuleDecision.ASK, doubt=may_hide, call=call))
+        rulings.append(Ruling(fact, RuleDecision.ASK, why, doubt=may_hide, call=call))
     if len(rulings) == 1 or rulings[-1].decision is RuleDecision.DENY:
         return rulings[-1]
     return replace(rulings[0], doubt=any(each.doubt for each in rulings))

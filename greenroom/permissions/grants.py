@@ -16,7 +16,10 @@ from greenroom.permissions.rule_file import encode_rule, parse_rules
 
 ANSWER = "prompt"  # the `created_by` of rules made from a person's answer
 _SOURCE = "an answer in this session"
-_FIELDS = {"decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"}
+_FIELDS = {
+    *("decision", "tool", "command_prefix", "argv_exact", "path", "domain", "redirect_to"),
+    "definition_hash",
+}
 _MAX_QUOTE = 200  # characters of an invalid answer
 
 

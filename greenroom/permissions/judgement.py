@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import count
 
+from msgspec import structs
+
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.core._internal import PermissionPart, clip, describe_error
 from greenroom.git._internal import GIT_SETTINGS, add_overrides, hides_changes
@@ -160,6 +162,7 @@ def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str
         return replace(command, words=tuple(words), settings=settings)
 
     pinned = tuple(
-        replace(pipeline, commands=tuple(map(pin, pipeline.commands))) for pipeline in script
+        structs.replace(pipeline, commands=tuple(map(pin, pipeline.commands)))
+        for pipeline in script
     )
     return render(pinned, pins)

@@ -3,11 +3,12 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import NamedTuple, Self
 from weakref import ref
+
+import msgspec
 
 from greenroom.core import AgentContext, Remember, RuleDecision
 from greenroom.core._internal import SandboxReport
@@ -29,8 +30,7 @@ MAX_INDEXES = 256  # rule indexes that one manager keeps, for different tools an
 _EXAMPLES = "write PermissionRule.allow_tool('Read') or PermissionRule.parse('Bash(ls *)', 'allow')"
 
 
-@dataclass(frozen=True)
-class PermissionStatistics:
+class PermissionStatistics(msgspec.Struct, frozen=True):
     """A snapshot of one permission manager.
 
     Attributes:
@@ -222,7 +222,7 @@ class PermissionManager:
         every call of the session is asked about instead.
 
         Returns:
-            A line for each answer that is ignored; empty if nothing was read anew.
+            A line for each answer that is ignored; empty if nothing was read again.
         """
         binding = _Binding(ref(session), str(root), session.conversation.grants)
         id_, grants = session.session_id, binding.grants

@@ -8,6 +8,7 @@ People write and read matchers in a short form:
     Bash(pytest:*, > out/**)  its output may be redirected there
     Edit(src/**, *.md)        files; path:… behind any other tool
     WebFetch(domain:a.test)   hosts
+    now(definition:sha256:…)  a tool, as long as it is defined as it was then
     Bash(regex:…)             commands that a regular expression matches
     *                         every call
 
@@ -20,7 +21,7 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError
@@ -35,7 +36,7 @@ Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 _TEXT = re.compile("[^\0\ud800-\udfff]*")  # can be stored in a file and passed to a program
 _FORM = re.compile(r"\s*(\*|[A-Za-z_][\w.:/,-]*)\s*(?:\((.*\S.*)\))?\s*", re.DOTALL)
 _COMMA = re.compile(r",\s+(?=(?:[^'\"]*(?:'[^']*'|\"[^\"]*\"))*[^'\"]*\Z)")  # outside of quotes
-_KIND = re.compile(r"(domain|path|regex):|(>) ")
+_KIND = re.compile(r"(definition|domain|path|regex):|(>) ")
 _EXAMPLES = (
     "write Read, Bash(git status:*), Bash(exact command), Edit(src/**), "
     "WebFetch(domain:docs.python.org) or *"
@@ -126,6 +127,8 @@ class RuleMatcher:
         regex: regular expressions for the words of a simple command, joined by spaces; an allowance
             must match all of the text, a denial any part.
         redirect_to: files that an allowed command's output may be redirected to.
+        definition_hash: digests of a tool's definition, for tools from elsewhere, whose definitions
+            may change: the rule is about the tool only as long as it has one of these.
         predicate: a condition in Python; it can't be saved to a file.
         all: every call.
 
@@ -145,6 +148,7 @@ class RuleMatcher:
     domain: Texts = Texts()
     regex: Texts = Texts()
     redirect_to: Texts = Texts()
+    definition_hash: Texts = Texts()
     predicate: Predicate | None = None
     all: bool = False
 
@@ -170,6 +174,11 @@ class RuleMatcher:
             raise RuleFileError(
                 "redirect_to belongs to a rule about commands", hint="use path for other writes"
             )
+        if self.definition_hash and (not self.tool or any(kinds)):
+            raise RuleFileError(
+                "definition_hash belongs to a rule about whole calls of a tool",
+                hint="name the tool, and leave out commands, paths and hosts",
+            )
         # Equal prefixes are spelled alike, so rules compare and are named alike.
         prefixes = tuple(quote_words(split_words(each)) for each in self.command_prefix)
         object.__setattr__(self, "command_prefix", prefixes)
@@ -187,6 +196,10 @@ class RuleMatcher:
     def about_calls(self) -> bool:
         """Whether it matches whole calls: every part of them, whatever it is."""
         return not (self.about_commands or self.path or self.domain)
+
+    def fits_definition(self, definition_hash: str) -> bool:
+        """Whether it is about a tool with this digest of its definition."""
+        return not self.definition_hash or definition_hash in self.definition_hash
 
     @cached_property
     def prefixes(self) -> tuple[tuple[str, ...], ...]:
@@ -309,7 +322,8 @@ def _read_object(text: str) -> Mapping[str, object]:
 def _read_value(value: str, tool: str) -> tuple[str, Sequence[str]]:
     """Parse one of the values in brackets after a tool: its kind, and its texts."""
     if found := _KIND.match(value):
-        return found[1] or "redirect_to", [value[found.end() :].strip()]
+        kind = "definition_hash" if found[1] == "definition" else found[1]
+        return kind or "redirect_to", [value[found.end() :].strip()]
     value = value.strip()
     if tool in ("*", "Bash") and value.endswith((":*", " *")):
         return "command_prefix", [value[:-2]]
@@ -330,6 +344,7 @@ def _write_notation(matcher: RuleMatcher) -> str:
     values += [f"path:{each}" if names in ("*", "Bash") else each for each in matcher.path]
     values += [f"domain:{each}" for each in matcher.domain]
     values += [f"> {each}" for each in matcher.redirect_to]
+    values += [f"definition:{each}" for each in matcher.definition_hash]
     text = f"{names}({', '.join(values)})" if values else names
     given: dict[str, object] = {
         kind: list(getattr(matcher, kind)) for kind in KINDS if getattr(matcher, kind)
@@ -347,6 +362,7 @@ def _hides_nothing(text: str) -> bool:
     return text.isprintable() and exact(text) == text
 
 
+@lru_cache(4_096)
 def _escape_character(char: str) -> str:
     """Escape a character that is invisible or changes how others look."""
     if _hides_nothing(char):

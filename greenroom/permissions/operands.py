@@ -3,7 +3,7 @@
 How it works
 ============
 
-No one can know which words a program takes for names. So each part of a word that may be a name
+Nobody can know which words a program takes for names. So each part of a word that may be a name
 counts as one, and an operand never allows anything. There are three answers:
 
 - A word names a file or a host, as far as can be told: a `PathUse` or a `HostUse`, which a rule may
@@ -15,10 +15,11 @@ counts as one, and an operand never allows anything. There are three answers:
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice, pairwise
 from typing import TypeAlias
 from urllib.parse import unquote
+
+import msgspec
 
 from greenroom.core._internal import visible
 from greenroom.fs._internal import expand_braces
@@ -39,8 +40,7 @@ from greenroom.shell._internal import (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HostUse:
+class HostUse(msgspec.Struct, frozen=True, kw_only=True):
     """A host that is contacted."""
 
     url: str

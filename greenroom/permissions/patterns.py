@@ -18,6 +18,8 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias
 from urllib.parse import unquote
 
+import msgspec
+
 from greenroom.core import ConfigurationError, RuleFileError
 from greenroom.core._internal import BoundedPattern
 from greenroom.fs._internal import (
@@ -74,8 +76,7 @@ def find_anchors(place: Place) -> tuple[Anchors, Anchors]:
     return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
 
 
-@dataclass(frozen=True, slots=True)
-class PathPattern:
+class PathPattern(msgspec.Struct, frozen=True):
     """A pattern for paths, parsed once and matched name by name.
 
     Example:
@@ -301,8 +302,7 @@ class Host:
         return cls("", frozenset().union(*map(_list_plain_names, _read_anywhere(text))))
 
 
-@dataclass(frozen=True, slots=True)
-class HostPattern:
+class HostPattern(msgspec.Struct, frozen=True):
     """The name of a host, or `*.name` for its subdomains but not the host itself."""
 
     text: str

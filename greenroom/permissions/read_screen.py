@@ -17,6 +17,8 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import NamedTuple
 
+from msgspec import structs
+
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.fs._internal import fold_path
 from greenroom.permissions.call import Call
@@ -113,7 +115,7 @@ def _name_folder(call: Call, context: AgentContext, folder: str) -> PathUse:
     root = os.path.realpath(call.place.root)
     below = os.path.relpath(real, root)
     inside = () if below.startswith("..") else (os.path.normpath(f"{call.place.root}/{below}"),)
-    return dataclasses.replace(
+    return structs.replace(
         named,
         lexical=tuple(dict.fromkeys((*named.lexical, *inside))),
         real=tuple(dict.fromkeys((*named.real, real))),
@@ -176,7 +178,7 @@ class _Screen:
 
     def _name_file(self, path: str) -> PathUse:
         folder = self._folder
-        return dataclasses.replace(
+        return structs.replace(
             folder,
             text=path,
             lexical=tuple(f"{each.rstrip('/')}/{path}" for each in folder.lexical),

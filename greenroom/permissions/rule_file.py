@@ -4,8 +4,10 @@ import hashlib
 import os
 import sys
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+
+import msgspec
 
 from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError, Workspace
 from greenroom.core._internal import error_at, error_of_json, serde
@@ -207,8 +209,7 @@ _FILE = "permissions.json"
 _MAX_PROJECTS = 1_000
 
 
-@dataclass
-class _Record:
+class _Record(msgspec.Struct):
     trusted: dict[str, str]  # the digests of files, by their paths
     version: int = 1
 
@@ -285,6 +286,25 @@ def keep_rules(
     if trusts:
         trust_rules(path, str(rules_digest(path)))
     return path
+
+
+def drop_rule(path: str | Path, id_: str) -> bool:
+    """Take the rules with an id out of a file; return whether there was one. It blocks.
+
+    A project's file that was trusted is trusted afterwards.
+
+    Raises:
+        RuleFileError: the file can't be read or written; it is left as it is.
+    """
+    rules = read_rules(path)
+    kept = [rule for rule in rules if rule.id != id_]
+    if len(kept) == len(rules):
+        return False
+    trusts = is_trusted(path)
+    write_rules(path, kept)
+    if trusts:
+        trust_rules(path, str(rules_digest(path)))
+    return True
 
 
 def _record_path() -> Path:

@@ -35,6 +35,7 @@ class RuleModel(BaseModel, extra="forbid"):
     domain: Texts | None = Field(None, description="Hosts; *.name stands for subdomains.")
     regex: Texts | None = Field(None, description="Expressions that match a simple command.")
     redirect_to: Texts | None = Field(None, description="Files that its output may go to.")
+    definition_hash: Texts | None = Field(None, description="Digests of the tool's definition.")
     all: Literal[True] | None = Field(None, description="Every call.")
     scope: RuleScope = Field(RuleScope.GLOBAL, description="User, session, agent, global.")
     agent: Text | None = Field(None, description="The agent type that it applies to.")

@@ -54,7 +54,7 @@ class Audience(NamedTuple):
 
     @classmethod
     def of(cls, context: AgentContext) -> Self:
-        """Return the audience of one agent, which also gets the rules that name no one."""
+        """Return the audience of one agent, which also gets the rules that name nobody."""
         own = {("session", context.session_id), ("agent", context.agent_type)}
         names = frozenset(own | {("session", ""), ("agent", "")})
         return cls(names, names)
@@ -84,7 +84,6 @@ class RuleIndex:
     """
 
     def __init__(self, rules: Iterable[PermissionRule]) -> None:
-        """Index rules that are already in order."""
         self.all = tuple(rules)
         self._kinds = defaultdict[str, set[int]](set)  # by a field of the matcher
         # For each program, its rules by a word that the command must have, or by "" without one.

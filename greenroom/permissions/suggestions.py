@@ -164,8 +164,9 @@ def _make_matcher(fact: Fact, length: int, call: Call, *, allows: bool) -> RuleM
                 return RuleMatcher(tool=(call.tool,), path=(pattern,))
             case HostUse() if fact.host.exact and not fact.guard:
                 return RuleMatcher(tool=(call.tool,), domain=(fact.host.exact,))
-            case Whole():
-                return RuleMatcher(tool=(fact.tool,))
+            case Whole():  # a "never" outlasts a change of the definition
+                own = call.definition_hash if allows else ""
+                return RuleMatcher(tool=(fact.tool,), definition_hash=(own,) if own else ())
             case _:
                 pass
     return None

@@ -4,10 +4,10 @@ import math
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar, TypeVarTuple, Unpack
 
+import msgspec
 import trio
 
 from greenroom.core import ConfigurationError, GreenroomError
@@ -32,7 +32,6 @@ class CircuitOpenError(GreenroomError):
     def __init__(
         self, message: str, *, target: str = "", retry_after: float = 0.0, hint: str = ""
     ) -> None:
-        """Keep what is protected, and for how long."""
         super().__init__(message, hint=hint)
         self.target = target
         self.retry_after = retry_after
@@ -46,8 +45,7 @@ class CircuitState(StrEnum):
     HALF_OPEN = "half_open"
 
 
-@dataclass(frozen=True)
-class CircuitStatistics:
+class CircuitStatistics(msgspec.Struct, frozen=True):
     """A snapshot of one circuit breaker.
 
     Attributes:
@@ -93,7 +91,7 @@ def is_outage(error: Exception) -> bool:
 class CircuitBreaker:
     """Refuses calls to a target that keeps failing, so callers do not wait for it.
 
-    While closed, it lets every call through. After `failures` failures within `window` seconds,
+    While closed, it lets every call through. After `failures` failures within `period` seconds,
     with no success between them, it opens: calls raise `CircuitOpenError` at once. After `cooldown`
     seconds it is half open, and lets one call through as a probe. If the probe succeeds, the
     circuit closes; if it fails, the circuit stays open for another `cooldown`. If the probe is
@@ -105,7 +103,7 @@ class CircuitBreaker:
     Args:
         target: the name of what it protects, for errors and statistics.
         failures: failures in a row that open it.
-        window: seconds within which they count.
+        period: seconds within which they count.
         cooldown: seconds from opening to the next call.
         counts: whether an error counts as a failure; any other shows that the target answers.
 
@@ -133,19 +131,18 @@ class CircuitBreaker:
         target: str = "",
         *,
         failures: int = 5,
-        window: float = 60.0,
+        period: float = 60.0,
         cooldown: float = 30.0,
         counts: Callable[[Exception], bool] = is_outage,
     ) -> None:
-        """Begin closed."""
         if isinstance(failures, bool) or not isinstance(failures, int) or failures < 1:
             raise ConfigurationError("CircuitBreaker.failures must be a whole number, 1 or more")
-        if not (0 <= window < math.inf and 0 <= cooldown < math.inf):
+        if not (0 <= period < math.inf and 0 <= cooldown < math.inf):
             raise ConfigurationError(
-                "CircuitBreaker: window and cooldown must be 0 or more, finite"
+                "CircuitBreaker: period and cooldown must be 0 or more, finite"
             )
         self.target = target
-        self._window = window
+        self._period = period
         self._cooldown = cooldown
         self._counts = counts
         self._lock = threading.RLock()  # guards all that follows
@@ -248,7 +245,7 @@ class CircuitBreaker:
 
     def _is_too_much(self) -> bool:
         times = self._failures
-        return len(times) == times.maxlen and times[-1] - times[0] <= self._window
+        return len(times) == times.maxlen and times[-1] - times[0] <= self._period
 
     @property
     def _has_probe(self) -> bool:
@@ -277,7 +274,6 @@ class CircuitCall:
     """A call that a circuit breaker let through; made by `CircuitBreaker.begin`."""
 
     def __init__(self, breaker: CircuitBreaker) -> None:
-        """Begin at this moment."""
         self.began = shared_time()
         self._breaker: CircuitBreaker | None = breaker
 

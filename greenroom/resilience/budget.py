@@ -3,9 +3,10 @@
 import math
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import count
 from typing import Literal, Self, TypeAlias
+
+import msgspec
 
 from greenroom.core import BudgetExceededError, ConfigurationError
 from greenroom.core._internal import Used
@@ -42,8 +43,7 @@ _MOST = sys.float_info.max
 _numbers = count()
 
 
-@dataclass(frozen=True)
-class BudgetStatistics:
+class BudgetStatistics(msgspec.Struct, frozen=True):
     """A snapshot of one budget.
 
     Attributes:
@@ -82,7 +82,7 @@ class Budget:
         tool_calls: calls of tools.
         concurrency: tool calls at the same time.
         used: what has been used already, such as `session.used` of a session that is continued.
-            Time always begins anew.
+            Time always begins again.
 
     Raises:
         ConfigurationError: a limit is not a number, is negative, or allows nothing to run.
@@ -323,7 +323,6 @@ class TokenBudget(Budget):
         max_total_tokens: int = 110_000,
         used: Used | None = None,
     ) -> None:
-        """Set the limits."""
         super().__init__(
             tokens=max_total_tokens,
             input_tokens=max_input_tokens,

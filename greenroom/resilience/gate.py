@@ -31,7 +31,6 @@ class Gate:
     """
 
     def __init__(self) -> None:
-        """Begin open."""
         self._queue = WaitQueue()  # its lock guards all that follows
         self._accepted = deque[float](maxlen=_MOST_PER_PERIOD)  # the times of calls
         self._is_closed = False

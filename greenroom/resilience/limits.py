@@ -3,8 +3,9 @@
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Self, TypeVar, TypeVarTuple, Unpack
+
+import msgspec
 
 from greenroom.core import ConfigurationError
 from greenroom.resilience.clock import shared_time
@@ -14,12 +15,11 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 
-@dataclass(frozen=True)
-class RateLimitStatistics:
+class RateLimitStatistics(msgspec.Struct, frozen=True):
     """A snapshot of one rate limit.
 
     Attributes:
-        requests: requests that began within the last `seconds`.
+        requests: requests that began within the last `period` seconds.
         tokens: tokens that were reserved or used within them.
         waiting: calls that wait.
         admitted: calls that were let through so far.
@@ -32,7 +32,7 @@ class RateLimitStatistics:
 
 
 class RateLimit:
-    """Allows at most `requests` calls and `tokens` tokens to begin within any `seconds`.
+    """Allows at most `requests` calls and `tokens` tokens to begin within any `period` seconds.
 
     The call that has waited longest is next, even if a later one would fit, so small requests do
     not starve a large one. Share one object between all agents that use the same key, in any event
@@ -45,9 +45,9 @@ class RateLimit:
     of more tokens than the limit begins when no other call counts any more.
 
     Args:
-        requests: calls within `seconds`; None for no limit.
-        tokens: tokens within `seconds`; None for no limit.
-        seconds: the time in which they count.
+        requests: calls within `period` seconds; None for no limit.
+        tokens: tokens within `period` seconds; None for no limit.
+        period: the seconds in which they count.
 
     Raises:
         ConfigurationError: there is no limit, or an invalid one.
@@ -64,22 +64,21 @@ class RateLimit:
     """
 
     def __init__(
-        self, *, requests: int | None = None, tokens: int | None = None, seconds: float = 60.0
+        self, *, requests: int | None = None, tokens: int | None = None, period: float = 60.0
     ) -> None:
-        """Begin with nothing counted."""
         for name, limit in (("requests", requests), ("tokens", tokens)):
             is_number = isinstance(limit, int) and not isinstance(limit, bool)
             if limit is not None and not (is_number and limit >= 1):
                 raise ConfigurationError(f"a rate limit of {limit!r} {name} makes no sense")
         if requests is None and tokens is None:
             raise ConfigurationError("a rate limit limits requests, tokens or both")
-        if not 0 < seconds < math.inf:
-            raise ConfigurationError("RateLimit.seconds must be more than 0, and finite")
+        if not 0 < period < math.inf:
+            raise ConfigurationError("RateLimit.period must be more than 0, and finite")
         self.counts_tokens = tokens is not None
         """Whether tokens are limited, so `acquire` needs an estimate."""
         self._requests = math.inf if requests is None else requests
         self._tokens = math.inf if tokens is None else tokens
-        self._seconds = seconds
+        self._period = period
         self._queue = WaitQueue()  # its lock guards all that follows
         # Oldest first. Each entry has a request or a token, so the limits bound its length.
         self._entries = deque[_Entry]()
@@ -92,7 +91,7 @@ class RateLimit:
     def __repr__(self) -> str:
         limits = (("requests", self._requests), ("tokens", self._tokens))
         given = ", ".join(f"{name}={limit}" for name, limit in limits if limit < math.inf)
-        return f"RateLimit({given}, seconds={self._seconds:g})"
+        return f"RateLimit({given}, period={self._period:g})"
 
     async def acquire(self, tokens: int = 1, *, alone: int | None = None) -> "Reservation":
         """Wait until a call may begin, and count it.
@@ -138,7 +137,7 @@ class RateLimit:
                 int(calls - by_calls * self._requests) if by_calls else calls,
                 int(size - by_tokens * self._tokens) if by_tokens else size,
             )
-            return rounds * self._seconds + max(0.0, rest - shared_time())
+            return rounds * self._period + max(0.0, rest - shared_time())
 
     def exceeds(self, tokens: int) -> bool:
         """Whether a call of so many tokens is larger than the limit, so that it must run alone."""
@@ -182,7 +181,7 @@ class RateLimit:
 
     def _forget(self) -> None:
         moment = shared_time()
-        while self._entries and self._entries[0].at + self._seconds <= moment:
+        while self._entries and self._entries[0].at + self._period <= moment:
             old = self._entries.popleft()
             self._total.add(-old.calls, -old.tokens)
             old.calls = old.tokens = 0
@@ -198,7 +197,7 @@ class RateLimit:
                 break
             more_calls -= entry.calls
             more_tokens -= entry.tokens
-            moment = entry.at + self._seconds
+            moment = entry.at + self._period
         return moment if more_calls <= 0 and more_tokens <= 0 else math.inf
 
     def _change(self, entry: "_Entry", calls: int, tokens: int) -> None:
@@ -272,8 +271,7 @@ class Reservation:
                 limit._queue.wake()
 
 
-@dataclass
-class _Entry:
+class _Entry(msgspec.Struct):
     """Requests and tokens that began at one time."""
 
     at: float
@@ -285,23 +283,22 @@ class _Entry:
         self.tokens += tokens
 
 
-@dataclass(frozen=True)
-class ConcurrencyStatistics:
+class ConcurrencyStatistics(msgspec.Struct, frozen=True):
     """A snapshot of one concurrency limit.
 
     Attributes:
-        limit: calls that may run at the same time.
+        concurrency: calls that may run at the same time.
         running: calls that run.
         waiting: calls that wait for one to end.
     """
 
-    limit: int
+    concurrency: int
     running: int
     waiting: int
 
 
 class ConcurrencyLimit:
-    """Allows `limit` calls to run at the same time; the call that has waited longest is next.
+    """Allows `concurrency` calls to run at the same time; the call that has waited longest is next.
 
     Share one object between everything that it limits together, such as the agents that use one
     server, in any event loops and threads. A cancelled wait leaves the queue and uses nothing.
@@ -319,30 +316,30 @@ class ConcurrencyLimit:
         1
     """
 
-    def __init__(self, limit: int) -> None:
-        """Begin with nothing running."""
-        if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+    def __init__(self, concurrency: int) -> None:
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or concurrency < 1:
             raise ConfigurationError(
-                f"a limit of {limit!r} calls makes no sense", hint="give a whole number, 1 or more"
+                f"a concurrency of {concurrency!r} calls makes no sense",
+                hint="give a whole number, 1 or more",
             )
-        self._limit = limit
+        self._concurrency = concurrency
         self._queue = WaitQueue()  # its lock guards the number that run
         self._running = 0
 
     def __repr__(self) -> str:
-        return f"ConcurrencyLimit({self._limit})"
+        return f"ConcurrencyLimit({self._concurrency})"
 
     @property
     def is_free(self) -> bool:
         """Whether a call could begin at once."""
-        return self._running < self._limit and not self._queue
+        return self._running < self._concurrency and not self._queue
 
     async def acquire(self) -> None:
         """Wait until a call may begin."""
         await self._queue.wait(self._admit)
 
     def _admit(self) -> float | None:
-        if self._running >= self._limit:
+        if self._running >= self._concurrency:
             return math.inf
         self._running += 1
         return None
@@ -381,4 +378,4 @@ class ConcurrencyLimit:
     def statistics(self) -> ConcurrencyStatistics:
         """Return how many calls run and wait."""
         with self._queue.lock:
-            return ConcurrencyStatistics(self._limit, self._running, len(self._queue))
+            return ConcurrencyStatistics(self._concurrency, self._running, len(self._queue))

@@ -20,7 +20,6 @@ class ReplySize:
     """
 
     def __init__(self) -> None:
-        """Begin with 4,096 tokens, which count as much as a reply."""
         self._replies = deque([_FIRST], maxlen=_REPLIES)
 
     @property

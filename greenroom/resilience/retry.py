@@ -39,7 +39,6 @@ class Attempt:
     """One attempt of a call; a stream enters and leaves it several times while it is read."""
 
     def __init__(self) -> None:
-        """Begin outside the attempt."""
         self._task: trio.lowlevel.Task | None = None
         self._depth = 0
         self._outer: Attempt | None = None
@@ -84,38 +83,40 @@ def is_in_attempt() -> bool:
 class Backoff:
     """Delays that grow by a factor up to a limit, each randomly shortened.
 
-    The n-th delay is `min(limit, first * factor ** (n - 1)) * (1 - jitter * U)`, with a new U from
-    [0, 1) each time. A jitter of 1 is the "full jitter", and 0.5 the "equal jitter", of Marc
+    The n-th delay is `min(max_delay, first * factor ** (n - 1)) * (1 - jitter * U)`, with a new U
+    from [0, 1) each time. A jitter of 1 is the "full jitter", and 0.5 the "equal jitter", of Marc
     Brooker's "Exponential Backoff And Jitter" (AWS Architecture Blog, 2015): calls that failed
     together do not come back together.
 
     Attributes:
         first: seconds of the first delay, before jitter.
         factor: by how much each delay is longer than the one before it.
-        limit: seconds that no delay exceeds.
+        max_delay: seconds that no delay exceeds.
         jitter: the share of a delay that may be cut at random, from 0 to 1.
         random: draws from [0, 1); tests may replace it.
 
     Raises:
-        ConfigurationError: a negative delay, a factor below 1, a limit below the first delay, or a
+        ConfigurationError: a negative delay, a factor below 1, a `max_delay` below the first, or a
             jitter outside 0 to 1.
 
     Example:
-        >>> [Backoff(first=1, limit=5, jitter=0).delay(n) for n in (1, 2, 3, 4)]
+        >>> [Backoff(first=1, max_delay=5, jitter=0).delay(n) for n in (1, 2, 3, 4)]
         [1.0, 2.0, 4.0, 5.0]
     """
 
     first: float = 0.1
     factor: float = 2.0
-    limit: float = 30.0
+    max_delay: float = 30.0
     jitter: float = 0.5
     random: Callable[[], float] = _draw
 
     def __post_init__(self) -> None:
         """Refuse invalid values."""
         # Written so that NaN, for which every comparison is false, is refused as well.
-        if not 0 <= self.first <= self.limit < float("inf"):
-            raise ConfigurationError("Backoff needs 0 <= first <= limit, and a finite limit")
+        if not 0 <= self.first <= self.max_delay < float("inf"):
+            raise ConfigurationError(
+                "Backoff needs 0 <= first <= max_delay, and a finite max_delay"
+            )
         if not 1 <= self.factor < float("inf"):
             raise ConfigurationError("Backoff.factor must be 1 or more")
         if not 0 <= self.jitter <= 1:
@@ -133,9 +134,9 @@ class Backoff:
 
     def _full(self, n: int) -> float:
         try:
-            return min(self.limit, self.first * math.pow(self.factor, n - 1))
+            return min(self.max_delay, self.first * math.pow(self.factor, n - 1))
         except OverflowError:
-            return self.limit if self.first else 0.0
+            return self.max_delay if self.first else 0.0
 
 
 T = TypeVar("T")
@@ -161,9 +162,9 @@ class Retry:
 
     By default it holds out for ten minutes, however many attempts that takes. The delay is the
     back-off's, plus the time that the error asks to wait (`retry_after`). If the wait would end
-    after `seconds`, or after the deadline of a cancel scope around the call, the error is raised at
-    once. In a model call of an agent its budgets are checked first, and each further attempt counts
-    as a model call.
+    after `deadline` seconds, or after the deadline of a cancel scope around the call, the error is
+    raised at once. In a model call of an agent its budgets are checked first, and each further
+    attempt counts as a model call.
 
     A retry inside an attempt of another one makes a single attempt, so of nested retries only the
     outermost retries. This covers all tasks in nurseries that were opened in the attempt; a task
@@ -174,8 +175,8 @@ class Retry:
 
     Attributes:
         attempts: the most calls, the first one included; None for as many as there is time for.
-        seconds: how long after the start of the first call another may start. A running call is not
-            cut off: use `trio.fail_after` inside the call for that.
+        deadline: seconds after the start of the first call in which another may start. A running
+            call is not cut off: use `trio.fail_after` inside the call for that.
         backoff: the delays; by default 1 to 2 seconds, then 2 to 4 and so on, up to 15 to 30.
         retryable: whether to retry after an error; by default, whether the error is retryable.
 
@@ -196,8 +197,8 @@ class Retry:
     """
 
     attempts: int | None = None
-    seconds: float = 600.0
-    backoff: Backoff = Backoff(first=2.0, limit=30.0, jitter=0.5)
+    deadline: float = 600.0
+    backoff: Backoff = Backoff(first=2.0, max_delay=30.0, jitter=0.5)
     retryable: Callable[[Exception], bool] = is_retryable
 
     def __post_init__(self) -> None:
@@ -207,8 +208,8 @@ class Retry:
             raise ConfigurationError(f"Retry.attempts is {attempts!r}, not a whole number")
         if attempts < 1:
             raise ConfigurationError("Retry.attempts must be 1 or more: the first call is one")
-        if not 0 <= self.seconds < math.inf:
-            raise ConfigurationError("Retry.seconds must be 0 or more, and finite")
+        if not 0 <= self.deadline < math.inf:
+            raise ConfigurationError("Retry.deadline must be 0 or more, and finite")
 
     async def call(self, fn: Callable[[Unpack[Ts]], Awaitable[T]], *args: *Ts) -> T:
         """Call an async function until it returns, or its error is final.
@@ -270,7 +271,7 @@ class Attempts:
         # Calls that were refused together must not come back together, so the back-off is added.
         seconds = asked + self.retry.backoff.delay(self.number) if seconds is None else asked
         if (asked or seconds) > left:
-            bound = f"{self.retry.seconds:g} s in which attempts may begin"
+            bound = f"{self.retry.deadline:g} s in which attempts may begin"
             wait = _format_seconds(asked or seconds)
             self._explain(error, f"a wait of {wait} would pass the {bound}")
             return None
@@ -300,7 +301,7 @@ class Attempts:
     @property
     def seconds_left(self) -> float:
         """How long from now another attempt may begin."""
-        return self._began + self.retry.seconds - trio.current_time()
+        return self._began + self.retry.deadline - trio.current_time()
 
     def extend(self, seconds: float) -> None:
         """Leave a wait out of the time, such as that for a limit that the caller has set."""

@@ -30,7 +30,6 @@ class WaitQueue:
     """
 
     def __init__(self) -> None:
-        """Begin with nobody waiting."""
         self.lock = threading.RLock()
         self._waiters: list[_Waiter] = []
 

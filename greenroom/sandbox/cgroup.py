@@ -4,8 +4,9 @@ import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 _MOUNTED = Path("/sys/fs/cgroup")
 _PREFIX = "greenroom-"
@@ -16,8 +17,7 @@ _LIMIT_FILES = {
 }
 
 
-@dataclass(frozen=True)
-class CgroupPlaces:
+class CgroupPlaces(msgspec.Struct, frozen=True):
     """Where groups can be made.
 
     Attributes:
@@ -89,7 +89,6 @@ class Cgroup:
     """A control group, or one for each controller, from `make` to `remove`."""
 
     def __init__(self) -> None:
-        """Start without any."""
         self._folders: list[Path] = []
 
     @classmethod

@@ -4,10 +4,11 @@ import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import ToolError, Workspace
 from greenroom.core._internal import SandboxReport, serde
@@ -39,8 +40,7 @@ _Wrapping: TypeAlias = tuple[list[str], dict[str, object]]
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 
 
-@dataclass(frozen=True)
-class Confinement:
+class Confinement(msgspec.Struct, frozen=True):
     """How one command is confined; without arguments, it is not.
 
     Attributes:
@@ -51,7 +51,7 @@ class Confinement:
     """
 
     prefix: tuple[str, ...] = ()
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
     report: SandboxReport | None = None
     adds_to_signals: bool = False
 
@@ -109,8 +109,7 @@ async def open_confinement(
                 await trio.to_thread.run_sync(maker.cleanup_stack.close, abandon_on_cancel=True)
 
 
-@dataclass
-class _Maker:
+class _Maker(msgspec.Struct):
     """Makes one confinement; `cleanup_stack` removes what it put on disk."""
 
     sandbox: Sandbox
@@ -120,8 +119,8 @@ class _Maker:
     user: User | None
     readable: tuple[str, ...]
     ignores_termination: bool
-    cleanup_stack: ExitStack = field(default_factory=ExitStack)
-    environment: dict[str, str] = field(default_factory=dict)
+    cleanup_stack: ExitStack = msgspec.field(default_factory=ExitStack)
+    environment: dict[str, str] = msgspec.field(default_factory=dict)
 
     def make(self) -> Confinement:
         is_bubblewrap = self.mechanisms.tier == "bubblewrap"

@@ -7,10 +7,10 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import ToolError, Workspace
 from greenroom.core._internal import SandboxPart, SandboxReport, serde
@@ -57,7 +57,7 @@ from greenroom.sandbox.wrappers import SANDBOX_EXEC
 # There are three reports, and each can only take away from the one before:
 #
 #     report_on         this machine: the way that works, and the parts that it held. Found once in
-#                       this process; a cancelled search starts anew, and two tasks may both search
+#                       this process; a cancelled search starts again, and two tasks may both search
 #     report_as_user,   this workspace, if we are root: whether its owner can run commands there.
 #     report_as_root    Kept for each user and place, unless the load of the machine may have failed
 #                       the probe. There is one probe at a time, since the limit that it tests
@@ -365,7 +365,7 @@ def _prepare_probe(
 
 def _give(folder: Path, user: User) -> None:
     """Give a user the folder of a probe, the deepest first."""
-    # Until the folder itself is given away, only root can reach it, so no one puts a link into it.
+    # Until the folder itself is given away, only root can reach it, so nobody puts a link into it.
     for path in (*sorted(folder.rglob("*"), reverse=True), folder):
         os.chown(path, user.uid, user.gid, follow_symlinks=False)
 

@@ -11,11 +11,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 from typing import Self, TypeAlias, cast
 
+import msgspec
 import trio
 
 from greenroom.core import ToolError
@@ -91,8 +91,7 @@ def signal_name(number: int) -> str:
 # container. Without a subreaper (on systems other than Linux), processes can leave the group.
 
 
-@dataclass(frozen=True)
-class ProcessReport:
+class ProcessReport(msgspec.Struct, frozen=True):
     """What the launcher reported, as far as it got; the command may have tampered with it.
 
     Attributes:
@@ -135,9 +134,18 @@ class ProcessReport:
 class ContainedProcess:
     """A command behind its launcher, from `start` to `aclose`; what it starts can't outlive us."""
 
-    def __init__(self, process: trio.Process) -> None:
-        """Take over a launcher that was just started."""
+    def __init__(
+        self,
+        process: trio.Process,
+        input: trio.lowlevel.FdStream | None = None,  # noqa: A002
+        errors: trio.lowlevel.FdStream | None = None,
+    ) -> None:
+        """Take over a launcher that was just started, and our ends of the command's own pipes."""
         self._process = process
+        self.input = input
+        """Its standard input, if it was started with pipes; whoever closes it ends the input."""
+        self.errors = errors
+        """Its error output, if it was started with pipes."""
         self._lifeline = _as_pipe(process.stdin)
         self._output, self._reports = _as_pipe(process.stdout), _as_pipe(process.stderr)
         self._report_bytes = bytearray()
@@ -153,6 +161,7 @@ class ContainedProcess:
         cwd: Path | None,
         environment: Mapping[str, str],
         pass_fds: Sequence[int] = (),
+        has_pipes: bool = False,
     ) -> Self:
         """Start a command; its standard input is empty, its output and error output are merged.
 
@@ -161,30 +170,41 @@ class ContainedProcess:
             cwd: the folder that it starts in; None for ours.
             environment: its whole environment.
             pass_fds: file descriptors that it inherits.
+            has_pipes: whether it has a standard input, and an error output of its own.
 
         Raises:
             ToolError: the process could not be started.
         """
-        own = {k: v for k, v in os.environ.items() if k.startswith(("LD_", "DYLD_"))}
-        try:
-            process = await trio.lowlevel.open_process(
-                [sys.executable, "-I", "-S", process_tree.__file__, *command],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd=cwd,
-                env={**environment, **own},
-                pass_fds=pass_fds,
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:
-            raise ToolError(f"can't start {command[0]} in {cwd or '.'}: {error}") from error
-        return cls(process)
+        with ExitStack() as theirs:
+            own: list[trio.lowlevel.FdStream] = []
+            pipes: list[int] = []
+            if has_pipes:
+                (input_, write), (read, errors) = os.pipe(), os.pipe()
+                theirs.callback(os.close, input_)
+                theirs.callback(os.close, errors)
+                own += [trio.lowlevel.FdStream(write), trio.lowlevel.FdStream(read)]
+                pipes += [input_, errors]
+            try:
+                process = await _launch(command, cwd, environment, pass_fds, pipes)
+            except BaseException:
+                for each in own:
+                    each.close()
+                raise
+        return cls(process, *own)
 
     @property
     def has_ended(self) -> bool:
         """Whether the command and everything that it started have ended."""
         return self._process.returncode is not None
+
+    @property
+    def output(self) -> trio.lowlevel.FdStream:
+        """Its output, for one reader: this, `follow` or `read_output`."""
+        return self._output
+
+    async def wait(self) -> None:
+        """Wait until the command and everything that it started have ended."""
+        await self._process.wait()
 
     async def follow(self, on_output: Callable[[bytes], None]) -> None:
         """Pass on the output as it comes, until the command and everything it started have ended.
@@ -253,8 +273,9 @@ class ContainedProcess:
     def _close_pipes(self) -> ProcessReport:
         self.rest = _drain(self._output)
         report = ProcessReport.parse(bytes(self._report_bytes) + _drain(self._reports))
-        self._output.close()
-        self._reports.close()
+        for pipe in (self._output, self._reports, self.input, self.errors):
+            if pipe is not None:
+                pipe.close()
         if not report.is_complete:
             # The launcher was killed before it could do this.
             report.signal_group(signal.SIGKILL)
@@ -283,12 +304,40 @@ def _kill_below(pid: int) -> None:
     process_tree.kill(process_tree.find_descendants(pid, pid))
 
 
+async def _launch(
+    command: Sequence[str],
+    cwd: Path | None,
+    environment: Mapping[str, str],
+    pass_fds: Sequence[int],
+    pipes: Sequence[int],
+) -> trio.Process:
+    """Start the launcher of a command.
+
+    Raises:
+        ToolError: it could not be started.
+    """
+    linker = {k: v for k, v in os.environ.items() if k.startswith(("LD_", "DYLD_"))}
+    words = [process_tree.PIPES + ",".join(map(str, pipes))] if pipes else []
+    try:
+        return await trio.lowlevel.open_process(
+            [sys.executable, "-I", "-S", process_tree.__file__, *words, *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env={**environment, **linker},
+            pass_fds=(*pass_fds, *pipes),
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise ToolError(f"can't start {command[0]} in {cwd or '.'}: {error}") from error
+
+
 def _as_pipe(stream: object) -> trio.lowlevel.FdStream:
     return cast("trio.lowlevel.FdStream", stream)
 
 
-@dataclass(frozen=True)
-class Exit:
+class Exit(msgspec.Struct, frozen=True):
     """How a contained command ended.
 
     Attributes:

@@ -2,15 +2,16 @@
 
 This file runs as a program of its own, with only the standard library:
 
-    python -I -S process_tree.py COMMAND [ARGUMENT ...]
+    python -I -S process_tree.py [--pipes=INPUT,ERRORS] COMMAND [ARGUMENT ...]
 
 Standard input is the lifeline: when we close it or die, the launcher kills everything that the
 command has started. It does the same when the command ends, however it ends. Standard output
-becomes the command's output and error output. Standard error carries the report: first the
-command's process id and a newline; at the end its exit code (negative for the signal that killed
-it, empty if it was stopped) and a newline; `gone`, `killed` (gone as well, but the command had
-ended and left it running) or `left` (something may still run) and a newline; and what the command
-wrote to `NOTE_FD`.
+becomes the command's output and error output; its standard input is empty. With `--pipes`, these
+two file descriptors are its standard input and its error output. Standard error carries the report:
+first the command's process id and a newline; at the end its exit code (negative for the signal that
+killed it, empty if it was stopped) and a newline; `gone`, `killed` (gone as well, but the command
+had ended and left it running) or `left` (something may still run) and a newline; and what the
+command wrote to `NOTE_FD`.
 
 Between the launcher and the command is another process, the parent, which only waits. So what a
 command does to its `$PPID` does not reach the process that cleans up. A stopped parent is woken up;
@@ -33,6 +34,7 @@ NOTE_LIMIT = 8_192
 ROUNDS = 200
 ROUND_SECONDS = 0.025
 COMMAND_NOT_FOUND = 127
+PIPES = "--pipes="
 
 _SET_PDEATHSIG = 1
 _SET_CHILD_SUBREAPER = 36
@@ -55,8 +57,15 @@ def become_subreaper() -> bool:
     return prctl(_SET_CHILD_SUBREAPER, 1)
 
 
-def start(command: list[str], tell: int, note: int, linux: bool) -> int:
+def start(command: list[str], pipes: "list[int]", tell: int, note: int, linux: bool) -> int:
     """Start the command in a session of its own, after reporting its process id; return the id.
+
+    Args:
+        command: the program and its arguments.
+        pipes: file descriptors of its standard input and error output; empty for neither.
+        tell: where its process id is written.
+        note: what becomes `NOTE_FD`.
+        linux: whether it dies with its parent.
 
     This process closes the lifeline and the report before the command runs, since the command can
     find this process and open its descriptors.
@@ -68,6 +77,7 @@ def start(command: list[str], tell: int, note: int, linux: bool) -> int:
         os.dup2(nothing, 0)
         os.dup2(nothing, 2)
         os.close(hold)
+        close_all(pipes)
         return child
     try:
         os.close(hold)
@@ -81,18 +91,27 @@ def start(command: list[str], tell: int, note: int, linux: bool) -> int:
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGHUP):
             signal.signal(ignored, signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(1, 2)
+        os.dup2(pipes[0] if pipes else os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(pipes[1] if pipes else 1, 2)
+        close_all(pipes)
         os.dup2(note, NOTE_FD)
         os.read(may_run, 1)  # waits until the parent has closed the other end
         os.execvpe(command[0], command, drop_linker_variables(os.environb))  # noqa: S606  (that is its purpose)
     except OSError as error:
-        os.write(1, f"{command[0]}: {error.strerror}\n".encode())
+        os.write(2 if pipes else 1, f"{command[0]}: {error.strerror}\n".encode())
     finally:
         os._exit(COMMAND_NOT_FOUND)
 
 
-def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]":
+def close_all(descriptors: "list[int]") -> None:
+    """Close the ends of pipes that belong to the command alone."""
+    for each in descriptors:
+        os.close(each)
+
+
+def start_parent(
+    command: list[str], pipes: "list[int]", note: int, linux: bool
+) -> "tuple[int, int]":
     """Start the command below a parent; return the parent's id, and a pipe from it.
 
     The pipe brings the command's process id before it runs, and then its exit code, each with a
@@ -102,12 +121,13 @@ def start_parent(command: list[str], note: int, linux: bool) -> "tuple[int, int]
     parent = os.fork()
     if parent:
         os.close(tell)
+        close_all(pipes)
         return parent, reports
     try:
         os.setpgid(0, 0)
         if linux:
             prctl(_SET_PDEATHSIG, signal.SIGKILL)
-        child = start(command, tell, note, linux)
+        child = start(command, pipes, tell, note, linux)
         os.set_blocking(tell, False)
         status = os.waitpid(child, 0)[1]
         os.write(tell, b"%d\n" % os.waitstatus_to_exitcode(status))
@@ -242,7 +262,10 @@ def main(command: list[str]) -> None:
     if select.select([0], [], [], 0)[0]:
         return  # stopped before it began
     note, note_end = os.pipe()
-    parent, reports = start_parent(command, note_end, linux)
+    pipes = []
+    if command[0].startswith(PIPES):
+        pipes = [int(each) for each in command.pop(0)[len(PIPES) :].split(",")]
+    parent, reports = start_parent(command, pipes, note_end, linux)
     os.close(note_end)
     wake, wake_end = os.pipe()
     os.set_blocking(wake_end, False)

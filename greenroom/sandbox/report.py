@@ -1,9 +1,9 @@
 """Reports: which parts of a policy a machine holds, by what means, and why it lacks the others."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import get_args
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import ToolError
@@ -58,8 +58,7 @@ class SandboxUnavailableError(ToolError):
     remedy = "see what is missing with `greenroom doctor`"
 
 
-@dataclass(frozen=True)
-class Mechanisms:
+class Mechanisms(msgspec.Struct, frozen=True):
     """One way to confine commands.
 
     Attributes:
@@ -77,10 +76,10 @@ class Mechanisms:
     program: str = ""
     has_filter: bool = False
     scopes: bool = False
-    cgroups: CgroupPlaces = field(default_factory=CgroupPlaces)
+    cgroups: CgroupPlaces = msgspec.field(default_factory=CgroupPlaces)
     held_parts: frozenset[SandboxPart] = frozenset()
-    why: dict[str, str] = field(default_factory=dict)
-    user_probes: dict[UserProbe, frozenset[SandboxPart] | str] = field(default_factory=dict)
+    why: dict[str, str] = msgspec.field(default_factory=dict)
+    user_probes: dict[UserProbe, frozenset[SandboxPart] | str] = msgspec.field(default_factory=dict)
 
 
 def report_on(sandbox: Sandbox, mechanisms: Mechanisms) -> SandboxReport:

@@ -7,10 +7,11 @@ import sys
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from greenroom.core import ToolError, Workspace
 from greenroom.core._internal import AGENT_FOLDERS, CONFIGURATION_FOLDERS, PROTECTED_FILES
@@ -23,8 +24,7 @@ _MAX_FOUND = 100
 """Each is mounted for every command, with the folders above it."""
 
 
-@dataclass(frozen=True)
-class NestedRepositories:
+class NestedRepositories(msgspec.Struct, frozen=True):
     """The repositories below a folder, as this process first found them.
 
     Their hooks and settings run programs, just like those of the workspace. Repositories that
@@ -76,8 +76,7 @@ _MAX_HIDDEN = 5_000
 """Hidden files whose number of names is checked before each command."""
 
 
-@dataclass(frozen=True)
-class PolicyPaths:
+class PolicyPaths(msgspec.Struct, frozen=True):
     """Real paths, and what a command may do there.
 
     Attributes:
@@ -224,8 +223,7 @@ def is_below(path: str, folders: tuple[str, ...]) -> bool:
 _NOBODY = 65534
 
 
-@dataclass(frozen=True)
-class User:
+class User(msgspec.Struct, frozen=True):
     """A user other than root.
 
     Attributes:
@@ -281,8 +279,7 @@ def _find_group(owner: os.stat_result) -> int:
         return owner.st_gid or _NOBODY
 
 
-@dataclass(frozen=True)
-class UserProbe:
+class UserProbe(msgspec.Struct, frozen=True):
     """A probe that runs as another user.
 
     Attributes:

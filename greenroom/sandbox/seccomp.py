@@ -10,7 +10,8 @@ so programs can go on without it.
 import platform
 import struct
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+import msgspec
 
 # The calls that act on another process of the same user, named by an id, a group or a descriptor,
 # and what keeps them inside where there is no namespace of processes, as there is in bubblewrap:
@@ -71,8 +72,7 @@ _COMMON = _read_numbers("""
 _CLONE3 = 435
 
 
-@dataclass(frozen=True)
-class _Architecture:
+class _Architecture(msgspec.Struct, frozen=True):
     """The numbers of system calls on one kind of processor."""
 
     audit: int

@@ -32,7 +32,6 @@ class TemporaryFolder:
     """
 
     def __init__(self, path: str, fd: int) -> None:
-        """Take over a folder and the file descriptor that locks it."""
         self.path = path
         self._fd = fd
 
@@ -125,7 +124,6 @@ class Placeholders:
     """
 
     def __init__(self) -> None:
-        """Start without any."""
         self._folders: dict[str, int] = {}
         self._names: list[str] = []
 

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+import msgspec
+
 from greenroom.core._internal import visible
 from greenroom.programs._internal import Invocation, Program, Reading, extract_words, find_reading
 from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
@@ -115,8 +117,7 @@ class Command:
         return f"{'perhaps ' * self.perhaps}{visible(self.text)}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PathUse:
+class PathUse(msgspec.Struct, frozen=True, kw_only=True):
     """A file or folder that is read or written.
 
     Attributes:

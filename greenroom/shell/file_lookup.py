@@ -2,9 +2,10 @@
 
 import os
 import re
-from dataclasses import dataclass, field
 from itertools import islice
 from stat import S_ISREG
+
+import msgspec
 
 from greenroom.shell.script import NotPlainError
 
@@ -16,8 +17,7 @@ PROCESS_LINK = re.compile(
 """Matches a link that leads elsewhere for each process: to its folder, root or open files."""
 
 
-@dataclass(eq=False)
-class FileLookup:
+class FileLookup(msgspec.Struct, eq=False):
     """A cache of links and programs, for one check.
 
     A command may name thousands of files in one folder; each name is looked up once, and so is the
@@ -32,11 +32,11 @@ class FileLookup:
     is_exhausted: bool = False
     searched: int = 0
     _lookups: int = 0
-    _targets: dict[str, str] = field(default_factory=dict)
-    _missing: set[str] = field(default_factory=set)  # paths that don't exist
-    _folders: dict[str, str] = field(default_factory=dict)
-    _listings: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    _programs: dict[tuple[str, str], str | None] = field(default_factory=dict)
+    _targets: dict[str, str] = msgspec.field(default_factory=dict)
+    _missing: set[str] = msgspec.field(default_factory=set)  # paths that don't exist
+    _folders: dict[str, str] = msgspec.field(default_factory=dict)
+    _listings: dict[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
+    _programs: dict[tuple[str, str], str | None] = msgspec.field(default_factory=dict)
 
     def resolve(self, path: str) -> str:
         """Follow every link in an absolute path, as `os.path.realpath` does.

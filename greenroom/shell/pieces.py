@@ -9,8 +9,9 @@ a piece may be more or less than bash would run, and the whole text is asked abo
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 MAX_PIECES = 20_000  # that differ
 MAX_LEVEL = 8  # of here-documents in here-documents
@@ -66,19 +67,18 @@ class Piece(NamedTuple):
     writes: tuple[str, ...]
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(msgspec.Struct):
     """A piece that is still read.
 
     `word` holds the parts of the word that is read, if any, and `target` is where it goes if it is
     that of a redirection.
     """
 
-    words: list[str] = field(default_factory=list)
-    reads: list[str] = field(default_factory=list)
-    writes: list[str] = field(default_factory=list)
+    words: list[str] = msgspec.field(default_factory=list)
+    reads: list[str] = msgspec.field(default_factory=list)
+    writes: list[str] = msgspec.field(default_factory=list)
     target: list[str] | None = None
-    word: list[str] = field(default_factory=list)
+    word: list[str] = msgspec.field(default_factory=list)
 
     def end_word(self) -> None:
         if self.word:

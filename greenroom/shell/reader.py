@@ -23,10 +23,11 @@ the output of a command wrong, but can't make it do anything that was not judged
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from greenroom.core._internal import visible
 from greenroom.shell.script import (
@@ -112,14 +113,13 @@ _GOES_ON = "a list that goes on"
 _NOTHING = Redirection(0, "<", "/dev/null")
 
 
-@dataclass
-class _Draft:
+class _Draft(msgspec.Struct):
     """A simple command that is still read; its here-documents follow at the end of the line."""
 
     line: int = 0
-    words: list[str] = field(default_factory=list)
-    settings: list[tuple[str, str]] = field(default_factory=list)
-    redirections: list[Redirection] = field(default_factory=list)
+    words: list[str] = msgspec.field(default_factory=list)
+    settings: list[tuple[str, str]] = msgspec.field(default_factory=list)
+    redirections: list[Redirection] = msgspec.field(default_factory=list)
 
     def finish(self) -> SimpleCommand:
         parts = tuple(self.words), tuple(self.settings), tuple(self.redirections)

@@ -7,6 +7,8 @@ A `Script` is a list of pipelines; a `Pipeline` is a list of simple commands joi
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
+
 Operator: TypeAlias = Literal["", ";", "&&", "||"]
 """What joins a pipeline to the one before it; empty for the first."""
 
@@ -47,8 +49,7 @@ class SimpleCommand:
     line: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(msgspec.Struct, frozen=True):
     """Simple commands joined by `|`.
 
     Attributes:

@@ -1,3 +1,7 @@
+from greenroom.tools.builtin.background import (
+    StayingCommand as StayingCommand,
+    StayingCommands as StayingCommands,
+)
 from greenroom.tools.builtin.bash import PYTHON_SANDBOX as PYTHON_SANDBOX
 from greenroom.tools.builtin.file_tree import walk_files as walk_files
 from greenroom.tools.builtin.todo import TodoList as TodoList
@@ -10,9 +14,8 @@ from greenroom.tools.file_contents import (
     put_back as put_back,
 )
 from greenroom.tools.function_tool import FunctionTool as FunctionTool
-from greenroom.tools.interface import OPTIONAL_MEMBERS as OPTIONAL_MEMBERS
+from greenroom.tools.interface import OPTIONAL_MEMBERS as OPTIONAL_MEMBERS, plain_info as plain_info
 from greenroom.tools.isolation.frame import is_worker as is_worker
-from greenroom.tools.registry import run_batch as run_batch
 from greenroom.tools.schema import portable as portable
 from greenroom.tools.workspace_changes import (
     Window as Window,

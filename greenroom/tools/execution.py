@@ -101,6 +101,8 @@ class RegisteredTool:
         idempotent: whether a repeated call changes nothing more.
         destructive: whether a call may delete something for good.
         version: the tool's own version, for the metadata of results; empty without one.
+        definition_hash: a digest of what a tool from elsewhere says of itself; empty for others.
+        is_offered: whether models are told of it with each request.
     """
 
     name: str
@@ -116,6 +118,8 @@ class RegisteredTool:
     idempotent: bool | None = None
     destructive: bool | None = None
     version: str = ""
+    definition_hash: str = ""
+    is_offered: bool = True
     tool: Tool = field(repr=False)
     validator: InputValidator = field(repr=False)
     output_validator: OutputValidator | None = field(default=None, repr=False)
@@ -147,6 +151,8 @@ class RegisteredTool:
             idempotent=flags.idempotent,
             destructive=flags.destructive,
             version=str(getattr(tool, "version", "") or ""),
+            definition_hash=str(getattr(tool, "definition_hash", "") or ""),
+            is_offered=bool(getattr(tool, "is_offered", True)),
             tool=tool,
             validator=validator,
             output_validator=(
@@ -422,7 +428,6 @@ class SpillFolder:
     """A temporary folder for an agent whose context has none; removed with this object."""
 
     def __init__(self) -> None:
-        """Make the folder."""
         self.path = Path(tempfile.mkdtemp(prefix="greenroom-"))
         self._finalizer = weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
 

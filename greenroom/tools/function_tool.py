@@ -412,7 +412,6 @@ class _AdaptedTool:
     """A tool that passes each call on to an object of another shape."""
 
     def __init__(self, thing: object) -> None:
-        """Read the members of the object."""
         self.name = _text(thing, "name")
         self._execute = _find_execute(thing, self.name)
         schema, self.parameters = _find_schema(thing, self.name)

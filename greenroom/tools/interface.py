@@ -4,9 +4,10 @@ Any object with the right members is a tool; nothing has to be inherited.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, Self, TypeAlias, cast, runtime_checkable
+
+import msgspec
 
 from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult, portable_name
 from greenroom.core._internal import Effect, serde
@@ -41,6 +42,9 @@ OPTIONAL_MEMBERS = (
     "output_schema",
     "runs_on",
     "version",
+    "definition_hash",
+    "is_offered",
+    "redirect",
 )
 """The members that a tool may have besides its six required ones."""
 
@@ -77,6 +81,13 @@ class Tool(Protocol):
     - `output_schema: Mapping[str, object] | None = None`: a JSON Schema of type `object` that each
       successful result must satisfy: its text as JSON, or the `structured` of its metadata.
     - `version: str = ""`: its own version, which the metadata of its results repeat.
+    - `definition_hash: str = ""`: a digest of what it says of itself, for a tool from elsewhere: a
+      remembered answer then holds only as long as the digest stays the same.
+    - `is_offered: bool = True`: whether models are told of it with each request. One of thousands
+      is not: another tool finds it.
+    - `redirect(input) -> tuple[str, dict[str, object]] | None`: for a tool that stands for others:
+      the name and the input of the call that is meant. If there is a tool of that name that is not
+      offered, the call is judged, shown and run as a call of that.
 
     Example:
         >>> class Shout:
@@ -126,6 +137,30 @@ class Tool(Protocol):
         """
 
 
+@runtime_checkable
+class ToolProvider(Protocol):
+    """Something that has tools which may change while agents run, such as servers elsewhere.
+
+    Wherever a program passes tools it may pass a provider, too: `ToolRegistry.add` adds one. It is
+    asked before each model call and for each call of a tool, so it returns what it has and waits
+    for nothing. An unchanged tool is the same object each time: another object under its name is
+    another tool, and a call that was approved for the first one does not run.
+
+    Example:
+        >>> class Clock:
+        ...     def __init__(self, *tools):
+        ...         self._tools = tools
+        ...
+        ...     def tools(self):
+        ...         return self._tools
+        >>> isinstance(Clock(), ToolProvider)
+        True
+    """
+
+    def tools(self) -> Iterable[Tool]:
+        """Return the tools that there are now."""
+
+
 def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A002
     """Describe a call by the tool's name and its input as JSON.
 
@@ -144,8 +179,7 @@ def plain_info(name: str, input: Mapping[str, object]) -> ToolInfo:  # noqa: A00
 # word is no reason to let it run.
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolFlags:
+class ToolFlags(msgspec.Struct, frozen=True, kw_only=True):
     """What a tool says about its calls; None for no statement.
 
     Attributes:

@@ -1,7 +1,9 @@
 """The registry: the tools of an agent by name, and the run of the calls of one reply."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeAlias, cast
+
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,
@@ -9,12 +11,15 @@ from greenroom.core import (
     ToolError,
     ToolInfo,
     ToolResult,
+    ToolUseBlock,
     portable_name,
 )
-from greenroom.core._internal import visible
-from greenroom.tools.call_order import CallOrder, Reach
+from greenroom.core._internal import thaw, visible
 from greenroom.tools.execution import RegisteredTool
-from greenroom.tools.interface import Tool, plain_info
+from greenroom.tools.interface import Tool, ToolProvider, plain_info
+from greenroom.tools.provided import MergedTools
+
+_Redirect: TypeAlias = Callable[[dict[str, object]], tuple[str, dict[str, object]] | None]
 
 
 class ToolRegistry:
@@ -40,6 +45,7 @@ class ToolRegistry:
             ToolError: one of them can't be registered; see `register`.
         """
         self._tools: dict[str, RegisteredTool] = {}
+        self._provided = MergedTools()
         for tool in tools:
             self.register(tool)
 
@@ -59,6 +65,34 @@ class ToolRegistry:
         self._tools[registered.name] = registered
         return registered
 
+    def add(self, provider: ToolProvider) -> None:
+        """Add the tools of a provider, as it has them at each moment, behind all others.
+
+        One that can't be registered is left out, with a warning in the log `greenroom.tools`; so
+        is one whose name is taken. A provider that was added before is ignored.
+
+        Raises:
+            ToolError: it is not a `ToolProvider`.
+
+        Example:
+            >>> from greenroom.tools.function_tool import tool
+            >>> @tool
+            ... async def now() -> str: ...
+            >>> class Clock:
+            ...     def tools(self):
+            ...         return [now]
+            >>> registry = ToolRegistry()
+            >>> registry.add(Clock())
+            >>> registry.list_tools()
+            ('now',)
+        """
+        if isinstance(provider, type) or not isinstance(provider, ToolProvider):
+            raise ToolError(
+                f"{provider!r} provides no tools",
+                hint="pass an object with a method tools(), or register(tool)",
+            )
+        self._provided.add(provider)
+
     def with_tools(self, *tools: Tool) -> "ToolRegistry":
         """Make a registry with these tools on top, which also sees later registrations here.
 
@@ -67,9 +101,15 @@ class ToolRegistry:
         """
         return _Extended(self, tools)
 
+    def __iter__(self) -> Iterator[Tool | ToolProvider]:
+        """Iterate over the tools in the order of registration, and then over the providers."""
+        yield from [each.tool for each in self._tools.values()]
+        yield from self._provided
+
     def get(self, name: str) -> RegisteredTool | None:
         """Return the tool of this name, or None."""
-        return self._all().get(name)
+        found = self._tools.get(name)
+        return found or (self._all().get(name) if self._provided else None)
 
     def list_tools(self) -> tuple[str, ...]:
         """Return the names, in the order of registration."""
@@ -85,7 +125,7 @@ class ToolRegistry:
                 )
 
     def _all(self) -> dict[str, RegisteredTool]:
-        return self._tools
+        return self._provided.merge(self._tools) if self._provided else self._tools
 
     def get_category(self, name: str) -> str | None:
         """Return the category of the tool of this name, or None."""
@@ -93,17 +133,28 @@ class ToolRegistry:
         return found.category if found else None
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return the definitions of the tools for a model, sorted by name.
+        """Return the definitions of the tools that are offered to a model, sorted by name.
 
         So requests do not depend on the order of registration, which would cost cache hits.
         """
-        tools = sorted(self._all().values(), key=lambda tool: tool.name)
+        offered = [tool for tool in self._all().values() if tool.is_offered]
+        tools = sorted(offered, key=lambda tool: tool.name)
         return tuple(
             ToolDefinition(
                 each.name, each.description, each.parameters, output_schema=each.output_schema
             )
             for each in tools
         )
+
+    def resolve(self, call: ToolUseBlock) -> ToolUseBlock:
+        """Return the call that a call means: itself, but for a tool that stands for others."""
+        found = None if call.invalid else self.get(call.name)
+        redirect = cast("_Redirect | None", getattr(found and found.tool, "redirect", None))
+        meant = None if redirect is None else redirect(thaw(call.input))
+        target = None if meant is None else self.get(meant[0])
+        if meant is None or target is None or target.is_offered:
+            return call
+        return replace(call, name=meant[0], input=meant[1])
 
     def info(self, name: str, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe a call for a person. Never raises, whatever the name and the input."""
@@ -131,7 +182,8 @@ class ToolRegistry:
         """
         found = self.get(name)
         if found is None:
-            known = ", ".join(self._all()) or "none"
+            known = ", ".join(each.name for each in self._all().values() if each.is_offered)
+            known = known or "none"
             text = f"There is no tool named {name!r}. The tools are: {known}."
             return ToolResult.error(text, could_run=False, error="UnknownToolError")
         return await found.execute(input, context)
@@ -144,53 +196,13 @@ class _Extended(ToolRegistry):
         self._below = below
         super().__init__(tools)
 
+    def get(self, name: str) -> RegisteredTool | None:
+        found = super().get(name)
+        return found or self._below.get(name)
+
+    def __iter__(self) -> Iterator[Tool | ToolProvider]:
+        yield from (each for each in self._below if getattr(each, "name", None) not in self._tools)
+        yield from super().__iter__()
+
     def _all(self) -> dict[str, RegisteredTool]:
-        return {**self._below._all(), **self._tools}
-
-
-Call: TypeAlias = tuple[str, dict[str, object], AgentContext]
-"""A tool's name, its input, and the context of this one call."""
-
-
-async def run_batch(
-    calls: Sequence[Call],
-    tools: ToolRegistry,
-    limit: int = 5,
-    on_result: Callable[[int, ToolResult], None] | None = None,
-) -> list[ToolResult]:
-    """Run the calls of one reply; the results are in the calls' order.
-
-    They run side by side, in turn where their effects may touch (`Reach`), and begin in order. A
-    failed call does not stop the others.
-
-    Args:
-        calls: name, input and context of each call.
-        tools: the registry that runs them.
-        limit: how many run at a time; at least one does.
-        on_result: called with the index and the result of each call as soon as it ends, so on a
-            cancel the caller has the results so far.
-
-    Example:
-        >>> import trio
-        >>> from greenroom.tools.function_tool import tool
-        >>> @tool
-        ... async def double(number: int) -> int:
-        ...     return 2 * number
-        >>> context = AgentContext(session_id="s-1", agent_type="demo")
-        >>> calls = [("double", {"number": n}, context) for n in (1, 2)]
-        >>> [result.text for result in trio.run(run_batch, calls, ToolRegistry([double]))]
-        ['2', '4']
-    """
-    results: dict[int, ToolResult] = {}
-
-    async def run(index: int) -> None:
-        results[index] = await tools.execute(*calls[index])
-        if on_result:
-            on_result(index, results[index])
-
-    order = CallOrder([Reach()] * len(calls), limit)
-    for index, (name, input_, context) in enumerate(calls):
-        found = tools.get(name)
-        order.allow(index, Reach.of(found, input_, context) if found else Reach())
-    await order.run(run)
-    return [results[index] for index in range(len(calls))]
+        return {**self._below._all(), **super()._all()}

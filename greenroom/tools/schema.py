@@ -7,7 +7,7 @@ import re
 import sys
 import types
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, is_dataclass
+from dataclasses import is_dataclass
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -21,6 +21,8 @@ from typing import (
     get_type_hints,
     is_typeddict,
 )
+
+import msgspec
 
 from greenroom.core import AgentContext, ToolError
 
@@ -38,8 +40,7 @@ _PARAMETERS = ("Args", "Arguments", "Parameters")
 _ENTRY = re.compile(r"\*{0,2}(?P<name>\w+)\s*(\([^)]*\))?:\s*(?P<text>.*)")
 
 
-@dataclass(frozen=True)
-class Docstring:
+class Docstring(msgspec.Struct, frozen=True):
     """The parts of a docstring that a schema needs.
 
     Attributes:
@@ -48,7 +49,7 @@ class Docstring:
     """
 
     description: str
-    parameters: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, str] = msgspec.field(default_factory=dict)
 
 
 def parse_docstring(text: str) -> Docstring:

@@ -148,6 +148,7 @@ STRESS = {
 STRESS_RULES = ("allow echo, cat, true, ls", "deny rm -rf, sudo")
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("mark", "text"),
     [(mark, text) for mark, texts in STRESS.items() for text in texts],

@@ -98,6 +98,7 @@ def work(manager, command):
     return calls
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_four_times_the_length_takes_about_four_times_the_work(shape, manager):
     make = SHAPES[shape]

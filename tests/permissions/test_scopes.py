@@ -7,6 +7,7 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
+from tests.conftest import few
 from tests.permissions.traced.syntax import generate
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
@@ -163,7 +164,7 @@ PREFIXES = ("good", "pwn", "git", "rm -rf", "cat", "echo", "sort", "find", "bash
 @pytest.mark.parametrize("kind", ["deny", "ask", "path", "regex"])
 def test_on_composed_commands_one_more_denial_or_question_never_allows_more(kind):
     held = [made("allow", prefix=each) for each in PREFIXES]
-    for seed in range(300):
+    for seed in range(few(300)):
         command = generate(random.Random(seed)).text
         prefix = PREFIXES[seed % len(PREFIXES)]
         more = {
@@ -179,7 +180,7 @@ def test_on_composed_commands_one_more_denial_or_question_never_allows_more(kind
 
 def test_on_composed_commands_one_allowance_less_never_allows_more():
     held = [made("allow", prefix=each) for each in PREFIXES]
-    for seed in range(300):
+    for seed in range(few(300)):
         command = generate(random.Random(seed)).text
         less = [each for number, each in enumerate(held) if number != seed % len(held)]
         before = PermissionManager(held).check("Bash", {"command": command}, CONTEXT)

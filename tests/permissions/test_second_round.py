@@ -7,6 +7,7 @@ from hypothesis import given, settings, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
+from tests.conftest import EXAMPLES
 
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
 ACTIVATE = ".venv/bin/activate"
@@ -240,7 +241,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * EXAMPLES)
 @given(COMMANDS, OPERATORS, WORDS)
 def test_a_remembered_command_with_another_behind_it_is_asked_about(root, command, operator, word):
     manager = PermissionManager()
@@ -249,7 +250,7 @@ def test_a_remembered_command_with_another_behind_it_is_asked_about(root, comman
     assert ask(manager, changed, root).decision is ASK
 
 
-@settings(max_examples=300)
+@settings(max_examples=3 * EXAMPLES)
 @given(COMMANDS, st.data())
 def test_an_exact_rule_is_about_no_command_with_another_word(root, command, data):
     manager = PermissionManager()

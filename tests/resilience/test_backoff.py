@@ -13,7 +13,7 @@ shares = st.floats(0, 1)
 
 
 def test_without_jitter_each_delay_is_longer_by_the_factor_up_to_the_limit():
-    backoff = Backoff(first=0.5, factor=3.0, limit=10.0, jitter=0)
+    backoff = Backoff(first=0.5, factor=3.0, max_delay=10.0, jitter=0)
     assert [backoff.delay(n) for n in range(1, 6)] == [0.5, 1.5, 4.5, 10.0, 10.0]
 
 
@@ -24,8 +24,8 @@ def test_by_default_it_doubles_from_a_tenth_of_a_second_to_half_a_minute():
 
 @given(st.floats(0, 10), st.floats(1, 10), st.floats(10, 1e6), shares, st.integers(1, 10_000))
 def test_a_delay_lies_between_what_chance_may_take_and_the_limit(first, factor, limit, jitter, n):
-    whole = Backoff(first=first, factor=factor, limit=limit, jitter=0).delay(n)
-    delay = Backoff(first=first, factor=factor, limit=limit, jitter=jitter).delay(n)
+    whole = Backoff(first=first, factor=factor, max_delay=limit, jitter=0).delay(n)
+    delay = Backoff(first=first, factor=factor, max_delay=limit, jitter=jitter).delay(n)
     assert 0 <= whole * (1 - jitter) <= delay <= whole <= limit
 
 
@@ -41,7 +41,7 @@ def test_what_failed_together_does_not_come_back_together():
 
 
 def test_delays_beyond_all_numbers_are_the_limit_and_nothing_stays_nothing():
-    assert Backoff(factor=1e300, limit=7.0, jitter=0).delay(1000) == 7.0
+    assert Backoff(factor=1e300, max_delay=7.0, jitter=0).delay(1000) == 7.0
     assert Backoff(first=0, factor=1e300, jitter=0).delay(1000) == 0.0
 
 
@@ -49,8 +49,8 @@ def test_delays_beyond_all_numbers_are_the_limit_and_nothing_stays_nothing():
     "wrong",
     [
         {"first": -1},
-        {"first": 5, "limit": 4},
-        {"limit": math.inf},
+        {"first": 5, "max_delay": 4},
+        {"max_delay": math.inf},
         {"first": math.nan},
         {"factor": 0.5},
         {"factor": math.inf},

@@ -26,7 +26,7 @@ async def open_it(breaker, failures=3):
 
 
 def a_breaker(**options):
-    return CircuitBreaker("vendor", **{"failures": 3, "window": 60, "cooldown": 30} | options)
+    return CircuitBreaker("vendor", **{"failures": 3, "period": 60, "cooldown": 30} | options)
 
 
 async def test_it_opens_after_so_many_failures_in_a_row_and_then_nothing_is_called(autojump_clock):
@@ -163,7 +163,7 @@ async def test_a_retry_waits_until_it_lets_a_call_through(autojump_clock):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"failures": 0}, {"failures": True}, {"cooldown": -1}, {"window": float("inf")}]
+    "wrong", [{"failures": 0}, {"failures": True}, {"cooldown": -1}, {"period": float("inf")}]
 )
 def test_what_is_not_a_breaker_is_refused(wrong):
     with pytest.raises(ConfigurationError):

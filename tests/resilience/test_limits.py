@@ -43,7 +43,7 @@ def serve(limit, arrivals, settles):
 def test_in_no_stretch_of_time_there_is_more_than_allowed_and_who_came_first_is_first(
     arrivals, requests, tokens
 ):
-    found = serve(RateLimit(requests=requests, tokens=tokens, seconds=10), arrivals, settles=False)
+    found = serve(RateLimit(requests=requests, tokens=tokens, period=10), arrivals, settles=False)
     times = [time for _, time in found]
     assert times == sorted(times)
     for start in times:
@@ -56,7 +56,7 @@ def test_in_no_stretch_of_time_there_is_more_than_allowed_and_who_came_first_is_
 
 @given(ARRIVALS, st.integers(1, 4), st.integers(6, 20))
 def test_settled_tokens_neither_let_anybody_overtake_nor_lose_anybody(arrivals, requests, tokens):
-    limit = RateLimit(requests=requests, tokens=tokens, seconds=10)
+    limit = RateLimit(requests=requests, tokens=tokens, period=10)
     found = serve(limit, arrivals, settles=True)
     times = [time for _, time in found]
     assert times == sorted(times)
@@ -101,7 +101,7 @@ async def test_a_call_larger_than_the_limit_begins_when_nothing_else_counts(auto
 
 @pytest.mark.parametrize(("queued", "seconds"), [(0, 0), (2, 10), (3, 10), (4, 20), (8, 40)])
 async def test_it_estimates_how_long_a_call_would_wait(queued, seconds, autojump_clock):
-    limit = RateLimit(requests=2, seconds=10)
+    limit = RateLimit(requests=2, period=10)
     async with trio.open_nursery() as nursery:
         for _ in range(queued):
             nursery.start_soon(limit.acquire)
@@ -112,7 +112,7 @@ async def test_it_estimates_how_long_a_call_would_wait(queued, seconds, autojump
 
 
 async def test_a_rate_limit_works_on_calls_and_blocks(autojump_clock):
-    limit = RateLimit(requests=1, seconds=10)
+    limit = RateLimit(requests=1, period=10)
 
     async def work(word):
         return word, trio.current_time()
@@ -123,7 +123,7 @@ async def test_a_rate_limit_works_on_calls_and_blocks(autojump_clock):
         reservation.settle(5)
     assert trio.current_time() == 20
     assert limit.statistics().admitted == 3
-    assert repr(limit) == "RateLimit(requests=1, seconds=10)"
+    assert repr(limit) == "RateLimit(requests=1, period=10)"
 
 
 @given(
@@ -170,7 +170,7 @@ async def test_a_concurrency_limit_works_on_calls_also_on_those_that_fail(autoju
 
 @pytest.mark.parametrize(
     "wrong",
-    [{}, {"requests": 0}, {"tokens": 1.5}, {"requests": True}, {"requests": 1, "seconds": 0}],
+    [{}, {"requests": 0}, {"tokens": 1.5}, {"requests": True}, {"requests": 1, "period": 0}],
 )
 def test_a_rate_limit_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(ConfigurationError):

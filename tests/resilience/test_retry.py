@@ -13,7 +13,7 @@ from greenroom.llm import ModelBadRequestError, ModelOverloadedError, ModelRateL
 from greenroom.resilience import Backoff, CircuitOpenError, Retry
 from greenroom.resilience._internal import use_meter
 
-EVEN = Backoff(first=1.0, limit=30.0, jitter=0)
+EVEN = Backoff(first=1.0, max_delay=30.0, jitter=0)
 
 
 class Flaky:
@@ -92,7 +92,7 @@ async def test_what_the_error_asks_to_wait_comes_before_the_delay(autojump_clock
 async def test_a_wait_longer_than_the_time_left_is_not_begun(autojump_clock):
     call = Flaky(rate_limit_error(61.0))
     with pytest.raises(ModelRateLimitError) as caught:
-        await Retry(seconds=60).call(call)
+        await Retry(deadline=60).call(call)
     assert (
         caught.value.hint.partition("; ")[2]
         == "a wait of 61 s would pass the 60 s in which attempts may begin"
@@ -109,7 +109,7 @@ async def test_a_wait_that_just_fits_is_cut_to_the_time_left_but_never_below_wha
     autojump_clock,
 ):
     call = Flaky(rate_limit_error(59.5))
-    await Retry(seconds=60, backoff=EVEN).call(call)
+    await Retry(deadline=60, backoff=EVEN).call(call)
     assert call.times == [0, 60]
 
 
@@ -124,7 +124,7 @@ async def test_no_attempt_begins_after_its_time_and_none_is_cut_off(autojump_clo
     with pytest.raises(
         ModelOverloadedError, match="3 attempts failed; a wait of 4 s would pass the 60 s"
     ):
-        await Retry(attempts=100, seconds=60, backoff=EVEN).call(slow)
+        await Retry(attempts=100, deadline=60, backoff=EVEN).call(slow)
     assert times == [0, 26, 53]
     assert trio.current_time() == 78
 
@@ -329,8 +329,8 @@ async def test_what_others_have_spent_during_the_wait_counts(autojump_clock):
         {"attempts": 0},
         {"attempts": 1.5},
         {"attempts": True},
-        {"seconds": -1},
-        {"seconds": math.nan},
+        {"deadline": -1},
+        {"deadline": math.nan},
     ],
 )
 def test_what_is_not_a_retry_is_refused(wrong):

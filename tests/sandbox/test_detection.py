@@ -3,11 +3,11 @@
 import os
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import AgentContext, ToolError, Workspace
 from greenroom.sandbox import SandboxUnavailableError, detection, enforce

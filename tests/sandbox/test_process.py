@@ -146,3 +146,49 @@ async def test_no_time_at_all_starts_nothing(tmp_path: Path) -> None:
 async def test_a_note_of_any_length_holds_nobody_up() -> None:
     ended, _ = await run("head -c 60000 /dev/zero >&19")
     assert ended == Exit(0, note=bytes(launcher.NOTE_LIMIT))
+
+
+async def start_with_pipes(script: str) -> contained_process.ContainedProcess:
+    return await contained_process.ContainedProcess.start(
+        ["bash", "-c", script],
+        cwd=Path("/"),
+        environment={"PATH": os.environ["PATH"]},
+        has_pipes=True,
+    )
+
+
+async def test_pipes_are_the_commands_own_input_and_error_output() -> None:
+    process = await start_with_pipes("read line; echo $line; echo trouble >&2; cat")
+    assert process.input is not None
+    assert process.errors is not None
+    with trio.fail_after(20):
+        await process.input.send_all(b"hello\n")
+        assert await process.output.receive_some() == b"hello\n"
+        assert await process.errors.receive_some() == b"trouble\n"
+        process.input.close()  # nothing else holds the end open, so `cat` sees the end
+        await process.wait()
+        report = await process.aclose()
+    assert report.code == 0
+
+
+async def test_nothing_is_left_of_pipes_when_the_command_ends_or_is_killed() -> None:
+    before = set(os.listdir("/dev/fd"))
+    with trio.fail_after(20):
+        for script in ("exit 3", "trap '' TERM PIPE; while :; do sleep 600; done"):
+            process = await start_with_pipes(script)
+            await process.aclose()
+            assert process.has_ended
+    assert set(os.listdir("/dev/fd")) == before
+
+
+@LINUX
+async def test_a_command_holds_its_own_ends_of_pipes_alone() -> None:
+    own, others = "/proc/$$/fd/0 /proc/$$/fd/2", "/proc/$PPID/fd/* /proc/$$/fd/[3-9]"
+    process = await start_with_pipes(f"readlink {own}; echo --; readlink {others}")
+    with trio.fail_after(20):
+        output = bytearray()
+        await process.follow(output.extend)
+        await process.aclose()
+    mine, _, theirs = output.decode().partition("--")
+    assert len(set(mine.split())) == 2
+    assert set(mine.split()).isdisjoint(theirs.split())

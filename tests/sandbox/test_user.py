@@ -3,13 +3,13 @@
 import os
 import pwd
 import tempfile
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 import trio
 import trio.testing
+from msgspec.structs import replace
 
 from greenroom.core import AgentContext, ToolError, Workspace
 from greenroom.core._internal import SandboxReport

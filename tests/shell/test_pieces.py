@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec import structs
 
 from greenroom.programs._internal import extract_words
 from greenroom.shell._internal import render
@@ -83,8 +84,8 @@ def name(command):
 
 @given(st.lists(pipelines, min_size=1, max_size=4))
 def test_each_command_of_a_plain_text_is_a_piece_of_it(found):
-    script = [replace(each, commands=tuple(map(name, each.commands))) for each in found]
-    script[0] = replace(script[0], operator="")
+    script = [structs.replace(each, commands=tuple(map(name, each.commands))) for each in found]
+    script[0] = structs.replace(script[0], operator="")
     pieces = {each.words for each in split(render(script))}
     for pipeline in script:
         first, *others = pipeline.commands

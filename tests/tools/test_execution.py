@@ -21,7 +21,7 @@ from greenroom.core import (
     ToolUseBlock,
 )
 from greenroom.tools import ToolRegistry, tool
-from greenroom.tools._internal import run_batch
+from tests.tools.batch import run_batch
 
 
 @dataclass

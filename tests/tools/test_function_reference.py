@@ -16,7 +16,7 @@ from greenroom.tools._internal import FunctionTool
 from greenroom.tools.isolation import frame as function_reference
 from greenroom.tools.isolation.frame import FunctionReference
 from greenroom.tools.isolation.worker_pool import WorkerProcess
-from tests.tools import killable
+from tests.tools import crossing
 
 SCRIPT = """
 import sys
@@ -51,9 +51,9 @@ def run(*command, cwd):
 
 
 def test_a_function_of_a_module_is_found_by_its_name():
-    reference = FunctionReference.of(killable.plain, "double")
-    assert reference == FunctionReference("tests.tools.killable", "plain", file=killable.__file__)
-    assert reference.load() is killable.plain
+    reference = FunctionReference.of(crossing.plain, "double")
+    assert reference == FunctionReference("tests.tools.crossing", "plain", file=crossing.__file__)
+    assert reference.load() is crossing.plain
 
 
 def load_by_path(name, path):
@@ -129,17 +129,17 @@ def test_an_async_function_is_refused():
 
 def test_limits_without_a_process_are_refused():
     with pytest.raises(ToolError, match="limits and a sandbox need a process of its own"):
-        FunctionTool(killable.plain, limits=ProcessLimits(cpu_seconds=1))
+        FunctionTool(crossing.plain, limits=ProcessLimits(cpu_seconds=1))
 
 
 def test_an_unknown_isolation_is_refused():
     with pytest.raises(ToolError, match=r"isolation is 'container' .give 'thread' or 'process'"):
-        tool(isolation="container")(killable.plain)
+        tool(isolation="container")(crossing.plain)
 
 
 def test_what_is_not_there_any_more_is_told():
-    with pytest.raises(ToolError, match=r"loads tests.tools.killable finds no gone.away"):
-        FunctionReference("tests.tools.killable", "gone.away").load()
+    with pytest.raises(ToolError, match=r"loads tests.tools.crossing finds no gone.away"):
+        FunctionReference("tests.tools.crossing", "gone.away").load()
 
 
 @pytest.fixture
@@ -217,6 +217,6 @@ async def test_no_worker_starts_while_a_script_is_loaded(monkeypatch):
 
 
 def test_the_function_itself_still_can_be_called():
-    assert killable.doubled(4) == 8
+    assert crossing.doubled(4) == 8
     context = AgentContext(session_id="s", agent_type="t")
-    assert trio.run(killable.point.execute, {"x": 1}, context).text == '{"x":1,"y":0}'
+    assert trio.run(crossing.point.execute, {"x": 1}, context).text == '{"x":1,"y":0}'

@@ -13,15 +13,15 @@ import trio
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
 from greenroom.sandbox import process_tree as launcher
 from greenroom.tools import ToolRegistry, WorkerPool
-from greenroom.tools._internal import run_batch
 from greenroom.tools.isolation import worker_pool
-from tests.tools import killable
+from tests.tools import crossing, killable
+from tests.tools.batch import run_batch
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")
 
 TOOLS = ToolRegistry(
     value
-    for name, value in vars(killable).items()
+    for name, value in (*vars(killable).items(), *vars(crossing).items())
     if hasattr(value, "isolation") and name != "hidden"
 )
 
@@ -164,6 +164,7 @@ async def test_a_result_that_can_not_cross_is_an_error_and_the_worker_goes_on(wa
     assert told in result.text
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("how", "told"),
     [
@@ -185,7 +186,7 @@ async def test_what_it_raises_is_told_as_from_a_thread(warm, caplog, how, told):
     if how == "tool":
         assert caplog.messages == []
     elif how != "deep":
-        assert "killable.py" in caplog.text
+        assert "crossing.py" in caplog.text
 
 
 async def test_the_context_crosses_without_what_lives_here(warm):
@@ -193,7 +194,7 @@ async def test_the_context_crosses_without_what_lives_here(warm):
     warm.context.spill_folder = "/spill"
     warm.context.set_metadata("a", [1])
     result = await warm.call("identity")
-    here = killable.identity.run_here({}, warm.context)
+    here = crossing.identity.run_here({}, warm.context)
     assert result.text == here.text
 
 
@@ -282,17 +283,18 @@ async def test_a_folder_that_is_gone_does_not_matter(warm, tmp_path, monkeypatch
 
 async def test_another_tool_of_the_same_function_and_one_in_a_class_are_found(warm):
     assert (await warm.call("double", number=4)).text == "8"
-    tools = ToolRegistry([killable.Holder.inside])
+    tools = ToolRegistry([crossing.Holder.inside])
     result = await tools.execute("inside", {}, warm.context)
     assert result.text == "from a class"
 
 
 async def test_a_function_whose_name_another_one_has_taken_is_refused(warm):
-    tools = ToolRegistry([killable.hidden])
+    tools = ToolRegistry([crossing.hidden])
     result = await tools.execute("shadowed", {}, warm.context)
-    assert "killable.shadowed is not the function of <tool shadowed>" in result.text
+    assert "crossing.shadowed is not the function of <tool shadowed>" in result.text
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("how", ["sleep", "busy", "stubborn", "deaf", "setsid"])
 async def test_a_cancel_kills_it_and_all_that_it_started(recorder, pool, tmp_path, how):
     before = descendants()
@@ -378,6 +380,7 @@ async def test_a_result_that_has_come_is_not_lost_to_a_cancel(recorder, pool, mo
     assert pool.statistics().idle == 1
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("how", "told"),
     [
@@ -423,6 +426,7 @@ async def test_what_it_leaves_running_is_gone_when_the_call_returns(recorder, po
     assert pool.statistics().idle == 0
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "what", ["thread", "timer", "profiler's timer", "closed stream", "closed file"]
 )
@@ -507,13 +511,16 @@ async def test_it_has_our_environment_with_what_the_linker_reads(recorder, monke
     assert (await recorder.call("variable", key="LD_GREENROOM_TEST")).text == "kept"
 
 
-async def test_twenty_calls_share_four_workers(recorder, pool):
+async def test_twenty_calls_share_two_workers():
+    pool = WorkerPool(size=2)
+    recorder = Recorder(pool)
     calls = [("who", {}, recorder.context)] * 20
     with trio.fail_after(60):
         results = await run_batch(calls, TOOLS, limit=20)
-    assert 1 <= len({result.text for result in results}) <= 4
-    assert pool.statistics().started <= 4
+    assert 1 <= len({result.text for result in results}) <= 2
+    assert pool.statistics().started <= 2
     assert pool.statistics().busy == 0
+    await pool.aclose()
 
 
 async def test_those_that_wait_are_served_in_turn():

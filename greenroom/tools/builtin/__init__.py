@@ -3,11 +3,12 @@
 Each has a module, or shares one with its closest relative: `bash` (`Bash`, `run_python`; with
 `terminal_text`, which makes text of what is meant for a terminal), `background` (`BashOutput`,
 `BashKill`, and the commands that stay), `read` (with `notebook`), `edit` (`Edit`, `Write`), `glob`,
-`grep` (with `grep_rows`, and `searcher` for machines without ripgrep), `todo`, `web` (`WebFetch`,
-`web_search`; `web_page` loads with the first page), `calculator`. File tools share `file_access`
+`grep` (with `grep_rows`, and `searcher` for machines without ripgrep), `todo`, `web` (`WebFetch`;
+`web_page` loads with the first page), `web_search` (`WebSearch`, over an engine of
+`search_engines` or of the program's own), `calculator`. File tools share `file_access`
 (where they may go, what they have seen), `file_tree` (which files there are, by `.gitignore` and by
 pattern), `plain_names` (names as a model types them) and `text_content` (how a file's bytes are
-read and changed). `run_python`, `web_search` and `calculator` are not part of `builtin_tools()`.
+read and changed). `run_python`, `WebSearch` and `calculator` are not part of `builtin_tools()`.
 """
 
 from typing import TYPE_CHECKING

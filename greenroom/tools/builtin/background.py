@@ -96,7 +96,6 @@ class StayingCommand:
     """A command that stays after its call."""
 
     def __init__(self, command: str) -> None:
-        """Begin with nothing run."""
         self.id = new_id("bash")
         self.command = command
         self.output = LastOutput()
@@ -105,6 +104,10 @@ class StayingCommand:
         self.exit: Exit | None = None
         self.failure = ""
         """Why it could not be started."""
+        self.begun_at = 0.0
+        """When it began, by trio's clock."""
+        self.more = trio.Event()
+        """Set, and replaced, when there is more output, and at the end."""
         self.begun = trio.Event()
         """Set when it runs, or can't be started."""
         self.ended = trio.Event()
@@ -141,6 +144,7 @@ class StayingCommand:
         sandbox: Sandbox | None,
     ) -> str | None:
         """Run it to its end; return what the model is told, or None if it was killed on request."""
+        self.begun_at = trio.current_time()
         try:
             with self._scope:
                 async with confine(sandbox, context.workspace) as held:
@@ -149,7 +153,7 @@ class StayingCommand:
                         [*held.prefix, *arguments],
                         cwd=cwd,
                         environment={**clean, **held.environment, **environment},
-                        on_output=self.output.feed,
+                        on_output=self._take,
                         timeout=float("inf"),
                         on_start=self.begun.set,
                     )
@@ -162,10 +166,16 @@ class StayingCommand:
         finally:
             self.ended.set()
             self.begun.set()
+            self.more.set()
         if self._killer is not None:
             with trio.CancelScope(shield=True):  # that call runs now, whatever becomes of it
                 await self._killer.wait()
         return None if self._is_told else self._tell_end()
+
+    def _take(self, data: bytes) -> None:
+        self.output.feed(data)
+        self.more.set()
+        self.more = trio.Event()
 
     def _tell_end(self) -> str:
         last, _ = self.output.read(self.output.end - _LAST_WORDS, final=True)
@@ -175,6 +185,11 @@ class StayingCommand:
         if not last.strip():
             return f"{head}\n(no output)"
         return f"{head}\nThe end of its output:\n{valid_unicode(show_output(last).strip())}"
+
+    def end(self) -> None:
+        """Kill it, with all that it has started, for a person: the model is told of its end."""
+        self._is_killed = True
+        self._scope.cancel()
 
     async def kill(self) -> bool:
         """Kill it, with all that it has started; False if it had ended before."""
@@ -194,7 +209,6 @@ class StayingCommands:
     """The commands of one agent that stay; one of its resources."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._commands: dict[str, StayingCommand] = {}
 
     @classmethod
@@ -205,6 +219,11 @@ class StayingCommands:
             found = cls()
             context.resources.insert(found)
         return found
+
+    @property
+    def known(self) -> tuple[StayingCommand, ...]:
+        """Those that run, and those that are kept after their end, the oldest first."""
+        return tuple(self._commands.values())
 
     def make_room(self) -> None:
         """Make room for one that is about to start: the oldest that have ended go.

@@ -5,9 +5,9 @@ import os
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -117,8 +117,7 @@ _MAX_CHARACTERS = 1_000_000
 _MAX_ARGUMENT_BYTES = 131_071
 
 
-@dataclass(frozen=True)
-class CommandEnd:
+class CommandEnd(msgspec.Struct, frozen=True):
     """The end of a command of a tool, and its output.
 
     Attributes:

@@ -4,22 +4,24 @@ import difflib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult
 from greenroom.core._internal import Effect
-from greenroom.fs._internal import find_encoding, find_mark, open_regular, replace_file
+from greenroom.fs._internal import find_encoding, find_mark
 from greenroom.tools.builtin.file_access import (
     FILE_PATH,
     FileStamps,
-    Stamp,
     describe_broken_link,
     in_thread,
     note_name,
+    open_seen,
     os_errors,
     path_lock,
     read_pieces,
+    replace_seen,
     resolve_and_show,
 )
 from greenroom.tools.builtin.notebook import is_notebook
@@ -199,8 +201,7 @@ def _read_change(data: dict[str, object]) -> Replacement:
     )
 
 
-@dataclass(frozen=True)
-class _Edited:
+class _Edited(msgspec.Struct, frozen=True):
     label: str
     count: int
     diff: str
@@ -211,9 +212,7 @@ def _edit(path: str, change: Replacement, stamps: FileStamps, context: AgentCont
     real, label = resolve_and_show(path, context, writes=True)
     with path_lock(real), os_errors("edit", label):
         content, text, count = _plan_edit(real, label, path, change, stamps, context)
-        data = content.encode(text)
-        status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
-        stamps.note(real, Stamp.of(status, data))
+        replace_seen(real, content.encode(text), stamps, label, context)
     diff = unified_diff(content.text, text, label)
     return _Edited(label, count, diff, note_name(path, context))
 
@@ -230,8 +229,9 @@ def _plan_edit(
     if not real.exists():
         why = describe_broken_link(path, context)
         raise ToolError(f"there is no file {label}{why and f': {why}'}", hint="make it with Write")
-    with open_regular(real) as file:
-        size = os.fstat(file.fileno()).st_size
+    with open_seen(real, context) as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(0)
         if size > _MAX_BYTES:
             raise ToolError(
                 f"{label} has {size} bytes, {_MAX_BYTES} is the limit",
@@ -352,8 +352,7 @@ class Write:
         )
 
 
-@dataclass(frozen=True)
-class _Written:
+class _Written(msgspec.Struct, frozen=True):
     label: str
     created: bool
     size: int
@@ -369,9 +368,8 @@ def _write(path: str, content: str, stamps: FileStamps, context: AgentContext) -
             raise ToolError(f"{label} is a folder")
         created = not real.exists()
         if not created:
-            before, content, data, notes = _plan_replacement(real, label, content, stamps)
-        status = replace_file(real, data, lambda now: stamps.read_seen(real, now, label))
-        stamps.note(real, Stamp.of(status, data))
+            before, content, data, notes = _plan_replacement(real, label, content, stamps, context)
+        replace_seen(real, data, stamps, label, context)
     diff = unified_diff(before, content, label)
     return _Written(label, created, len(data), diff, [*notes, *note_name(path, context)])
 
@@ -384,15 +382,15 @@ def _preview_write(
     if not real.exists():
         return "Write a new file", unified_diff("", content, label)
     with os_errors("write", label):
-        before, content, _, _ = _plan_replacement(real, label, content, stamps)
+        before, content, _, _ = _plan_replacement(real, label, content, stamps, context)
     return "Replace a file", unified_diff(before, content, label)
 
 
 def _plan_replacement(
-    real: Path, label: str, content: str, stamps: FileStamps
+    real: Path, label: str, content: str, stamps: FileStamps, context: AgentContext
 ) -> tuple[str, str, bytes, list[str]]:
     """Return what a file holds, what it will hold, as text and in bytes, and notes on that."""
-    with open_regular(real) as file:
+    with open_seen(real, context) as file:
         former = read_pieces(stamps.read_seen(real, file, label), _MAX_BYTES + 1)
     if len(former) > _MAX_BYTES:
         notes = ["it was too large to look at its encoding and line ends"]
@@ -409,7 +407,7 @@ def _check_write(path: str, stamps: FileStamps, context: AgentContext) -> None:
     with os_errors("write", label):
         _check_writable(real, label)
         if real.exists():
-            with open_regular(real) as file:
+            with open_seen(real, context) as file:
                 stamps.read_seen(real, file, label)
 
 

@@ -8,17 +8,25 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+import msgspec
 import trio
 
 from greenroom.core import AgentContext, ReadPath, ToolError
-from greenroom.fs._internal import NotRegularError
+from greenroom.fs._internal import (
+    NotRegularError,
+    find_mark,
+    is_binary,
+    open_parent,
+    open_regular,
+    replace_file,
+)
 from greenroom.threads._internal import FileThreads
 from greenroom.tools.builtin.plain_names import describe_name, find_named
 from greenroom.tools.execution import SpillFolder
+from greenroom.tools.file_system import FileSystem
 
 FILE_PATH: dict[str, object] = {
     "type": "string",
@@ -188,8 +196,7 @@ _HASHED_BYTES = 10_000_000
 _MAX_STAMPS = 10_000
 
 
-@dataclass(frozen=True)
-class Stamp:
+class Stamp(msgspec.Struct, frozen=True):
     """The state of a file when it was read: time, size and, up to 10 MB, a digest."""
 
     mtime_ns: int
@@ -205,11 +212,18 @@ class Stamp:
         return cls(status.st_mtime_ns, len(content), digest)
 
     @classmethod
+    def of_held(cls, content: bytes) -> "Stamp":
+        """Take the stamp of a file that an agent's file system has."""
+        return cls(0, len(content), hashlib.blake2b(content, digest_size=16).digest())
+
+    @classmethod
     def read(cls, file: BinaryIO) -> tuple["Stamp", BinaryIO]:
         """Take the stamp of an open file, and return it with a file to read the content from.
 
         Up to 10 MB, that holds the very bytes of the stamp. Call it in a thread.
         """
+        if isinstance(file, io.BytesIO):
+            return cls.of_held(file.getvalue()), file
         status = os.fstat(file.fileno())
         if status.st_size > _HASHED_BYTES:
             return cls(status.st_mtime_ns, status.st_size), file
@@ -231,7 +245,6 @@ class FileStamps:
     """
 
     def __init__(self) -> None:
-        """Start with no file seen."""
         self._stamps: OrderedDict[Path, Stamp] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -276,6 +289,69 @@ class FileStamps:
         present, content = Stamp.read(file)
         self.check(path, present, label)
         return content
+
+
+@contextmanager
+def open_seen(real: Path, context: AgentContext) -> Iterator[BinaryIO]:
+    """Open a file as the agent's `FileSystem` has it, else as the disk has it; call it in a thread.
+
+    What is not plain UTF-8 on the disk, and more than 10 MB, is the disk's: whoever holds a text
+    does not say how it would be written.
+
+    Raises:
+        OSError: it can't be opened.
+        ToolError: it can't be read.
+    """
+    with open_regular(real) as file:
+        yield _find_held(real, file, context) or file
+
+
+def _find_held(real: Path, file: BinaryIO, context: AgentContext) -> BinaryIO | None:
+    files = context.resources.get(FileSystem)
+    if files is None:
+        return None
+    content = read_pieces(file, _HASHED_BYTES + 1)
+    file.seek(0)
+    if len(content) > _HASHED_BYTES or not _is_plain(content):
+        return None
+    held = trio.from_thread.run(files.read, real, len(content))
+    return None if held is None else io.BytesIO(held)
+
+
+def _is_plain(content: bytes) -> bool:
+    if is_binary(content) or find_mark(content) or content.startswith(b"%PDF-"):
+        return False
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def replace_seen(
+    real: Path, content: bytes, stamps: FileStamps, label: str, context: AgentContext
+) -> None:
+    """Replace a file that is as the agent has seen it, or make one, and note its stamp.
+
+    It goes through the agent's `FileSystem`, if that takes it. Call it in a thread.
+
+    Raises:
+        ToolError: the file has changed since, or can't be written.
+        OSError: the disk refuses.
+    """
+    files = context.resources.get(FileSystem)
+    if files is not None and _is_plain(content):
+        with open_parent(real, make=True):
+            pass  # its folders are there
+        if trio.from_thread.run(files.write, real, content):
+            stamps.note(real, Stamp.of_held(content))
+            return
+
+    def check(now: BinaryIO) -> None:
+        stamps.read_seen(real, _find_held(real, now, context) or now, label)
+
+    status = replace_file(real, content, check)
+    stamps.note(real, Stamp.of(status, content))
 
 
 _locks = tuple(threading.Lock() for _ in range(256))

@@ -5,9 +5,10 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+import msgspec
 
 from greenroom.core import ToolError
 from greenroom.fs._internal import NamePattern, expand_braces, open_regular, read_pattern
@@ -119,8 +120,7 @@ def read_part(part: str, *, only_sets: bool = False) -> NamePattern | None:
 _MAX_BYTES = 1_000_000
 
 
-@dataclass(frozen=True)
-class _Rule:
+class _Rule(msgspec.Struct, frozen=True):
     parts: tuple[NamePattern | None, ...]
     folders_only: bool
     keeps: bool
@@ -369,7 +369,7 @@ def _file_names(pattern: str) -> list[str]:
 def find_ripgrep(base: Path) -> str | None:
     """Return the path of the program `rg`, or None. Reads the disk: call it in a thread.
 
-    Also None if ripgrep could wait for ever: it opens each `.gitignore` from `base` upwards, and
+    Also None if ripgrep could wait forever: it opens each `.gitignore` from `base` upwards, and
     one may be a pipe or a device.
     """
     rules = (folder / ".gitignore" for folder in (base, *base.parents))

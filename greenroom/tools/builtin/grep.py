@@ -4,11 +4,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
+import msgspec
 import trio
 
 from greenroom.core import AgentContext, ConfigurationError, ToolError, ToolInfo, ToolResult
@@ -106,8 +106,7 @@ _NAMED_END = re.compile(r"\\(?:n|x0[aA]|u000[aA]|[xu]\{0*[aA]\})")
 _FLAGS = re.compile(r"\(\?[a-zA-Z]*[-sxR]")
 
 
-@dataclass(frozen=True)
-class GrepQuery:
+class GrepQuery(msgspec.Struct, frozen=True):
     """One search: the input of a call, under names of our own."""
 
     pattern: str
@@ -274,8 +273,7 @@ class Grep:
         return _result(rows, query, screen.notes, late=late)
 
 
-@dataclass(frozen=True)
-class _Target:
+class _Target(msgspec.Struct, frozen=True):
     """The folder that the engine starts in, and the path that it searches there."""
 
     folder: Path
@@ -297,8 +295,7 @@ def _target(path: str, context: AgentContext) -> _Target:
     return _Target(real.parent, f"./{real.name}", False, root, cwd)
 
 
-@dataclass(frozen=True)
-class _Search:
+class _Search(msgspec.Struct, frozen=True):
     query: GrepQuery
     target: _Target
     filter: FileFilter

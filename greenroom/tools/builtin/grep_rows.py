@@ -7,7 +7,8 @@ engine prints columns, and the line. Of a long line, what is around the match is
 import os
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from greenroom.core._internal import valid_unicode
 
@@ -24,8 +25,7 @@ _MAX_NOTES = 10
 _CONTINUATION = bytes(range(0x80, 0xC0))
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(msgspec.Struct, frozen=True):
     """The beginning of a row: where the line is, and where it begins in the row's bytes."""
 
     path: bytes

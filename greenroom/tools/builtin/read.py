@@ -22,7 +22,7 @@ from greenroom.core import (
     ToolResult,
 )
 from greenroom.core._internal import SESSION_PREFIX, Effect, KeptFiles, valid_unicode
-from greenroom.fs._internal import find_encoding, find_mark, is_binary, open_regular
+from greenroom.fs._internal import find_encoding, find_mark, is_binary
 from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin import notebook
 from greenroom.tools.builtin.file_access import (
@@ -33,6 +33,7 @@ from greenroom.tools.builtin.file_access import (
     describe_broken_link,
     in_thread,
     note_name,
+    open_seen,
     os_errors,
     read_pieces,
     resolve_and_show,
@@ -220,7 +221,7 @@ def _read(
             if why := describe_broken_link(path, context):
                 raise ToolError(f"there is no file {path}: {why}")
             raise ToolError(f"there is no file {path}", hint=_suggest_names(path, real, context))
-        with open_regular(real) as file:
+        with open_seen(real, context) as file:
             stamp, content = Stamp.read(file)
             start = content.read(_SNIFFED_BYTES)
             content.seek(0)

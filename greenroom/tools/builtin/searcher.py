@@ -1,7 +1,7 @@
 """Search files for a regular expression, and print rows as ripgrep does with `--null`.
 
 This file runs as a program of its own, with only the standard library and `regex`, because a
-search that takes for ever has to be killed. A match that takes long counts as none, with a note:
+search that takes forever has to be killed. A match that takes long counts as none, with a note:
 
     python -I -S searcher.py OPTIONS FILE ...
 

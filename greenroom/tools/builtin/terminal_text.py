@@ -56,7 +56,6 @@ class TerminalText:
     """
 
     def __init__(self) -> None:
-        """Start with an empty line."""
         self._rows = [_Row()]
         self._row = self._column = 0
         self._unfinished = ""  # a code that was cut off

@@ -16,8 +16,9 @@ import difflib
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
+
+import msgspec
 
 from greenroom.core import ToolError
 from greenroom.core._internal import clip
@@ -35,8 +36,7 @@ _SECOND_HALVES = re.compile("[0-~]")
 _CONVERT = "convert it to UTF-8, for example with iconv in Bash, or change it with a program there"
 
 
-@dataclass(frozen=True)
-class TextContent:
+class TextContent(msgspec.Struct, frozen=True):
     r"""A file's text, and how to encode it again without changing other bytes.
 
     Attributes:
@@ -149,8 +149,7 @@ _PAIRED_LINES = 300
 _NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Replacement:
+class Replacement(msgspec.Struct, frozen=True):
     r"""Replaces `old` by `new`, found exactly and once, whatever the line ends.
 
     Line ends in `old` match `\n` and `\r\n`. In `new`, the lines that `old` has too keep their

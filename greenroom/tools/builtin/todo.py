@@ -1,9 +1,10 @@
 """Todo: an agent's list of its own work, for itself and for those who watch."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import cast
+
+import msgspec
 
 from greenroom.core import AgentContext, ToolInfo, ToolResult
 
@@ -20,8 +21,7 @@ class TodoStatus(StrEnum):
     COMPLETED = "completed"
 
 
-@dataclass(frozen=True)
-class TodoItem:
+class TodoItem(msgspec.Struct, frozen=True):
     """One thing to do, and how far it is."""
 
     content: str
@@ -41,7 +41,6 @@ class TodoList:
     """
 
     def __init__(self, items: tuple[TodoItem, ...] = ()) -> None:
-        """Start with these items."""
         self.items = items
 
     @classmethod

@@ -82,7 +82,7 @@ def html_text(html: str, base: str = "") -> str:
     """
     reader = _PageReader(base)
     try:
-        # Pieces and no close(): at the end the parser would try each unfinished construct anew.
+        # Pieces and no close(): at the end the parser would try each unfinished construct again.
         for start in range(0, len(html), _PIECE):
             reader.feed(html[start : start + _PIECE])
     except AssertionError:  # html.parser's way to refuse a marked section that it does not know
@@ -179,7 +179,7 @@ _TEXT = re.compile(
 )
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
-# Encodings of pages; Python has others that are not of text, and some that take for ever.
+# Encodings of pages; Python has others that are not of text, and some that take forever.
 _ENCODING = re.compile(r"utf-(8|16|32)|ascii|iso8859|iso2022|cp|koi8|gb|big5|euc|shift_jis|mac")
 _META = 2_048
 

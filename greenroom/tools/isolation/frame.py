@@ -411,7 +411,6 @@ class FrameBuffer:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         self._data = bytearray()
 
     @property

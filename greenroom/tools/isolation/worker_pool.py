@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import AgentContext, AgentCrashError, ToolError, ToolResult
 from greenroom.core._internal import serde
@@ -190,8 +191,7 @@ _SIZE = 4
 _log = logging.getLogger("greenroom.tools")
 
 
-@dataclass(frozen=True)
-class WorkerPoolStatistics:
+class WorkerPoolStatistics(msgspec.Struct, frozen=True):
     """A pool at one moment.
 
     Attributes:

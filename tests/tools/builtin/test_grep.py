@@ -13,6 +13,7 @@ from greenroom.tools.builtin import grep as grep_module, searcher
 from greenroom.tools.builtin.file_tree import FILE_TYPES, FileFilter
 from greenroom.tools.builtin.grep import GrepRows
 from tests.absent_programs import needs
+from tests.conftest import take_sample
 
 RIPGREP = needs("rg")
 FILES = {
@@ -75,6 +76,7 @@ def python(call, **query: object):
 
 
 @RIPGREP
+@pytest.mark.every(2)
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_both_engines_give_the_same(call, tree: Path, query: dict[str, object]) -> None:
     ours = python(call, **query)
@@ -392,7 +394,7 @@ def test_both_engines_see_the_same_line_ends(call, root: Path, multiline: bool) 
     lines = [f"{first}{end}" for first in ("a", "b", "") for end in ends]
     for number, (one, other) in enumerate((x, y) for x in lines for y in lines):
         (root / f"{number:03}.txt").write_bytes(f"{one}{other}b".encode())
-    for pattern in PATTERNS + SPANS if multiline else PATTERNS:
+    for pattern in take_sample(PATTERNS + SPANS if multiline else PATTERNS, 4):
         query = {"pattern": pattern, "multiline": multiline, "output_mode": "content"}
         query["head_limit"] = 1_000
         ours, theirs = python(call, **query), call(Grep(), **query)
@@ -415,7 +417,7 @@ def test_a_spanning_match_takes_either_line_end_as_one(call, root: Path, use_rip
         for number, text in enumerate(texts):
             content = f"{text}\n".replace("\n", end)
             (root / name / f"{number:03}.txt").write_bytes(content.encode())
-    for token, form in product(TOKENS, ["a{}b", "^b(?:{})+a|a(?:{})*b$"]):
+    for token, form in product(take_sample(TOKENS, 4), ["a{}b", "^b(?:{})+a|a(?:{})*b$"]):
         pattern = form.format(token, token)
         query = {"pattern": pattern, "multiline": True, "output_mode": "content"}
         rows = call(Grep(use_ripgrep=use_ripgrep), head_limit=1_000, **query).text.split("\n")
@@ -423,6 +425,7 @@ def test_a_spanning_match_takes_either_line_end_as_one(call, root: Path, use_rip
         assert windows == [row.removeprefix("lf/") for row in rows if row.startswith("lf/")], token
 
 
+@pytest.mark.in_turns("use_ripgrep")
 @pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=RIPGREP), False])
 @pytest.mark.parametrize("place", [0, 100, 5_000, 20_000, 99_994])
 def test_a_long_line_is_cut_around_the_match(

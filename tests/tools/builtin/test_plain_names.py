@@ -49,6 +49,7 @@ def test_the_one_file_of_that_plain_name_is_meant(call, root: Path, named) -> No
     assert not os.path.lexists(root / typed)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=needs("rg")), False])
 def test_searches_find_it_too(call, root: Path, named, use_ripgrep: bool) -> None:
     real, typed = named
@@ -119,6 +120,7 @@ BRACKETS = [
 ]
 
 
+@pytest.mark.in_turns("use_ripgrep")
 @pytest.mark.parametrize(("path", "patterns"), BRACKETS)
 @pytest.mark.parametrize("use_ripgrep", [pytest.param(True, marks=needs("rg")), False])
 def test_signs_of_patterns_in_names_are_found(

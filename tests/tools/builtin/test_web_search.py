@@ -1,4 +1,4 @@
-"""`web_search`: any backend, bounded results, and the web's word for what it is."""
+"""`WebSearch`: any backend, bounded results, and the web's word for what it is."""
 
 import pytest
 import trio
@@ -9,7 +9,7 @@ from greenroom.core import AgentContext, NetworkError, ToolError, ToolStatus
 from greenroom.memory import SQLiteMemory, memory_tools
 from greenroom.resilience import Backoff, Retry
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import SearchResult, ToolRegistry, builtin_tools, web_search
+from greenroom.tools import SearchResult, ToolRegistry, WebSearch, builtin_tools
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="test")
 PAGE = SearchResult("Trio", "https://trio.test/", "A friendly library.\nFor async.")
@@ -28,8 +28,8 @@ class Engine:
 
 
 async def search(engine, **given):
-    tools = ToolRegistry([web_search(engine, timeout=5)])
-    return await tools.execute("web_search", {"query": "trio"} | given, CONTEXT)
+    tools = ToolRegistry([WebSearch(engine, timeout=5)])
+    return await tools.execute("WebSearch", {"query": "trio"} | given, CONTEXT)
 
 
 async def test_results_are_told_with_their_urls_and_as_the_words_of_the_web():
@@ -41,7 +41,7 @@ async def test_results_are_told_with_their_urls_and_as_the_words_of_the_web():
     assert result.facts == {"urls": ["https://trio.test/", "https://a.test"]}
     assert engine.asked == [("trio", 5)]
     assert "Nothing was found for 'trio'" in (await search(Engine([]))).text
-    assert "web_search" not in {tool.name for tool in builtin_tools()}
+    assert "WebSearch" not in {tool.name for tool in builtin_tools()}
 
 
 def endless():
@@ -84,13 +84,13 @@ async def test_what_is_wrong_is_told(engine, problem):
 def test_what_can_not_search_is_refused():
     for thing in (object(), Engine, lambda query, limit: []):
         with pytest.raises(ToolError, match=r"pass an object with async search\(query, limit\)"):
-            web_search(thing)
+            WebSearch(thing)
 
 
 async def test_a_search_is_made_again_by_a_retry_and_ends_at_its_time_out(autojump_clock):
     retry = Retry(backoff=Backoff(first=1, jitter=0))
-    guarded = resilient_tool(web_search(Engine(NetworkError("down"), [PAGE])), retry=retry)
-    found = await ToolRegistry([guarded]).execute("web_search", {"query": "trio"}, CONTEXT)
+    guarded = resilient_tool(WebSearch(Engine(NetworkError("down"), [PAGE])), retry=retry)
+    found = await ToolRegistry([guarded]).execute("WebSearch", {"query": "trio"}, CONTEXT)
     assert "https://trio.test/" in found.text
 
     class Slow:
@@ -110,8 +110,8 @@ async def test_it_asks_and_what_a_page_says_is_never_recalled_as_the_users_word(
         asked.append(request.tool_name)
         return True
 
-    script = [call("web_search", query="trio"), call("Remember", text=planted), "done"]
-    tools = [web_search(Engine([page])), *memory_tools(memory)]
+    script = [call("WebSearch", query="trio"), call("Remember", text=planted), "done"]
+    tools = [WebSearch(Engine([page])), *memory_tools(memory)]
     await Agent(ScriptedProvider(*script), tools=tools).run("Search.", approve=approve)
-    assert asked == ["web_search"]
+    assert asked == ["WebSearch"]
     assert [(each.text, each.origin) for each in await memory.entries()] == [(planted, "tool")]
