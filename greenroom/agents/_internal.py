@@ -8,10 +8,18 @@ from greenroom.agents.agent_run import (
     RunOptions as RunOptions,
     open_run as open_run,
 )
-from greenroom.agents.bound_agent import find_model as find_model, to_json_value as to_json_value
+from greenroom.agents.bound_agent import to_json_value as to_json_value
+from greenroom.agents.callers import (
+    check_depth as check_depth,
+    continue_runs as continue_runs,
+    find_caller as find_caller,
+    find_cycle as find_cycle,
+    pass_permissions as pass_permissions,
+    track_turn as track_turn,
+)
 from greenroom.agents.chunk_streams import StreamEventType as StreamEventType
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT
-from greenroom.agents.configuration import Toolbox as Toolbox
+from greenroom.agents.configuration import Toolbox as Toolbox, list_tools as list_tools
 from greenroom.agents.cut_off import (
     CUT_OFF as CUT_OFF,
     ask_in_doubt as ask_in_doubt,
@@ -38,14 +46,11 @@ from greenroom.agents.project import (
     read_user_text as read_user_text,
     user_folder as user_folder,
 )
-from greenroom.agents.questions import Decide as Decide, as_answer as as_answer
+from greenroom.agents.questions import Decide as Decide, as_answer as as_answer, attend as attend
 from greenroom.agents.runnable import run_in_loop as run_in_loop
-from greenroom.agents.skills import Skill as Skill, parse_front_matter as parse_front_matter
-from greenroom.agents.tool_calls import (
-    check_depth as check_depth,
-    continue_runs as continue_runs,
-    find_caller as find_caller,
-    find_cycle as find_cycle,
-    pass_permissions as pass_permissions,
-    track_turn as track_turn,
+from greenroom.agents.skills import (
+    FrontMatter as FrontMatter,
+    Skill as Skill,
+    parse_front_matter as parse_front_matter,
 )
+from greenroom.agents.steps import without_note as without_note

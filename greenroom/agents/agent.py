@@ -11,7 +11,13 @@ from typing_extensions import TypeVar
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.agent_run import AgentRun, RunOptions, open_run
 from greenroom.agents.bound_agent import to_json_value
-from greenroom.agents.configuration import Toolbox, Tools, check_tools, tool_name
+from greenroom.agents.configuration import (
+    Toolbox,
+    Tools,
+    check_tools,
+    list_tools,
+    tool_name,
+)
 from greenroom.agents.cut_off import last_reply
 from greenroom.agents.guards import Guard
 from greenroom.agents.handoff import Team, check_handoffs
@@ -33,7 +39,6 @@ from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession, InMemoryStore
-from greenroom.tools import Tool
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -77,6 +82,8 @@ class Agent(Runnable[DepsT, OutputT_co]):
         permissions: the rules for its tool calls; the default is described above.
         memory: what it keeps across conversations. Each turn begins with what the memory finds for
             the input; text that no longer fits the model's window is added to the memory.
+        recall_threshold: the lowest score that a memory needs to be put before a turn, from 0,
+            which takes the best however bad they are, to 1; what a score is, the memory says.
         budget: limits for each turn, and for all that the turn runs.
         max_steps: model calls per turn. The last one has no tools, so there is always an answer.
         settings: how the model is asked: its sampling, how hard it thinks, how long a reply may be.
@@ -114,6 +121,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
     window: int | None = None
     permissions: PermissionManager | None = None
     memory: Memory | None = None
+    recall_threshold: float = 0.0
     budget: Budget | None = None
     max_steps: int = 10
     settings: ModelSettings = _SETTINGS
@@ -161,7 +169,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
         object.__setattr__(copy, "_original", self.identity)
         return copy
 
-    def replace_model(self, llm: LLMProvider) -> "Agent[DepsT, OutputT_co]":
+    def replace_model(self, llm: LLMProvider | str) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with this model. It still counts as the same agent in chains of calls."""
         copy = replace(self, llm=llm)
         object.__setattr__(copy, "_original", self.identity)
@@ -201,7 +209,7 @@ class Agent(Runnable[DepsT, OutputT_co]):
 
     def __post_init__(self) -> None:
         _check_arguments(self)
-        tools = self.tools if callable(self.tools) else tuple(self.tools)
+        tools = self.tools if callable(self.tools) else list_tools(self.tools)
         object.__setattr__(self, "tools", tools)
         output = None if self.output_type is str else OutputType(self.output_type)
         object.__setattr__(self, "output", output)
@@ -245,6 +253,10 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         raise ConfigurationError(f"max_steps is {agent.max_steps}", hint="give 1 or more")
     if agent.output_retries < 0:
         raise ConfigurationError(f"output_retries is {agent.output_retries}", hint="0 asks once")
+    if not 0 <= agent.recall_threshold <= 1:
+        raise ConfigurationError(
+            f"recall_threshold is {agent.recall_threshold}", hint="give a score from 0 to 1"
+        )
     check_window(agent.window)
     if callable(agent.tools) and not takes_run_context(agent.tools):
         name = tool_name(agent.tools)
@@ -264,11 +276,11 @@ def _items(given: object, what: str, example: str) -> Iterable[object]:
 
 
 async def run_turn(
-    llm: LLMProvider,
+    llm: LLMProvider | str,
     messages: Sequence[Message],
-    tools: Iterable[Tool] = (),
+    tools: Tools = (),
     *,
-    system: str = "",
+    instructions: str = "",
     permissions: PermissionManager | None = None,
     max_steps: int = 10,
     budget: Budget | None = None,
@@ -277,14 +289,14 @@ async def run_turn(
 
     It is an `Agent` that keeps nothing: for the next turn, pass all messages so far and the next
     question. Inside an agent it is a subagent, with the caller's budgets and denials, and ends with
-    the caller's turn; elsewhere it has a runtime of its own. No one can be asked: a call that
+    the caller's turn; elsewhere it has a runtime of its own. Nobody can be asked: a call that
     neither a rule nor the program's consent allows is denied, and the model is told why.
 
     Args:
         llm: the model.
         messages: the conversation; the last message is the user's.
         tools: the tools that the model may call.
-        system: the system prompt.
+        instructions: the system prompt.
         permissions: the rules; by default the functions among the tools may run, as in an `Agent`.
         max_steps: the most model calls; the last one may choose no tool.
         budget: limits for the turn.
@@ -312,8 +324,8 @@ async def run_turn(
         raise ValueError(f"a turn has at least one step, not {max_steps}")
     agent = Agent(
         llm,
-        instructions=system,
-        tools=tuple(tools),
+        instructions=instructions,
+        tools=tools,
         permissions=permissions,
         max_steps=max_steps,
         budget=budget,

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Generic, cast
 
+import msgspec
 import trio
 from msgspec import UNSET
 from typing_extensions import TypeVar
@@ -54,8 +55,7 @@ class Denial(Wire, frozen=True):
         freeze_fields(self, "input")
 
 
-@dataclass
-class RunReport:
+class RunReport(msgspec.Struct):
     """What an `Agent` reports about its current turn to the code that runs it.
 
     Attributes:
@@ -75,8 +75,8 @@ class RunReport:
     agent: object = None
     steps: int = 0
     is_truncated: bool = False
-    denials: list[Denial] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    denials: list[Denial] = msgspec.field(default_factory=list)
+    warnings: list[str] = msgspec.field(default_factory=list)
     error: GreenroomError | None = None
     has_crashed: bool = False
     output: object = UNSET

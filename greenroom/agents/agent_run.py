@@ -3,22 +3,22 @@
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Generic, Literal, Self, TypeAlias, get_args
 
 import msgspec
 import trio
 from msgspec import UNSET
+from msgspec.structs import replace
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
+from greenroom.agents.callers import current_caller
 from greenroom.agents.chunk_streams import texts
 from greenroom.agents.cut_off import reopen_calls
 from greenroom.agents.errors import AlreadyAnsweredError
 from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.session_queue import OnBusy, hold_session
-from greenroom.agents.tool_calls import current_caller
 from greenroom.core import (
     Answer,
     ConfigurationError,
@@ -67,8 +67,7 @@ class _Given(Wire, frozen=True):
     digest: str
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of one run; `Agent.run` explains those not listed here.
 
     Attributes:

@@ -1,28 +1,31 @@
 """An `Agent` bound to the internals of a run: its model, tools, permissions, guards and answer.
 
-`Steps` binds each agent that may get the conversation, and calls the one that has it. A model that
-is given by name is opened once for all agents of a runtime, and closed with it.
+`Steps` binds each agent that may get the conversation, and calls the one that has it.
 """
 
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, AsyncExitStack
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Generic, TypeVar
 
 from msgspec import UNSET, to_builtins
 
-from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools
+from greenroom.agents.callers import pass_permissions
+from greenroom.agents.configuration import (
+    AgentConfiguration,
+    Toolbox,
+    check_tools,
+    list_tools,
+)
 from greenroom.agents.errors import GuardError
 from greenroom.agents.guards import GuardedStream, Guards, describe_rejection, note_unseen
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
-from greenroom.agents.tool_calls import pass_permissions
 from greenroom.core import (
     ContentBlock,
     Message,
-    ResourceMap,
     TextBlock,
     ToolDefinition,
     ToolResultBlock,
@@ -36,52 +39,18 @@ from greenroom.core._internal import (
     serde,
 )
 from greenroom.llm import (
-    LLMProvider,
     ModelBadRequestError,
     ModelOutputError,
     ModelRequest,
     ModelStream,
     OutputType,
-    open_model,
 )
-from greenroom.llm._internal import ANSWER_TOOL, OutputModes, make_correction
+from greenroom.llm._internal import ANSWER_TOOL, OutputModes, find_model, make_correction
 from greenroom.memory import Compactor
 from greenroom.memory._internal import remind
 from greenroom.runtime import AgentInternals
 
 T = TypeVar("T")
-
-
-class _Models:
-    """The models that agents opened by name: a resource of the runtime, which closes it."""
-
-    def __init__(self) -> None:
-        self._open: dict[str, LLMProvider] = {}
-
-    def find(self, name: str) -> LLMProvider:
-        if name not in self._open:
-            self._open[name] = open_model(name)
-        return self._open[name]
-
-    async def aclose(self) -> None:
-        async with AsyncExitStack() as stack:  # closes each, even if closing another fails
-            for llm in self._open.values():
-                stack.push_async_callback(llm.aclose)
-
-
-def find_model(llm: LLMProvider | str, resources: ResourceMap) -> LLMProvider:
-    """Return the model; if only its name is given, open it, or find it open.
-
-    Raises:
-        ConfigurationError: the model can't be opened.
-    """
-    if not isinstance(llm, str):
-        return llm
-    models = resources.shared.get(_Models)
-    if models is None:
-        models = _Models()
-        resources.shared.insert(models)
-    return models.find(llm)
 
 
 def to_json_value(value: object) -> object:
@@ -226,7 +195,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
         self._guards = Guards(agent.guards, context)
         self._modes = self._find_modes()
         self._last_tools: tuple[object, ...] | None = None
-        own = () if callable(agent.tools) else agent.tools
+        own = () if callable(agent.tools) else list_tools(agent.tools)
         self._use(Toolbox.of((*own, *handoffs)) if handoffs else agent.toolbox)
         self.begin()
 
@@ -281,16 +250,17 @@ class BoundAgent(Generic[DepsT, OutputT]):
 
     async def remind(self, content: Sequence[ContentBlock]) -> None:
         """Add to the conversation what the memory has on an input."""
-        if self.agent.memory is not None:
-            texts = (block.text for block in content if isinstance(block, TextBlock))
-            await remind(self._internals, self.agent.memory, "\n".join(texts))
+        agent = self.agent
+        if agent.memory is not None:
+            query = "\n".join(block.text for block in content if isinstance(block, TextBlock))
+            await remind(self._internals, agent.memory, query, agent.recall_threshold)
 
     async def refresh_tools(self) -> None:
         """Get the tools of this step, if a function returns them."""
         tools = self.agent.tools
         if not callable(tools):
             return
-        current: tuple[object, ...] = tuple(await self._resolve(tools))
+        current = list_tools(await self._resolve(tools))
         if current != self._last_tools:
             toolbox = Toolbox.of((*current, *self.handoffs.values()))
             check_tools(current, self.agent.deps_type)
@@ -337,7 +307,7 @@ class BoundAgent(Generic[DepsT, OutputT]):
             self._internals,
             self._llm,
             self.toolbox.registry if self.has_tools else None,
-            system=system,
+            instructions=system,
             tool_choice=self.answer.choose_tools(has_tools=self.has_tools, is_last=is_last),
             output=self.answer.schema,
             answer_tool=self.answer.tool,

@@ -30,7 +30,7 @@ async def coder(
     llm: LLMProvider,
     tools: ToolRegistry,
     permissions: PermissionManager,
-    system: str = CODER_PROMPT,
+    instructions: str = CODER_PROMPT,
     max_steps: int = 100,
     delegates: Delegates = True,
     checkpoints: bool = False,
@@ -46,20 +46,22 @@ async def coder(
     `checkpoints` keeps files before tools change them. `notes` follow the prompt. An input with the
     metadata `COMPACT` only shortens the conversation. The `hooks` see each input, and each end.
     """
-    parts = system.replace("{root}", str(agent.context.workspace.root)), notes
+    parts = instructions.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))
     if delegates:
-        child = partial(coder, system=system, notes=notes, max_steps=max_steps, hooks=hooks)
+        same = partial(coder, instructions=instructions, notes=notes)
+        child = partial(same, max_steps=max_steps, hooks=hooks)
         tools = with_subagents(agent, child, llm, tools, permissions, delegates)
-    files = FileCheckpoints(agent) if checkpoints else None
-    compactor = compactor or Compactor(llm)
+    files, compactor = FileCheckpoints(agent) if checkpoints else None, compactor or Compactor(llm)
+    shorten = partial(compactor.compact, instructions=prompt)
+    ask = partial(stream_reply, agent, llm, compactor=compactor)
     plan, edges = PlanMode(agent, permissions), TurnEdges(agent, hooks)
     run = partial(run_tools, tools=plan.add_to(tools), permissions=permissions, checkpoints=files)
     async for message in agent.inputs():
         goal = find_compaction(message)
         async with agent.turn(message, append=goal is None):
             if goal is not None:
-                await compactor.compact(agent, system=prompt, tools=tools.definitions(), about=goal)
+                await shorten(agent, tools=tools.definitions(), about=goal)
                 continue
             if not await edges.take(message):
                 continue
@@ -69,7 +71,7 @@ async def coder(
                 is_answered = isinstance(message, Resume) and find_answer(agent.session.history)
                 while not (is_answered or await plan.hand_over()):
                     told, has = plan.begin_step(prompt, tools)
-                    reply = await stream_reply(agent, llm, has, system=told, compactor=compactor)
+                    reply = await ask(has, instructions=told)
                     if reply.tool_uses:
                         await run(agent, reply.tool_uses)
                     elif is_end(agent, reply) and not await edges.goes_on(reply):

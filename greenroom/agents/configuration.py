@@ -5,38 +5,40 @@ its tools, and knows which of them the program consented to by passing them.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Protocol, TypeAlias, TypeVar
+from typing import Protocol, TypeAlias, TypeGuard, TypeVar, cast
 
+import msgspec
+
+from greenroom.agents.callers import limit_to_caller
 from greenroom.agents.guards import Guard
 from greenroom.agents.resilient_tool import unwrap_tool
 from greenroom.agents.run_context import RunContext, check_deps
-from greenroom.agents.tool_calls import limit_to_caller
 from greenroom.core import AgentContext
 from greenroom.llm import LLMProvider, ModelSettings, OutputType
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
-from greenroom.tools import Tool, ToolRegistry, as_tool
+from greenroom.tools import Tool, ToolProvider, ToolRegistry, as_tool
 from greenroom.tools._internal import FunctionTool
 
 DepsT = TypeVar("DepsT")
 OutputT_co = TypeVar("OutputT_co", covariant=True)
 
-Tools: TypeAlias = Sequence[object]
-"""Functions, tools, and anything else that `as_tool` accepts."""
+Tools: TypeAlias = Iterable[object] | ToolProvider
+"""Functions, tools, providers of tools, and anything else that `as_tool` accepts: one provider, a
+`ToolRegistry`, or a list."""
 
 _BUILTIN = "greenroom.tools.builtin."
 _READING = ("Read", "Grep", "Glob")
 """The built-in tools that read the workspace and change nothing."""
 
 
-@dataclass(frozen=True)
-class Toolbox:
+class Toolbox(msgspec.Struct, frozen=True):
     """Tools, with the permissions that hold for them by default.
 
     Attributes:
         registry: the tools, by name.
+        names: those of the tools but for what providers have, which may not be open yet.
         consents: the names of the functions among them. By passing a function a program consents
             to its calls; by passing someone else's tool it does not.
         policy: allows these functions, and reading; every other call needs a person's answer.
@@ -45,22 +47,26 @@ class Toolbox:
     """
 
     registry: ToolRegistry
+    names: frozenset[str]
     consents: frozenset[str]
     policy: PermissionManager
 
     @classmethod
-    def of(cls, things: Iterable[object]) -> "Toolbox":
-        """Make a toolbox of functions and tools.
+    def of(cls, tools: Tools) -> "Toolbox":
+        """Make a toolbox of functions, tools and providers of tools.
 
         Raises:
             ToolError: one of them can't be a tool, or two have one name.
         """
-        tools = [as_tool(thing) for thing in things]
-        registry = ToolRegistry(tools)
+        given = list_tools(tools)
+        own = [as_tool(each) for each in given if not is_provider(each)]
+        registry = ToolRegistry(own)
+        for each in filter(is_provider, given):
+            registry.add(each)
         consents = frozenset(
-            tool.name for tool in tools if isinstance(unwrap_tool(tool), FunctionTool)
+            each.name for each in own if isinstance(unwrap_tool(each), FunctionTool)
         )
-        foreign = {tool.name for tool in tools if not _is_builtin(tool)}
+        foreign = {each.name for each in own if not _is_builtin(each)}
         reading = [name for name in _READING if name not in foreign]
         rules = [
             PermissionRule.allow_tool(*names, id=id_, description=why)
@@ -70,7 +76,8 @@ class Toolbox:
             )
             if names
         ]
-        return cls(registry, consents, PermissionManager(rules, read_only=False))
+        names = frozenset(each.name for each in own)
+        return cls(registry, names, consents, PermissionManager(rules, read_only=False))
 
     def permissions(
         self, own: PermissionManager | None, context: AgentContext
@@ -79,6 +86,17 @@ class Toolbox:
         if own is None or own is self.policy:
             return limit_to_caller(self.policy, context, self.consents)
         return limit_to_caller(own.with_consents(self.consents), context, self.consents)
+
+
+def is_provider(thing: object) -> TypeGuard[ToolProvider]:
+    """Whether something provides tools and is not a tool itself."""
+    is_one = isinstance(thing, ToolProvider) and not isinstance(thing, type)
+    return is_one and not isinstance(thing, Tool)
+
+
+def list_tools(tools: Tools) -> tuple[object, ...]:
+    """Return what a program has passed as tools, one by one; a provider is one of them."""
+    return (tools,) if is_provider(tools) else tuple(cast("Iterable[object]", tools))
 
 
 def _is_builtin(tool: Tool) -> bool:
@@ -156,6 +174,10 @@ class AgentConfiguration(Protocol[DepsT, OutputT_co]):
     @property
     def memory(self) -> Memory | None:
         """What it keeps across conversations."""
+
+    @property
+    def recall_threshold(self) -> float:
+        """The lowest score of a memory that is put before a turn."""
 
     @property
     def budget(self) -> Budget | None:

@@ -12,9 +12,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import pairwise
 
+import msgspec
 from msgspec import UNSET
 
 from greenroom.core import (
@@ -159,10 +159,17 @@ def _count_starts(session: AgentSession, id_: str) -> int:
     return sum(id_ in now and id_ not in before for before, now in pairwise([[], *records]))
 
 
+def _describe_time(session: AgentSession, call: ToolUseBlock) -> str:
+    """Say when the model asked for a call, which is when it was started first."""
+    asked = next((each for each in reversed(session.history) if call in each.tool_uses), None)
+    return f" at {asked.created_at:%Y-%m-%d %H:%M:%S} UTC" if asked and asked.created_at else ""
+
+
 async def _ask(agent: AgentInternals, call: ToolUseBlock) -> Answer:
     digest = hashlib.sha256(serde.encode([call.name, dict(call.input)])).hexdigest()
     count = _count_starts(agent.session, call.id)
-    started = f"It was started {'once' if count < 2 else f'{count} times'}."
+    often = "once" if count < 2 else f"{count} times, the first time"
+    started = f"It was started {often}{_describe_time(agent.session, call)}."
     return await ask_in_doubt(
         agent,
         call.name,
@@ -253,8 +260,7 @@ def name_call(session: AgentSession, id_: str) -> tuple[str, ...]:
     return (reply.id, id_) if reply and ids.count(id_) == 1 else ()
 
 
-@dataclass(frozen=True)
-class NestedRuns:
+class NestedRuns(msgspec.Struct, frozen=True):
     """The agents that a piece of work runs, such as a tool call, by ids that follow from it.
 
     Attributes:
@@ -265,7 +271,7 @@ class NestedRuns:
 
     session: AgentSession
     source: tuple[str, ...]
-    _count: Counter[str] = field(default_factory=Counter)
+    _count: Counter[str] = msgspec.field(default_factory=Counter)
 
     async def open(self, name: str, content: str | Iterable[ContentBlock]) -> AgentSession:
         """Return the session of the next run with this input: a new one, or the one cut off.

@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
+import msgspec
 import trio
 
 from greenroom.agents.session_packs import packs_of
@@ -121,8 +122,7 @@ def _find_loss(original: FileState, packs: Packs) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class RestoreReport:
+class RestoreReport(msgspec.Struct, frozen=True):
     """What a restore did.
 
     Attributes:

@@ -6,9 +6,9 @@ But neither a screen nor a result for the model tells of a file that a rule keep
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 from msgspec import structs
 
 from greenroom.agents.applied_rules import apply_rules
@@ -29,8 +29,7 @@ _KEPT = "a rule keeps it from being read"
 _OUTSIDE = "it is outside the workspace, and no rule allows it to be read"
 
 
-@dataclass(frozen=True)
-class FileView:
+class FileView(msgspec.Struct, frozen=True):
     """How a call looks before it runs.
 
     Attributes:

@@ -119,7 +119,6 @@ class Guards(Generic[DepsT]):
     def __init__(
         self, guards: Sequence[Guard[DepsT]], context: Callable[[], RunContext[DepsT]]
     ) -> None:
-        """Take the guards, and a function that makes their context."""
         self._guards = guards
         self.context = context
 
@@ -246,7 +245,6 @@ class GuardedStream(ModelStream):
     """
 
     def __init__(self, stream: ModelStream, guards: Guards[DepsT], *, is_last: bool) -> None:
-        """Read this stream."""
         super().__init__(stream.partial().provider)
         self._stream = stream
         self._guards = guards

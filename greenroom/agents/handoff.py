@@ -175,7 +175,7 @@ def check_handoffs(agent: AgentConfiguration[DepsT, object]) -> None:
         TypeError: one of the agents wants other `deps`.
     """
     _gather([agent])
-    taken = {*agent.toolbox.registry.list_tools(), transfer_name(agent.name)}
+    taken = {*agent.toolbox.names, transfer_name(agent.name)}
     for name in map(_name, agent.handoffs):
         tool = transfer_name(name)
         if tool in taken or not _NAME.fullmatch(name):

@@ -1,6 +1,6 @@
 """Helpers: named subagents with prompts of their own, perhaps fewer tools and another model."""
 
-from dataclasses import dataclass
+import msgspec
 
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.llm import LLMProvider
@@ -8,8 +8,7 @@ from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.tools import ToolRegistry
 
 
-@dataclass(frozen=True)
-class Helper:
+class Helper(msgspec.Struct, frozen=True):
     """A subagent that `Task` can name.
 
     Attributes:

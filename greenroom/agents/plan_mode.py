@@ -45,7 +45,7 @@ class SubmitPlan:
     `PLAN_OPTIONS` as its `options`: an allow with the number or the words of an option approves the
     plan, and ends plan mode; an allow without words is the first option. The answer's `input` may
     have a changed `plan`. An allow with other words, and a denial, refuse it, and plan mode goes
-    on. If no one can answer, the plan is the result of the turn.
+    on. If nobody can answer, the plan is the result of the turn.
 
     Args:
         permissions: the rules whose mode an approval changes.
@@ -79,7 +79,6 @@ class SubmitPlan:
     requires_permission = False  # to submit a plan is to do nothing; a rule may deny it
 
     def __init__(self, permissions: PermissionManager) -> None:
-        """Take the rules whose mode an approval changes."""
         self._permissions = permissions
         self.unanswered = ""
         """The plan that nobody could answer, which ends the turn."""
@@ -156,7 +155,6 @@ class PlanMode:
     """
 
     def __init__(self, agent: AgentInternals, permissions: PermissionManager) -> None:
-        """Follow the mode of these rules."""
         self._agent = agent
         self._permissions = permissions
         self._submit = SubmitPlan(permissions)

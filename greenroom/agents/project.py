@@ -10,8 +10,9 @@ import logging
 import os
 import re
 import sys
-from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from greenroom.core import ConfigurationError, RuleFileError, Workspace, utc_now
 from greenroom.core._internal import mark_lines, visible
@@ -29,8 +30,7 @@ lines begins with "|"."""
 """What the model reads before a text that `mark_lines` marked."""
 
 
-@dataclass(frozen=True)
-class ProjectText:
+class ProjectText(msgspec.Struct, frozen=True):
     """A text for the model, and whose word it is.
 
     Attributes:
@@ -209,8 +209,7 @@ _FOREIGN = "What this project says about itself"
 _log = logging.getLogger("greenroom.agents")
 
 
-@dataclass(frozen=True)
-class ProjectNotes:
+class ProjectNotes(msgspec.Struct, frozen=True):
     """The notes of a project, as they were when they were read; `str()` is the model's text.
 
     Attributes:

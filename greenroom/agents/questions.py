@@ -24,7 +24,7 @@ from greenroom.core import (
     ToolResult,
     ToolStatus,
 )
-from greenroom.core._internal import clip
+from greenroom.core._internal import AUTOMATIC_DECIDERS, clip
 from greenroom.runtime import AgentHandle, AgentInternals, Subscription
 
 _MOST = 30_000  # characters of an answer
@@ -36,7 +36,7 @@ class AskPerson:
     It is asked like a permission, before any call of the reply runs: as a `PermissionRequest` with
     `options`, in the terminal or wherever `handle.respond_permission` is called. The answer is
     "allow" with the person's words as its message; without words it means yes. So the question
-    survives the process, an interrupt withdraws it, and a late answer is not accepted. If no one
+    survives the process, an interrupt withdraws it, and a late answer is not accepted. If nobody
     can answer, at the time-out, or if a rule denies the tool, the call is denied and the model gets
     the reason.
 
@@ -80,7 +80,6 @@ class AskPerson:
     requires_permission = False  # to ask is to do nothing; a rule may deny it
 
     def __init__(self, timeout: float = 300.0) -> None:
-        """Set the time to wait for an answer."""
         if not timeout > 0:
             raise ToolError(f"the time-out is {timeout!r}", hint="give seconds, more than 0")
         self._patience = timeout
@@ -127,7 +126,8 @@ class AskPerson:
             return ToolResult.ok(
                 options[number - 1] if 0 < number <= len(options) else words or "yes"
             )
-        if answer.by == "user":
+        is_named_person = answer.by not in AUTOMATIC_DECIDERS and not words
+        if answer.by == "user" or is_named_person:
             text = f"The user does not want to answer. {words}".rstrip()
         else:
             text = f"There is no answer: {words or answer.by}."

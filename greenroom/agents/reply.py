@@ -1,7 +1,9 @@
 """One model call of a turn: send the request, publish the chunks, append the reply."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+import msgspec
 
 from greenroom.core import (
     AgentState,
@@ -31,7 +33,7 @@ from greenroom.llm import (
     ModelStream,
     StreamEvent,
 )
-from greenroom.llm._internal import Announcement, StreamRestart, substitute_model
+from greenroom.llm._internal import Announcement, StreamRestart, find_model, substitute_model
 from greenroom.memory import Compactor
 from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import ModelCallScope
@@ -41,11 +43,11 @@ from greenroom.tools import ToolRegistry
 
 async def stream_reply(
     agent: AgentInternals,
-    llm: LLMProvider,
+    llm: LLMProvider | str,
     tools: ToolRegistry | None = None,
     *,
     messages: Sequence[Message] | None = None,
-    system: str | Sequence[TextBlock] = "",
+    instructions: str | Sequence[TextBlock] = "",
     tool_choice: ToolChoice = "auto",
     settings: ModelSettings | None = None,
     cache: bool = True,
@@ -85,13 +87,14 @@ async def stream_reply(
         The complete reply; run its `tool_uses` next.
 
     Raises:
-        TypeError: the model is only a name, the tools are not in a `ToolRegistry`, `messages` has
-            items that are not messages, or it comes with a `compactor`.
+        TypeError: the tools are not in a `ToolRegistry`, `messages` has items that are not
+            messages, or it comes with a `compactor`.
         SessionError: the session could not be stored; the model was not asked.
         ModelError: the model gave no complete reply; in a turn this ends only that turn.
         BudgetExceededError: a budget for model calls, tokens, cost or time is spent.
-        ConfigurationError: a budget limits the cost of a model without a price, or something that
-            the model has not reported; or a tool has the name of the `answer_tool`.
+        ConfigurationError: a model that is given by name can't be opened; a budget limits the cost
+            of a model without a price, or something that the model has not reported; or a tool has
+            the name of the `answer_tool`.
 
     Example:
         ```python
@@ -99,11 +102,11 @@ async def stream_reply(
         reply = await stream_reply(agent, llm, tools, system="You are terse.", settings=terse)
         ```
     """
-    messages = _check_arguments(llm, tools, messages, compactor)
-    llm = substitute_model(agent.context, llm)
+    messages = _check_arguments(tools, messages, compactor)
+    llm = substitute_model(agent.context, find_model(llm, agent.context.resources))
     request = ModelRequest(
         messages=(),
-        system=system,
+        system=instructions,
         tools=_definitions(tools, answer_tool),
         output=output,
         tool_choice=tool_choice,
@@ -131,7 +134,7 @@ async def _stream(
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
     if compactor is not None:
-        await compactor.prepare(agent, system=request.system, tools=request.tools)
+        await compactor.prepare(agent, instructions=request.system, tools=request.tools)
     # From here on the conversation survives a kill, and with the next flush a power cut.
     await agent.session.save(flush=False)
 
@@ -147,7 +150,7 @@ async def _stream(
         reply = await _ask(agent, llm, complete(), reader, count)
     except ModelContextTooLongError:
         if compactor is None or not await compactor.compact(
-            agent, system=request.system, tools=request.tools
+            agent, instructions=request.system, tools=request.tools
         ):
             raise
         reply = await _ask(agent, llm, complete(), reader, count)
@@ -171,7 +174,6 @@ async def _ask(
 
 
 def _check_arguments(
-    llm: LLMProvider | str,
     tools: object,
     messages: Sequence[Message] | None,
     compactor: Compactor | None,
@@ -181,8 +183,6 @@ def _check_arguments(
     They are copied: the caller may change the list while the step waits.
     """
     messages = None if messages is None else tuple(messages)
-    if isinstance(llm, str):
-        raise TypeError(f"{llm!r} is the name of a model: pass open_model({llm!r})")
     if tools is not None and not isinstance(tools, ToolRegistry):
         raise TypeError(f"tools belong in a ToolRegistry, not in a {type(tools).__name__}")
     if messages is not None and compactor is not None:
@@ -217,8 +217,7 @@ MAX_DISCARDED = 8_192
 """Bytes of the text of a reply that is thrown away, in the chunk that says so."""
 
 
-@dataclass(frozen=True)
-class _Reader:
+class _Reader(msgspec.Struct, frozen=True):
     """Reads the stream of a reply: publishes it, and appends it to the history, complete or not."""
 
     agent: AgentInternals

@@ -40,7 +40,7 @@ def resilient_tool(
     *,
     retry: Retry | None = None,
     breaker: CircuitBreaker | None = None,
-    limit: ToolLimit | Sequence[ToolLimit] | None = None,
+    limits: ToolLimit | Sequence[ToolLimit] | None = None,
     slow_timeout: float | None = None,
 ) -> Tool:
     """Add policies to a tool; to the model, the rules and the person it is the same tool.
@@ -69,7 +69,7 @@ def resilient_tool(
         tool: the tool, or anything that `as_tool` accepts.
         retry: how often and how long to retry, and which errors; a time-out is retryable.
         breaker: one object for all tools that use the same thing, such as one server.
-        limit: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in order.
+        limits: a `RateLimit` (a call is one request), a `ConcurrencyLimit`, or several, in order.
         slow_timeout: seconds for an attempt while the tool is slow, if that is more than its own.
 
     Raises:
@@ -92,7 +92,7 @@ def resilient_tool(
     given = as_tool(tool)
     if isinstance(RegisteredTool.of(given).tool, AskPerson | SubmitPlan):
         return given
-    limits = () if limit is None else (limit,) if isinstance(limit, ToolLimit) else tuple(limit)
+    limits = () if limits is None else (limits,) if isinstance(limits, ToolLimit) else tuple(limits)
     return _ResilientTool(given, retry, breaker, limits, slow_timeout or 0.0)
 
 
@@ -131,7 +131,7 @@ class _ResilientTool:
         self._once_slow = max(slow_timeout, self._once)
         self.is_slow = False
         """Whether a call has timed out, and none was as fast as usual since."""
-        whole = self._once_slow + (retry.seconds if retry.attempts != 1 else 0.0)
+        whole = self._once_slow + (retry.deadline if retry.attempts != 1 else 0.0)
         # The registry's time-out is the last resort, so it is later than that of the last attempt.
         self.timeout = (2 * whole if limits else whole) + _MARGIN
         self._retry = retry

@@ -1,12 +1,11 @@
 """`ResultCache`: the earlier result of a tool that is called exactly the same again."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from greenroom.agents.configuration import Toolbox
+from greenroom.agents.configuration import Toolbox, Tools
 from greenroom.core import AgentContext, ConfigurationError, ToolResult, ToolUseBlock
 from greenroom.core._internal import serde
 from greenroom.llm import Substitutes
@@ -49,14 +48,13 @@ class ResultCache(Substitutes):
 
     def __init__(
         self,
-        tools: Iterable[object],
+        tools: Tools,
         *,
         max_age: float = 300.0,
         max_results: int = 1_000,
         shared: bool = False,
         any_tool: bool = False,
     ) -> None:
-        """Begin with no results."""
         registry = Toolbox.of(tools).registry
         self._names = frozenset(registry.list_tools())
         for name in self._names:

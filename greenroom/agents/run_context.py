@@ -31,7 +31,6 @@ class RunState:
     """The state of a run of an `Agent`; one of its resources."""
 
     def __init__(self, internals: AgentInternals, deps: object) -> None:
-        """Begin before the first step."""
         self._internals = internals
         self.deps = deps
         self.step = 0

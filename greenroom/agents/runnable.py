@@ -14,10 +14,10 @@ from typing_extensions import TypeVar
 from greenroom.agents.agent_result import AgentResult, RunReport
 from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
 from greenroom.agents.bound_agent import to_json_value
+from greenroom.agents.callers import find_cycle
 from greenroom.agents.cut_off import is_answered
 from greenroom.agents.run_context import RunState, is_instance
 from greenroom.agents.session_queue import OnBusy
-from greenroom.agents.tool_calls import find_cycle
 from greenroom.core import (
     AgentContext,
     ConfigurationError,

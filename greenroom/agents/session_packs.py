@@ -43,7 +43,6 @@ class SessionPacks:
     longest = LONGEST_FILE
 
     def __init__(self, store: KeepsFiles, session_id: str) -> None:
-        """Use this store for the files of this session."""
         self._store = store
         self._session_id = session_id
         self._last: tuple[str, BytesIO] | None = None

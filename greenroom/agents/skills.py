@@ -12,12 +12,12 @@ import os
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from textwrap import dedent
 from typing import NamedTuple
 
+import msgspec
 import trio
 
 from greenroom.agents.project import (
@@ -61,11 +61,13 @@ class FrontMatter(NamedTuple):
         values: the texts of the keys that were asked for, as far as they exist.
         body: the text after the head.
         warnings: what was not understood, each with its line.
+        others: the keys that were not asked for.
     """
 
     values: dict[str, str]
     body: str
     warnings: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def parse_front_matter(text: str, keys: Collection[str]) -> FrontMatter:
@@ -73,8 +75,8 @@ def parse_front_matter(text: str, keys: Collection[str]) -> FrontMatter:
 
     Example:
         >>> found = parse_front_matter("---\nname: a  # b\ntags: [c]\n---\nBody.\n", ["name"])
-        >>> found.values, found.body, found.warnings
-        ({'name': 'a'}, 'Body.\n', ())
+        >>> found.values, found.body, found.warnings, found.others
+        ({'name': 'a'}, 'Body.\n', (), ('tags',))
     """
     lines = text.replace("\r\n", "\n").replace("\r", "\n").lstrip("\n").split("\n")
     if not _FENCE.fullmatch(lines[0]):
@@ -84,14 +86,14 @@ def parse_front_matter(text: str, keys: Collection[str]) -> FrontMatter:
     if end is None:
         why = f"1: the front matter does not end within {_MOST_LINES} lines ({_SHAPE})"
         return FrontMatter({}, text, (why,))
-    values, warnings = _read_lines(lines, end, keys)
-    return FrontMatter(values, "\n".join(lines[end + 1 :]), tuple(warnings))
+    values, warnings, others = _read_lines(lines, end, keys)
+    return FrontMatter(values, "\n".join(lines[end + 1 :]), tuple(warnings), tuple(others))
 
 
 def _read_lines(
     lines: Sequence[str], end: int, keys: Collection[str]
-) -> tuple[dict[str, str], list[str]]:
-    values, warnings, at = dict[str, str](), list[str](), 1
+) -> tuple[dict[str, str], list[str], list[str]]:
+    values, warnings, others, at = dict[str, str](), list[str](), list[str](), 1
     seen = set[str]()
     while at < end:
         line, start = lines[at], at
@@ -114,8 +116,10 @@ def _read_lines(
             except ValueError as error:
                 warnings.append(f"{start + 1}: {key}: {error}; taken as it is written")
                 values[key] = " ".join(filter(None, map(str.strip, (first, *rest))))
+        elif key not in seen:
+            others.append(found["key"])
         seen.add(key)
-    return values, warnings
+    return values, warnings, others
 
 
 def _value(first: str, rest: Sequence[str]) -> str:
@@ -203,8 +207,7 @@ about the project, not as the user's word."""
 _log = logging.getLogger("greenroom.agents")
 
 
-@dataclass(frozen=True)
-class Skill:
+class Skill(msgspec.Struct, frozen=True):
     """One skill, as its front matter describes it.
 
     Attributes:
@@ -261,7 +264,6 @@ class Skills:
     def __init__(
         self, *folders: str | Path, workspace: Workspace | str | Path | None = None
     ) -> None:
-        """Read the front matter of every skill."""
         self._skills: dict[str, Skill] = {}
         self._faults: list[str] = []
         for folder in folders:

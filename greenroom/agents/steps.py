@@ -5,7 +5,7 @@ agent that has the conversation. What depends on that agent, such as the model a
 its `BoundAgent`. `StallDetector` ends a turn that leads nowhere.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from math import inf
@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.bound_agent import BoundAgent
+from greenroom.agents.callers import check_depth, find_caller, report_to
 from greenroom.agents.cut_off import settle_calls
 from greenroom.agents.errors import GuardError, NoProgressError
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.run_context import RunContext, RunState
-from greenroom.agents.tool_calls import check_depth, find_caller, report_to, run_tools
+from greenroom.agents.tool_calls import run_tools
 from greenroom.core import (
     BudgetExceededError,
     ContentBlock,
@@ -34,7 +35,7 @@ from greenroom.core import (
     ToolResult,
     ToolUseBlock,
 )
-from greenroom.core._internal import ConversationInput
+from greenroom.core._internal import ConversationInput, ResultContent
 from greenroom.llm import EstimatedCounter
 from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import Turn
@@ -53,7 +54,6 @@ class StallDetector:
     """Finds turns that lead nowhere: the same call again and again, or no call that can run."""
 
     def __init__(self) -> None:
-        """Begin before the first call of a turn."""
         self._last: tuple[str, object, object] | None = None
         self._same = 0
         self._failed = 0
@@ -61,8 +61,15 @@ class StallDetector:
         self._seen_same = 0
         self._seen_failed = 0
 
-    def note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
-        """Count a result, and return it; a repeated one gets a note for the model."""
+    def note(self, ended: Iterable[tuple[ToolUseBlock, ToolResult]]) -> list[ToolResult]:
+        """Count the results of a reply's calls, and return them; repeated ones get a note.
+
+        They are counted in the order of the calls, which is on record, and not in that of their
+        ends, which is not: so a replay counts the same.
+        """
+        return [self._note(call, result) for call, result in ended]
+
+    def _note(self, call: ToolUseBlock, result: ToolResult) -> ToolResult:
         this = (call.name, call.raw_input if call.invalid else call.input, result.content)
         if this == self._last:
             self._same += 1
@@ -74,10 +81,7 @@ class StallDetector:
             self._failed += 1
         if self._same < _WARN_AT:
             return result
-        note = TextBlock(
-            f"[This is call {self._same} of the same kind in a row, and its result is the same as"
-            " before. Do something else, or say what stands in the way.]"
-        )
+        note = TextBlock(f"[This is call {self._same}{_AGAIN}")
         return replace(result, content=(*result.content, note))
 
     @property
@@ -106,6 +110,19 @@ class StallDetector:
                 hint="result.messages has their errors; result.denials says what was not allowed",
             )
         self._seen_same, self._seen_failed = self._same, self._failed
+
+
+_AGAIN = (
+    " of the same kind in a row, and its result is the same as before. Do something else, or say"
+    " what stands in the way.]"
+)
+
+
+def without_note(content: Sequence[ResultContent]) -> tuple[ResultContent, ...]:
+    """Return what a tool returned, without the note that a repeated result gets."""
+    last = content[-1] if content else None
+    has_note = isinstance(last, TextBlock) and last.text.endswith(_AGAIN)
+    return tuple(content[:-1] if has_note else content)
 
 
 DepsT = TypeVar("DepsT")
@@ -301,6 +318,7 @@ class Steps(Generic[DepsT]):
                 current.toolbox.registry,
                 current.permissions,
                 on_result=partial(self._note, current),
+                on_end=self._stalls.note,
             )
         finally:  # the session has recorded the handoff, even if the turn ends here
             if switches.last != current.name:
@@ -319,7 +337,7 @@ class Steps(Generic[DepsT]):
         if handoff is not None and not result.is_error:
             result = self._switches.note(caller.name, handoff.target, result)
         self._report.note(call, result, self._internals.lineage)
-        return self._stalls.note(call, result)
+        return result
 
     def _last_text(self) -> str:
         """Return the model's last text in this turn, for an answer that has none."""

@@ -61,7 +61,6 @@ class Task:
             str, tuple[str, Callable[[AgentInternals], Awaitable[object]]]
         ] = MappingProxyType({}),
     ) -> None:
-        """Bind the tool to the agent that delegates."""
         self._agent = agent
         self._run = run
         self._agent_type = agent_type
@@ -107,7 +106,7 @@ class _Runs(Protocol):
         tools: ToolRegistry,
         permissions: PermissionManager,
         delegates: bool,
-        system: str = ...,
+        instructions: str = ...,
     ) -> Awaitable[object]:
         """Run the agent."""
 
@@ -132,7 +131,7 @@ def with_subagents(
     for each in () if isinstance(helpers, bool) else helpers:
         own, rights = each.narrow(tools, permissions, agent.context)
         own_run = partial(start, llm=each.llm or llm, tools=own, permissions=rights)
-        named[each.name] = each.description, partial(own_run, system=each.prompt)
+        named[each.name] = each.description, partial(own_run, instructions=each.prompt)
     return tools.with_tools(Task(agent, usual, helpers=named))
 
 

@@ -1,35 +1,30 @@
 """The tool calls of one reply: judged, approved, recorded, run, and answered in order.
 
-`run_tools` takes the calls through a `_Gate`. A tool may run agents itself: `Caller` is what the
-agent of the call passes down to them, such as the permissions that they are held to.
+`run_tools` takes the calls through a `_Gate`. A tool may run agents itself; `callers` has what they
+are held to.
 """
 
-import dataclasses
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
-    AbstractContextManager,
     AsyncExitStack,
     ExitStack,
-    contextmanager,
     nullcontext,
 )
-from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
+from typing import TypeAlias
 
 import trio
 from msgspec.structs import replace
 
-from greenroom.agents.agent_result import RunReport
-from greenroom.agents.cut_off import NestedRuns, continues, name_call
+from greenroom.agents.callers import continue_runs, pass_permissions
+from greenroom.agents.cut_off import continues, name_call
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.verdict import Judge, Verdict
 from greenroom.core import (
     AgentContext,
     AgentState,
     BudgetExceededError,
-    ConfigurationError,
     Message,
     StateKind,
     TextBlock,
@@ -45,9 +40,10 @@ from greenroom.core._internal import leaves, serde
 from greenroom.llm._internal import substitute_result
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
-from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import ToolRegistry
 from greenroom.tools._internal import CallOrder, Reach
+
+OnEnd: TypeAlias = Callable[[Sequence[tuple[ToolUseBlock, ToolResult]]], Sequence[ToolResult]]
 
 
 async def run_tools(
@@ -56,19 +52,20 @@ async def run_tools(
     tools: ToolRegistry,
     permissions: PermissionManager,
     *,
-    limit: int = 5,
+    concurrency: int = 5,
     checkpoints: FileCheckpoints | None = None,
     on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None = None,
+    on_end: OnEnd | None = None,
 ) -> tuple[ToolResultBlock, ...]:
     """Run the tools that a reply asks for, as far as the rules and the person allow.
 
     Instruments may change a call's input first; the model is told so. Each call is judged by the
     rules, and a person is asked where they say so, about one call after the other. The others do
     not wait for the answers: a call runs once it is allowed, side by side with others, at most
-    `limit` at once and within the concurrency that budgets allow. It waits only for those earlier
-    calls whose effects may touch its own (`Reach`). Before a call starts, the
-    history, with the calls and the record that it starts, is made durable; and immediately before
-    it runs, it is judged again, and refused if it is no longer what was approved.
+    `concurrency` at once and within the concurrency that budgets allow. It waits only for those
+    earlier calls whose effects may touch its own (`Reach`). Before a call starts, the history, with
+    the calls and the record that it starts, is made durable; and immediately before it runs, it is
+    judged again, and refused if it is no longer what was approved.
 
     Denied and impossible calls are answered with the reason, and so is a call for which a budget
     has nothing left; when the others have ended, that budget's scope ends. So it does if an agent
@@ -83,6 +80,8 @@ async def run_tools(
 
     `on_result` gets each call with its result as soon as it ends, and returns the result for the
     model and the subscribers. `ToolResult.could_run` is false for a call that could not run.
+    `on_end` gets those with a result when no more of them will end, in the order of the reply, and
+    returns the results for the model: what depends on their order depends on no race.
 
     Agents that the tools run (`Agent.run`) are held to these permissions as well.
 
@@ -98,11 +97,12 @@ async def run_tools(
     phase = agent.state.phase
     with ExitStack() as scopes:
         scopes.enter_context(pass_permissions(agent, permissions))
-        calls = [scopes.enter_context(agent.tool_call(call)) for call in tool_uses]
-        gate = _Gate(agent, tools, judge, calls, on_result)
+        meant = map(tools.resolve, tool_uses)
+        calls = [scopes.enter_context(agent.tool_call(call)) for call in meant]
+        gate = _Gate(agent, tools, judge, calls, on_result, on_end)
         async with AsyncExitStack() as windows:
             try:
-                await gate.run(limit, checkpoints, windows)
+                await gate.run(concurrency, checkpoints, windows)
             finally:
                 blocks = gate.end()
     # They survive this process at once, and a power cut with the next reply's commit.
@@ -123,12 +123,14 @@ class _Gate:
         judge: Judge,
         calls: Sequence[ToolCallScope],
         on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None,
+        on_end: OnEnd | None,
     ) -> None:
         self._agent = agent
         self._tools = tools
         self._judge = judge
         self._calls = calls
         self._on_result = on_result
+        self._on_end = on_end
         self._verdicts: dict[int, Verdict] = {}
         self._announced: set[int] = set()  # on record as started, or refused
         self._started: set[int] = set()
@@ -218,10 +220,12 @@ class _Gate:
 
     def end(self) -> tuple[ToolResultBlock, ...]:
         """Record the results so far, in the calls' order, and which calls never started."""
+        order = sorted(self._results)
+        ended = [(self._verdicts[index].call, self._results[index]) for index in order]
+        results = self._on_end(ended) if self._on_end else [result for _, result in ended]
         blocks = tuple(
-            self._results[index].block(scope.call.id)
-            for index, scope in enumerate(self._calls)
-            if index in self._results
+            result.block(self._calls[index].call.id)
+            for index, result in zip(order, results, strict=True)
         )
         held_up = self._announced - self._started - self._results.keys()
         ids = {self._calls[index].call.id for index in held_up}
@@ -315,143 +319,3 @@ def _note_change(
     """Tell the model that its call ran with other arguments."""
     note = TextBlock(f"[{what} to {serde.dumps(input).decode()}]")
     return replace(result, content=(note, *result.content))
-
-
-MAX_DEPTH = 8
-"""How deep `Agent`s may be nested: a tool that runs its own agent would never end."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """What an agent passes down to the agents that its tools run.
-
-    Attributes:
-        permissions: the permissions that hold for its calls.
-        context: the context that its rules are applied in.
-        session: its session.
-        report: the report of the innermost `Agent`, linked to those of the agents above.
-        runs: the runs of the tool call that the code is in.
-    """
-
-    permissions: PermissionManager | None = None
-    context: AgentContext | None = None
-    session: AgentSession | None = None
-    report: RunReport | None = None
-    runs: NestedRuns | None = None
-
-    @property
-    def store(self) -> SessionStore | None:
-        """Where its session lives."""
-        return self.session.store if self.session else None
-
-    @property
-    def agents(self) -> tuple[object, ...]:
-        """The `Agent`s that the code runs inside, from the outermost."""
-        return self.report.agents if self.report else ()
-
-
-_NO_CALLER = Caller()
-_caller: ContextVar[Caller] = ContextVar("greenroom_caller", default=_NO_CALLER)
-
-
-def pass_permissions(
-    agent: AgentInternals, permissions: PermissionManager
-) -> AbstractContextManager[None]:
-    """Apply these permissions to the agents that the block runs."""
-    context, session = agent.context, agent.session
-    caller = dataclasses.replace(
-        current_caller(), permissions=permissions, context=context, session=session, runs=None
-    )
-    return _pass_down(caller)
-
-
-def continue_runs(*source: str) -> AbstractContextManager[None]:
-    """Let agents that the block runs go on in the sessions of those that it ran before a kill.
-
-    Args:
-        *source: ids that tell this piece of work from others of the session, such as that of a
-            call; if there are none, agents begin new sessions.
-    """
-    caller = current_caller()
-    runs = NestedRuns(caller.session, source) if caller.session else None
-    return _pass_down(dataclasses.replace(caller, runs=runs))
-
-
-def report_to(report: RunReport) -> AbstractContextManager[None]:
-    """List the denials of agents that the block runs in this report as well."""
-    return _pass_down(dataclasses.replace(current_caller(), report=report))
-
-
-@contextmanager
-def _pass_down(caller: Caller) -> Iterator[None]:
-    token = _caller.set(caller)
-    try:
-        yield
-    finally:
-        _caller.reset(token)
-
-
-def current_caller() -> Caller:
-    """Return what the agent around the code passes down.
-
-    A task of the application may inherit it without being part of that agent: see `find_caller`.
-    """
-    return _caller.get()
-
-
-def find_caller(context: AgentContext) -> Caller:
-    """Return what is passed down to an agent; an empty `Caller` if it is not a subagent."""
-    return _NO_CALLER if context.parent_session_id is None else current_caller()
-
-
-def limit_to_caller(
-    own: PermissionManager, context: AgentContext, consents: Iterable[str]
-) -> PermissionManager:
-    """Return an agent's permissions, which for a subagent are limited by its caller's.
-
-    Args:
-        own: the agent's own permissions.
-        context: the agent's context.
-        consents: the names of functions that the program consented to by passing them.
-    """
-    caller = find_caller(context)
-    if caller.permissions is None or caller.context is None:
-        return own
-    return own.beneath(caller.permissions, context=caller.context, consents=consents)
-
-
-@contextmanager
-def track_turn(report: RunReport, agent: object, context: AgentContext) -> Iterator[None]:
-    """Report the block as a turn of an agent: who waits for it, what is denied, how it ends."""
-    # A root agent that another agent's tool started is not held to that agent's rules.
-    caller = find_caller(context)
-    report.above, report.agent = caller.report, agent
-    try:
-        with _pass_down(dataclasses.replace(caller, report=report)):
-            yield
-    except BaseException as error:
-        report.fail(error)
-        raise
-
-
-def find_cycle(agent: object) -> str:
-    """Return the cycle of waiting agents that a run of this one would close, or an empty text."""
-    waiting = current_caller().agents
-    identities = [getattr(each, "identity", each) for each in waiting]
-    if getattr(agent, "identity", agent) not in identities:
-        return ""
-    return " → ".join(str(getattr(each, "name", each)) for each in (*waiting, agent))
-
-
-def check_depth(agent: object, above: tuple[object, ...]) -> None:
-    """Refuse to run an agent inside too many others.
-
-    Raises:
-        ConfigurationError: there are too many.
-    """
-    if len(above) >= MAX_DEPTH:
-        names = " → ".join(str(getattr(each, "name", each)) for each in (*above, agent))
-        raise ConfigurationError(
-            f"{MAX_DEPTH} agents run inside each other: {names}",
-            hint="check whether an agent runs itself through one of its tools",
-        )

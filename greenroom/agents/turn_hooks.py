@@ -38,7 +38,6 @@ class TurnEdges:
     """The edges of the turns of one loop, at which it asks its hooks, if it has any."""
 
     def __init__(self, agent: AgentInternals, hooks: TurnHooks | None) -> None:
-        """Take the agent of the loop and its hooks."""
         self._agent = agent
         self._hooks = hooks
         self._rounds = 0

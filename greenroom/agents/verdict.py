@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+import msgspec
 import trio
 from msgspec import structs
 
@@ -36,7 +37,13 @@ from greenroom.core import (
     ToolUseBlock,
     utc_now,
 )
-from greenroom.core._internal import PermissionPart, SandboxReport, clip, freeze_fields
+from greenroom.core._internal import (
+    AUTOMATIC_DECIDERS,
+    PermissionPart,
+    SandboxReport,
+    clip,
+    freeze_fields,
+)
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions._internal import Explanation, Judgement, keep_rules
 from greenroom.runtime import AgentInternals
@@ -86,8 +93,7 @@ class Verdict:
         freeze_fields(self, "input")
 
 
-@dataclass(frozen=True)
-class _Found:
+class _Found(msgspec.Struct, frozen=True):
     """What the rules say of a call that can run."""
 
     call: ToolUseBlock
@@ -103,7 +109,6 @@ class Judge:
     def __init__(
         self, agent: AgentInternals, tools: ToolRegistry, permissions: PermissionManager
     ) -> None:
-        """Take the agent, its tools and its rules."""
         self._agent = agent
         self._tools = tools
         self._permissions = permissions
@@ -200,7 +205,7 @@ class Judge:
             sandbox = await tool.examine_sandbox(self._agent.context.workspace)
         except ToolError as error:
             fault = fault or str(error)
-        if fault is not None:  # no one is asked about a call that can't run
+        if fault is not None:  # nobody is asked about a call that can't run
             return Verdict(call, call.input, tool, refusal=_misfit(fault))
         context = self._agent.context.with_tool_use_id(call.id)
         if id(given) not in self._gates:  # once, also where a person is asked later
@@ -402,7 +407,8 @@ def _approve(by: str, found: Judgement) -> Approval:
 
 
 def _explain_denial(answer: Answer, advice: str) -> str:
-    if answer.by != "user":  # the message holds the runtime's reason
+    is_named_person = answer.by not in AUTOMATIC_DECIDERS and not answer.message
+    if answer.by != "user" and not is_named_person:  # the message holds the runtime's reason
         denied = f"This call was denied: {answer.message or answer.by}."
         return f"{denied} {advice}".rstrip()
     return "The user did not allow this call." + (f" {answer.message}" if answer.message else "")

@@ -8,6 +8,7 @@ from greenroom.flow.plan_run import (
     SubtaskState as SubtaskState,
 )
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
+from greenroom.flow.resume import Trace as Trace
 from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
 from greenroom.flow.topic import DeliveryStatus as DeliveryStatus
 from greenroom.flow.wrapped_agent import WrappedAgent as WrappedAgent

@@ -64,7 +64,6 @@ class Blackboard:
     def __init__(
         self, session: AgentSession | None = None, *, name: str = "", max_keys: int = 1000
     ) -> None:
-        """Load the values from the session."""
         self._session = session
         self._name = name
         self._max_keys = max_keys

@@ -6,6 +6,7 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from greenroom.agents import Tools
 from greenroom.agents._internal import Toolbox, check_depth
 from greenroom.core import (
     AgentContext,
@@ -106,7 +107,7 @@ def composite(
     steps: Iterable[Subtask],
     output: object,
     *,
-    tools: Iterable[object],
+    tools: Tools,
     description: str,
     parameters: Mapping[str, object] | None = None,
 ) -> Composite:

@@ -44,7 +44,6 @@ class StaleWriteError(GreenroomError):
     remedy = "read the value again, and write over its current `version`"
 
     def __init__(self, message: str, *, key: str = "", version: int = 0, hint: str = "") -> None:
-        """Keep the key and its current version."""
         super().__init__(message, hint=hint)
         self.key = key
         self.version = version

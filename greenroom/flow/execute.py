@@ -8,7 +8,7 @@ have not begun, and which were cut off; `trace` finds out what the latter left b
 
 import heapq
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,6 +19,7 @@ import msgspec
 import trio
 from msgspec import UNSET
 
+from greenroom.agents import Tools
 from greenroom.agents._internal import Toolbox, pass_permissions
 from greenroom.core import AgentState, BudgetExceededError, ConfigurationError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
@@ -48,7 +49,7 @@ from greenroom.resilience._internal import Attempts
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
-from greenroom.tools import Tool, ToolRegistry, may_repeat
+from greenroom.tools import ToolRegistry, may_repeat
 
 Ts = TypeVarTuple("Ts")
 
@@ -68,7 +69,7 @@ async def execute_plan(
     recovery: SubtaskRecovery | None = None,
     patience: float | None = None,
     on_end: Callable[[PlanRun, str], Awaitable[None]] | None = None,
-    tools: Iterable[object] | ToolRegistry | None = None,
+    tools: Tools = (),
     permissions: PermissionManager | None = None,
     undo: Undo | None = None,
 ) -> PlanRun:
@@ -139,7 +140,7 @@ async def execute_plan(
     """
     if concurrency < 1:
         raise ConfigurationError(f"concurrency is {concurrency}", hint="1 runs them one by one")
-    box, room = toolbox_of(tools), max(1, agent.subagent_room)
+    box, room = Toolbox.of(tools), max(1, agent.subagent_room)
     rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
@@ -159,20 +160,6 @@ async def execute_plan(
         run = await execution.run_all()
         is_failed = run.is_over and not run.is_completed
         return await undo_completed(agent, recorder, undo) if undo and is_failed else run
-
-
-def toolbox_of(tools: Iterable[object] | ToolRegistry | None) -> Toolbox:
-    """Return a toolbox of the tools that a program passes.
-
-    Raises:
-        ToolError: something can't be a tool.
-    """
-    return Toolbox.of(tools_of(tools) if isinstance(tools, ToolRegistry) else tools or ())
-
-
-def tools_of(registry: ToolRegistry) -> list[Tool]:
-    """Return the original tools of a registry."""
-    return [each.tool for name in registry.list_tools() if (each := registry.get(name))]
 
 
 def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:

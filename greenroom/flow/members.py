@@ -28,7 +28,6 @@ class RecordedMember:
     """A member whose first act is to record that it starts; without a record it does nothing."""
 
     def __init__(self, member: Member, record: Callable[[], Awaitable[None]]) -> None:
-        """Take a member, and a function that records its start."""
         self._member = member
         self._record = record
         self._failure: SessionError | None = None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.agents import Agent
+from greenroom.agents import Agent, Tools
+from greenroom.agents._internal import Toolbox
 from greenroom.core._internal import clip, serde
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.errors import PlanError
-from greenroom.flow.execute import toolbox_of
 from greenroom.flow.graph import find_order
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun, SubtaskStatus
@@ -97,7 +97,6 @@ class ModelPlanner:
         instructions: str = "",
         templates: Iterable[Plan] = (),
     ) -> None:
-        """Take a model."""
         self._max_subtasks = max_subtasks
         self._templates = tuple(templates)
         self._agent = Agent(
@@ -107,11 +106,9 @@ class ModelPlanner:
             name="planner",
         )
 
-    async def plan(
-        self, goal: str, tools: ToolRegistry | Iterable[object] = (), context: str = ""
-    ) -> Plan:
+    async def plan(self, goal: str, tools: Tools = (), context: str = "") -> Plan:
         """Make a plan for a goal with these tools; `context` is what else may help, as memories."""
-        registry = toolbox_of(tools).registry
+        registry = Toolbox.of(tools).registry
         parts = [f"The goal:\n{goal}", _describe_tools(registry)]
         if self._templates:
             known = (f"For {plan.goal}:\n{describe_plan(plan)}" for plan in self._templates)

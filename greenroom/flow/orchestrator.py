@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
 from greenroom.agents import stream_reply
-from greenroom.agents._internal import find_model
 from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, Usage
 from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, mark_lines, serde
 from greenroom.flow.members import Member
@@ -22,6 +21,7 @@ from greenroom.flow.revision import Planner
 from greenroom.flow.strategies import Contradiction, find_contradictions
 from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
+from greenroom.llm._internal import find_model
 from greenroom.runtime import AgentInternals
 
 _LONGEST_RESULT = 16_000  # characters of one result that the model sees
@@ -240,7 +240,7 @@ async def _synthesise(
     if contradictions:
         listed = "\n".join(map(mark_lines, map(str, contradictions)))
         prompt += f"\n\nWhere the results contradict each other:\n{listed}"
-    reply = await stream_reply(agent, llm, messages=[Message.user(prompt)], system=_SYNTHESIS)
+    reply = await stream_reply(agent, llm, messages=[Message.user(prompt)], instructions=_SYNTHESIS)
     return reply.text
 
 

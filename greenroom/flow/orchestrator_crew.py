@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from greenroom.agents import Agent, RunContext
-from greenroom.agents._internal import find_cycle, find_lives
+from greenroom.agents._internal import find_cycle, find_lives, list_tools
 from greenroom.core import AgentContext, AgentState, Custom, ToolError, TurnStatus, Usage
 from greenroom.core._internal import Wire, serde
 from greenroom.flow.error_context import ErrorClass
@@ -117,7 +117,6 @@ class Crew:
         patience: float | None,
         undo: Undo | None = None,
     ) -> None:
-        """Take the workers, in order of preference."""
         self.workers = workers
         self._agent = agent = turn.agent
         self._deps = turn.deps
@@ -211,6 +210,7 @@ class Crew:
         fresh = [each for each in able if (subtask.id, each.name) not in self._failed_pairs]
         last = self._find_last_worker(subtask.id) if agent.session.history else ""
         same = [each for each in fresh if each.name == last]  # it knows the calls that are left
+        begun = trio.current_time()
         async with self._assign(same or fresh or able, subtask.goal) as worker:
             self._assignments[subtask.id] = worker.name
             correlation_id = name_subtask(self._agent, subtask.id)
@@ -218,6 +218,7 @@ class Crew:
                 "subtask": subtask.id,
                 "agent": worker.name,
                 "correlation_id": correlation_id,
+                "waited": round(trio.current_time() - begun, 3),
             }
             agent.send_nowait(Custom("team.assigned", data, f"{worker.name} does {subtask.id}"))
             await self._run(agent, worker, (worker,), subtask.id)
@@ -376,11 +377,11 @@ def add_help_tool(worker: CrewMember) -> CrewMember:
         return worker
     given = agent.tools
     if not callable(given):
-        return replace(worker, run=agent.replace_tools([*given, ask_for_help]))
+        return replace(worker, run=agent.replace_tools([*list_tools(given), ask_for_help]))
 
     async def tools(context: RunContext[object]) -> list[object]:
         found = given(context)
-        return [*(await found if isawaitable(found) else found), ask_for_help]
+        return [*list_tools(await found if isawaitable(found) else found), ask_for_help]
 
     return replace(worker, run=agent.replace_tools(tools))
 

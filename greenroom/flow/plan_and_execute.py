@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from greenroom.agents import Agent, AgentResult, Tools, stream_reply
-from greenroom.agents._internal import Approve, find_model
+from greenroom.agents._internal import Approve, Toolbox
 from greenroom.core import AgentState, ConfigurationError, Message
 from greenroom.core._internal import clip
-from greenroom.flow.execute import execute_plan, toolbox_of, tools_of
+from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.model_planner import (
     ModelPlanner,
@@ -22,6 +22,7 @@ from greenroom.flow.review import ReviewedPlanner, ReviewPoint, read_points
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
+from greenroom.llm._internal import find_model
 from greenroom.memory import EntryOrigin, Memory
 from greenroom.memory._internal import describe_recalled, report_failure
 from greenroom.permissions import PermissionManager
@@ -49,7 +50,7 @@ only where that helps.\
 
 def plan_and_execute(
     llm: LLMProvider | str,
-    tools: Tools | ToolRegistry = (),
+    tools: Tools = (),
     *,
     planner: Planner | None = None,
     worker: Member | None = None,
@@ -114,7 +115,7 @@ def plan_and_execute(
     for what, number in (("concurrency", concurrency), ("max_subtasks", max_subtasks)):
         if number < 1:
             raise ConfigurationError(f"{what} is {number}", hint="give 1 or more")
-    registry, points = toolbox_of(tools).registry, read_points(review)
+    registry, points = Toolbox.of(tools).registry, read_points(review)
 
     async def work(turn: TeamTurn) -> str:
         """Make and execute a plan, or continue a run, and summarise the results."""
@@ -153,7 +154,7 @@ def plan_and_execute(
 async def run_task(
     goal: str,
     llm: LLMProvider | str,
-    tools: Tools | ToolRegistry = (),
+    tools: Tools = (),
     *,
     planner: Planner | None = None,
     worker: Member | None = None,
@@ -214,7 +215,7 @@ def _make_worker(
     return Agent(
         llm,
         instructions=_WORKER,
-        tools=tools_of(tools),
+        tools=tools,
         permissions=permissions,
         name="worker",
     )
@@ -259,4 +260,4 @@ async def _synthesise(agent: AgentInternals, llm: LLMProvider, run: PlanRun) -> 
     if run.error:
         parts.append(f"Why there is no other plan:\n{run.error}")
     prompt = [Message.user("\n\n".join(parts))]
-    return (await stream_reply(agent, llm, messages=prompt, system=_SYNTHESIS)).text
+    return (await stream_reply(agent, llm, messages=prompt, instructions=_SYNTHESIS)).text

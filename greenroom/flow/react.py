@@ -1,11 +1,12 @@
 """`react`: an agent that thinks, acts and observes in words, with any model."""
 
 from greenroom.agents import Agent, Tools
-from greenroom.agents._internal import RunReport, find_model
+from greenroom.agents._internal import RunReport
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.text_tools import TextTools
 from greenroom.flow.wrapped_agent import WrappedAgent
 from greenroom.llm import LLMProvider
+from greenroom.llm._internal import find_model
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget

@@ -99,14 +99,14 @@ class RecoveryPolicy:
     is tried again continues its conversation, so none of its calls is repeated.
 
     Each handled error counts in the error budget. Once the budget is spent, further errors are
-    given up until the oldest are `seconds` old. Each policy has one budget; share
+    given up until the oldest are `period` seconds old. Each policy has one budget; share
     a policy to share it.
 
     Args:
         rows: for a component and a class of error, the decisions about the first, the second, and
             so on; they replace those of the table.
-        errors: how many errors are handled within `seconds`.
-        seconds: how long an error counts.
+        errors: how many errors are handled within `period` seconds.
+        period: the seconds for which an error counts.
         backoff: the waits before retries; by default those of a `Retry`.
         fallback: models to ask when the first is given up.
         may_repeat: returns whether a call of a tool may be made twice.
@@ -126,14 +126,13 @@ class RecoveryPolicy:
         *,
         rows: Mapping[tuple[str, str], Sequence[str]] | None = None,
         errors: int = 50,
-        seconds: float = 600.0,
+        period: float = 600.0,
         backoff: Backoff = _BACKOFF,
         fallback: Sequence[LLMProvider] = (),
         may_repeat: Callable[[RegisteredTool], bool] = may_repeat,
     ) -> None:
-        """Set the rows that differ from the default, and the limits."""
-        if errors < 0 or not 0 < seconds < math.inf:
-            raise ConfigurationError("RecoveryPolicy needs errors >= 0, and seconds above 0")
+        if errors < 0 or not 0 < period < math.inf:
+            raise ConfigurationError("RecoveryPolicy needs errors >= 0, and a period above 0")
         self._rows = dict(RECOVERY_TABLE)
         for given, words in (rows or {}).items():
             row = component, error = _check_row(given)
@@ -146,7 +145,7 @@ class RecoveryPolicy:
                 )
             self._rows[row] = tuple(map(RecoveryDecision, words))
         self._errors = errors
-        self._seconds = seconds
+        self._period = period
         self._backoff = backoff
         self._fallback = (*fallback,)
         self.may_repeat = may_repeat
@@ -197,7 +196,7 @@ class RecoveryPolicy:
     @property
     def errors_left(self) -> int:
         """How many more errors would be handled now."""
-        begin = shared_time() - self._seconds
+        begin = shared_time() - self._period
         while self._error_times and self._error_times[0] <= begin:
             self._error_times.popleft()
         return self._errors - len(self._error_times)
@@ -230,18 +229,18 @@ class RecoveryPolicy:
             return Component.AGENT
         return Component.TOOL if self.may_repeat(tool) else Component.EFFECT
 
-    def model(self, llm: LLMProvider, *, use_text_tools: bool = False) -> LLMProvider:
+    def model(self, llm: LLMProvider | str, *, use_text_tools: bool = False) -> LLMProvider:
         """Apply this policy to a model: retries, fallbacks, and what to do about its mistakes.
 
         The agent that uses the model publishes each handled error. A mistake that is repeated
         beyond its row (an unknown tool, the same call) ends the turn with an error.
 
         Args:
-            llm: the model.
+            llm: the model, or its name.
             use_text_tools: whether to wrap the model in `TextTools`, for one without tool calls.
 
         Raises:
-            TypeError: it is only the name of a model.
+            ConfigurationError: a model that is given by name can't be opened.
         """
         row = self._rows[_M, _C.TRANSIENT]
         tries = next((n for n, each in enumerate(row) if each is not _D.RETRY), len(row))

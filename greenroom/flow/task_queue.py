@@ -33,10 +33,10 @@ class TaskQueue:
 
     Args:
         handle: the agent.
-        limit: how many requests may wait.
+        max_waiting: how many requests may wait.
 
     Raises:
-        ConfigurationError: the limit is below 1.
+        ConfigurationError: `max_waiting` is below 1.
 
     Example:
         ```python
@@ -47,11 +47,11 @@ class TaskQueue:
         ```
     """
 
-    def __init__(self, handle: AgentHandle, *, limit: int = 100) -> None:
-        if limit < 1:
-            raise ConfigurationError(f"limit is {limit}", hint="give a number above 0")
+    def __init__(self, handle: AgentHandle, *, max_waiting: int = 100) -> None:
+        if max_waiting < 1:
+            raise ConfigurationError(f"max_waiting is {max_waiting}", hint="give a number above 0")
         self._handle = handle
-        self._limit = limit
+        self._max_waiting = max_waiting
         self._waiting: list[_Place] = []
         self._numbers = itertools.count()
         self._is_busy = False
@@ -76,8 +76,8 @@ class TaskQueue:
             ValueError: the sender's name is invalid.
             SelfWaitError: the agent waits for this very reply.
         """
-        if len(self._waiting) >= self._limit:
-            raise MailboxFullError(f"{self._limit} requests wait for {self._handle.name}")
+        if len(self._waiting) >= self._max_waiting:
+            raise MailboxFullError(f"{self._max_waiting} requests wait for {self._handle.name}")
         id_ = correlation_id or new_id("task")
         message = AgentMessage(sender, self._handle.name, content=task, correlation_id=id_)
         place = _Place(-task.priority, _find_end(task), next(self._numbers))

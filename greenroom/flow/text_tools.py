@@ -47,7 +47,7 @@ from greenroom.llm import (
     StreamEnd,
     StreamEvent,
 )
-from greenroom.llm._internal import Announcement, BlockStart, StreamRestart
+from greenroom.llm._internal import Announcement, BlockStart, StreamRestart, open_inner
 from greenroom.resilience import Backoff, Retry
 from greenroom.resilience._internal import Attempts
 
@@ -85,7 +85,7 @@ class TextTools(ProviderWrapper):
     attempt counts as a model call, and none of it is added to the history.
 
     Args:
-        llm: the model.
+        llm: the model, or its name.
 
     Raises:
         TypeError: the model is given by name.
@@ -101,8 +101,8 @@ class TextTools(ProviderWrapper):
         {'a': 1}
     """
 
-    def __init__(self, llm: LLMProvider) -> None:
-        super().__init__(llm)
+    def __init__(self, llm: LLMProvider | str) -> None:
+        super().__init__(open_inner(llm))
         # By the id() of a message, which stays valid while the cache holds the message.
         self._cache: OrderedDict[int, tuple[Message, Message]] = OrderedDict()
 
@@ -395,7 +395,6 @@ class LiveText:
     """
 
     def __init__(self) -> None:
-        """Begin a reply."""
         self._text = ""  # what was not shown yet, after a little context
         self._position = 0
         self._mode = "said"  # or "held", "answer"

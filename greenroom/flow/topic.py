@@ -65,8 +65,7 @@ class Delivery(Wire, frozen=True):
         freeze_fields(self, "missed")
 
 
-@dataclass(frozen=True)
-class TopicStatistics:
+class TopicStatistics(msgspec.Struct, frozen=True):
     """Figures about a topic.
 
     Attributes:
@@ -112,7 +111,6 @@ class Topic(Generic[T]):
     """
 
     def __init__(self, name: str, *, keep: int = 100, when_full: WhenFull = "wait") -> None:
-        """Start with no members."""
         if not name or keep < 0 or when_full not in ("wait", "drop_oldest", "refuse"):
             raise ConfigurationError(
                 f"Topic({name!r}, keep={keep!r}, when_full={when_full!r}) can't be made",

@@ -103,7 +103,6 @@ class UnitLog:
     """
 
     def __init__(self, session: AgentSession, *, goes_on: bool) -> None:
-        """Continue the last turn of a session, or begin another one."""
         self._session = session
         self._asked: Counter[str] = Counter()
         self.starts: dict[Unit, Start] = {}

@@ -111,7 +111,6 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         capabilities: Iterable[str] = (),
         max_steps: int = MAX_STEPS,
     ) -> None:
-        """Create a workflow without nodes."""
         self.name = name
         self.description = description
         self.capabilities = tuple(capabilities)

@@ -150,10 +150,17 @@ class WorkflowExecution(Generic[StateT]):
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
         self._agent.send_nowait(Custom(WORKFLOW_STEP, data, str(step)))
 
-    def _announce_item(self, unit: Unit) -> None:
-        place, step = unit.item, self._progress.number
-        data: dict[str, object] = {"step": step, "node": unit.node, "item": place}
-        self._agent.send_nowait(Custom(WORKFLOW_NODE, data, f"workflow: {unit} begins"))
+    def _announce_unit(self, unit: Unit, status: str, session_id: str = "") -> None:
+        data: dict[str, object] = {
+            "step": self._progress.number,
+            "node": unit.node,
+            "item": unit.item,
+            "status": status,
+            "session_id": session_id,
+        }
+        is_shown = unit.item is not None and status == "executing"
+        text = f"workflow: {unit} begins" if is_shown else ""
+        self._agent.send_nowait(Custom(WORKFLOW_NODE, data, text))
 
     def _remaining_units(self, node: Node) -> deque[Unit]:
         """Return the units of a node that have not ended."""
@@ -175,6 +182,7 @@ class WorkflowExecution(Generic[StateT]):
                 if self._open_units and not self._saves_soon(node, units):
                     await self._agent.session.save()
             except Exception as error:  # noqa: BLE001 (raised once the others have ended)
+                self._announce_unit(unit, "failed")
                 error.add_note(f"in the node {unit} of a workflow")
                 self._failures[unit] = error
                 units.clear()
@@ -201,6 +209,7 @@ class WorkflowExecution(Generic[StateT]):
         elif settled.refusal is None:
             changes = await self._run(node, unit, trace.session, settled.results)
         self._record_node(unit, self._progress.schema.check(str(unit), changes))
+        self._announce_unit(unit, "completed")
         self._open_units -= 1
 
     def _record_node(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
@@ -228,8 +237,7 @@ class WorkflowExecution(Generic[StateT]):
         self, node: Node, unit: Unit, scope: trio.CancelScope, id_: str
     ) -> None:
         """Record that a node begins, and start its timeout."""
-        if unit.item is not None:
-            self._announce_item(unit)
+        self._announce_unit(unit, "executing", id_)
         if node.inspect is not None or not node.repeatable:
             self._record_node(unit, None, id_)
         await self._agent.session.save()  # the step before as well

@@ -79,7 +79,6 @@ class Graph(Generic[StateT]):
     """Nodes and edges, in the order in which they were added."""
 
     def __init__(self) -> None:
-        """Start without nodes."""
         self.nodes: dict[str, Node] = {}
         self._edges: dict[str, list[Edge[StateT]]] = {START: []}
 

@@ -122,7 +122,6 @@ class WorkflowProgress(Generic[StateT]):
     """The state of a run, and the units of the current step that have begun and ended."""
 
     def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin) -> None:
-        """Begin a run."""
         self.schema = schema
         self.begin = begin
         self.run = begin.run

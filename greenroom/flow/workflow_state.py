@@ -119,7 +119,6 @@ class StateSchema(Generic[StateT]):
     """The fields of a state: a msgspec struct or a TypedDict."""
 
     def __init__(self, kind: type[StateT]) -> None:
-        """Read the fields and the reducers of a class."""
         self._kind = kind
         self._is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
         if not self._is_struct and not is_typeddict(kind):

@@ -9,9 +9,10 @@ import errno
 import fcntl
 import hashlib
 import hmac
+import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,10 +35,13 @@ from greenroom.core import (
     UserInput,
     utc_now,
 )
-from greenroom.core._internal import serde, timestamp
+from greenroom.core._internal import conceal, serde, timestamp
 from greenroom.observability.redactor import Redactor
 
-MAX_WAITING = 10_000  # lines that wait for the disk; more are refused with their calls
+MAX_WAITING = 10_000  # lines that wait for the disk; more are counted, and their calls refused
+SOON = 1_000  # lines that wait for a call; more are written before it
+logger = logging.getLogger("greenroom.observability")
+
 _SEAL = re.compile(rb'(?P<body>\{.*),"hash":"(?P<hash>[0-9a-f]{64})"\}\n')
 _FIRST = "0" * 64
 
@@ -73,8 +77,9 @@ class Audit(Instrument):
 
     It is a gate: pass it as `AgentRuntime(gates=[audit])`, inside of `async with Audit(path) as
     audit`. A call of a tool runs only once its line "ran" is on disk, synced. Other lines say what
-    was asked of a model's calls, what persons answered, and how calls ended. Inputs are there as
-    hashes, so that no word of them is.
+    was asked of a model's calls, what persons answered, and how calls ended; they are written with
+    the next call, or a thousand at a time. Inputs are there as hashes, so that no word of them is.
+    Lines for which the disk has no room wait; where there are too many, "dropped" says how many.
 
     Args:
         path: the file; it is made for its user alone, and no link is followed.
@@ -101,6 +106,9 @@ class Audit(Instrument):
         self._path, self._key = str(path), key
         self._redact = redact or Redactor()
         self._waiting: list[dict[str, object]] = []
+        self._writing: trio.Event | None = None  # until lines are written that no call awaits
+        self._write_at = SOON
+        self._dropped = 0
         self._file = -1
         self._size = self._sequence = 0
         self._lock = trio.Lock()
@@ -118,9 +126,11 @@ class Audit(Instrument):
         trace: TracebackType | None,
     ) -> None:
         with trio.CancelScope(shield=True):
-            await self._flush()
+            problem = await self._flush()
             await trio.to_thread.run_sync(os.close, self._file)
         self._file = -1
+        if lost := len(self._waiting) + self._dropped:
+            logger.error("%d lines of the audit could not be written: %s", lost, problem)
 
     # What runs
 
@@ -129,12 +139,14 @@ class Audit(Instrument):
         approval = call.approval
         if self._file < 0:
             return "the audit is not open: enter it by `async with` around the runtime"
+        if len(self._waiting) >= MAX_WAITING and (problem := await self._flush()):
+            self._dropped += 1
+            return f"the audit can't be written: {problem}"
         facts: dict[str, object] = {"tool": call.name, "call": call.id, "by_client": call.by_client}
         facts["input"] = self._digest(serde.encode(call.input))
         if approval is not None:
             facts |= {"who": approval.by, "rule": approval.rule, "digest": approval.digest}
-        if not self._note("ran", agent, facts):
-            return f"the audit has {MAX_WAITING:,} lines that could not be written"
+        self._note("ran", agent, facts)
         problem = await self._flush()
         return f"the audit can't be written: {problem}" if problem else None
 
@@ -171,32 +183,66 @@ class Audit(Instrument):
         status = "interrupted" if result is None else str(result.status)
         self._note("ended", agent, {"tool": call.name, "call": call.id, "status": status})
 
-    def _note(self, event: str, agent: AgentContext, facts: dict[str, object]) -> bool:
+    def _note(self, event: str, agent: AgentContext, facts: dict[str, object]) -> None:
         if len(self._waiting) >= MAX_WAITING:
-            return False
+            self._dropped += 1
+            return
+        at = timestamp(utc_now())
+        if self._dropped:
+            self._waiting.append({"event": "dropped", "at": at, "lines": self._dropped})
+            self._dropped = 0
         about = {
             "event": event,
-            "at": timestamp(utc_now()),
+            "at": at,
             "session": agent.session_id,
             "agent": "/".join(agent.lineage),
             "turn": agent.current_turn,
         }
-        self._waiting.append({**about, **self._redact(facts)})
-        return True
+        self._waiting.append({**about, **self._redact(conceal(facts, agent))})
+        if len(self._waiting) >= self._write_at and self._file >= 0:
+            self._write_soon()
 
     # The file
 
     async def _flush(self) -> str:
         """Write what waits, and sync it; returns what went wrong, with everything still waiting."""
-        async with self._lock:
-            batch = tuple(self._waiting)
-            if not batch:
-                return ""
-            with trio.CancelScope(shield=True):
-                problem = await trio.to_thread.run_sync(self._append, batch)
-            if not problem:
-                del self._waiting[: len(batch)]
-            return problem
+        problem = ""
+        with trio.CancelScope(shield=True):
+            async with self._lock:
+                while self._writing is not None:
+                    await self._writing.wait()
+                if batch := tuple(self._waiting):
+                    problem = await trio.to_thread.run_sync(self._append, batch)
+                    self._note_written(batch, problem)
+        return problem
+
+    def _write_soon(self) -> None:
+        """Have a thread write what waits; nothing waits for the thread."""
+        if self._writing is not None or self._lock.locked():
+            return
+        batch, token = tuple(self._waiting), trio.lowlevel.current_trio_token()
+
+        def write() -> None:
+            problem = "its thread failed"
+            try:
+                problem = self._append(batch)
+            finally:
+                token.run_sync_soon(self._end_writing, batch, problem)
+
+        trio.lowlevel.start_thread_soon(write, lambda _: None, "Audit")
+        # Behind it: where no thread can be had, there is nothing that the next call could wait for.
+        self._writing = trio.Event()
+
+    def _end_writing(self, batch: Sequence[object], problem: str) -> None:
+        assert self._writing is not None
+        self._writing.set()
+        self._writing = None
+        self._note_written(batch, problem)
+
+    def _note_written(self, batch: Sequence[object], problem: str) -> None:
+        if not problem:
+            del self._waiting[: len(batch)]
+        self._write_at = SOON + (len(self._waiting) if problem else 0)
 
     def _append(self, batch: tuple[dict[str, object], ...]) -> str:
         head, sequence, lines = self.head, self._sequence, []
@@ -253,6 +299,8 @@ class Audit(Instrument):
                 "line": self._digest(torn),
             }
             if problem := self._append((event,)):
+                self._file = -1
+                os.close(file)
                 raise AuditError(f"the audit {self._path} can't be written: {problem}")
 
 

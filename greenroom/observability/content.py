@@ -1,7 +1,8 @@
 """What was said, in the form of OpenTelemetry's GenAI conventions (see `semconv`)."""
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, TypeAlias, cast
 
 from greenroom.core import (
     AgentContext,
@@ -14,33 +15,80 @@ from greenroom.core import (
     TextBlock,
     ThinkingBlock,
     ToolDefinition,
+    ToolResult,
     ToolResultBlock,
     ToolUseBlock,
     Usage,
 )
-from greenroom.core._internal import conceal, freeze
+from greenroom.core._internal import NamedTool, ToolChoice, conceal, freeze
 from greenroom.observability import semconv as names
+from greenroom.observability.redactor import Redactor
 
 Part: TypeAlias = dict[str, object]
-_MOST_KEPT = 4_096  # messages that were written once
+ContentLevel: TypeAlias = Literal["none", "redacted", "full"]
+"""What of the conversation may leave: nothing, what a redactor lets through, or all but secrets."""
+
+LONGEST = 2_000  # characters of an error, and of a text of an event
+_MOST_KEPT = 4_096  # messages of a session that were written once
+_MAX_NAMES = 1_024
 
 
 class Content:
-    """Writes messages, and keeps how each was written, since a request holds all earlier ones.
+    """Writes what may leave, and keeps how each message was, since a request holds earlier ones.
 
     Args:
-        redact: takes secrets out of what is written.
+        level: what of the conversation may leave.
+        redact: takes secrets out of names, and at the level "redacted" out of all that is written.
     """
 
-    def __init__(self, redact: Callable[[object], object]) -> None:
-        self._redact = redact
-        self._kept: dict[tuple[str, str], tuple[Message, Part]] = {}
+    def __init__(self, level: ContentLevel, redact: Redactor) -> None:
+        self.shows = level != "none"
+        self._redact = Redactor() if level == "full" else redact
+        self.clean_name = lru_cache(_MAX_NAMES)(redact)  # there are few, again and again
+        self._kept: dict[str, dict[str, tuple[Message, Part]]] = {}
 
     def clean(self, value: object, agent: AgentContext | None) -> object:
         """Return a value without credentials and secrets."""
         if agent is not None:
             value = conceal(value, agent)
         return self._redact(value)
+
+    def clean_text(self, text: str, agent: AgentContext | None) -> str:
+        """Return the beginning of a text without credentials and secrets.
+
+        It is cut off afterwards: half of a secret has no form.
+        """
+        return str(self.clean(text[: 4 * LONGEST], agent))[:LONGEST]
+
+    def describe(self, text: str, kind: str, agent: AgentContext | None) -> str:
+        """Return what is said about an error: all of it, or the name of its class."""
+        return self.clean_text(text, agent) if self.shows else kind
+
+    def select(
+        self, facts: Mapping[str, object], agent: AgentContext | None, *, whole: bool = False
+    ) -> dict[str, object]:
+        """Return the facts that may leave: numbers always, texts if content may.
+
+        Args:
+            facts: the facts by name; a name may say that a text is secret.
+            agent: whose they are.
+            whole: whether what is not a text, such as a list, may leave as well, and texts as they
+                are, not only their beginnings.
+        """
+        plain: dict[str, object] = {
+            k: v for k, v in facts.items() if isinstance(v, bool | int | float)
+        }
+        if not self.shows:
+            return plain
+        if whole:
+            return cast("dict[str, object]", self.clean(dict(facts), agent))
+        texts = {k: v[: 4 * LONGEST] for k, v in facts.items() if isinstance(v, str)}
+        cleaned = cast("dict[str, str]", self.clean(texts, agent))
+        return {**plain, **{name: text[:LONGEST] for name, text in cleaned.items()}}
+
+    def forget(self, session_id: str) -> None:
+        """Forget how the messages of a session were written."""
+        self._kept.pop(session_id, None)
 
     def write_messages(self, messages: Iterable[Message], agent: AgentContext) -> list[Part]:
         """Write the messages of a request."""
@@ -71,20 +119,29 @@ class Content:
         ]
 
     def _write(self, message: Message, agent: AgentContext) -> Part:
-        key = (agent.session_id, message.id)
-        kept = self._kept.get(key)
+        session = self._kept.setdefault(agent.session_id, {})
+        kept = session.get(message.id)
         if kept is not None and kept[0] is message:
             return kept[1]
-        parts = [_write_block(each) for each in message.content]
-        is_results = message.role == "user" and bool(message.tool_results)
-        cleaned = self.clean(parts, agent)
         # Frozen here, so that each request which holds the message has the same object.
-        written = freeze({"role": "tool" if is_results else message.role, "parts": cleaned})
+        written: Part = freeze(_write_message(message, lambda parts: self.clean(parts, agent)))
         if message.id:
-            if len(self._kept) >= _MOST_KEPT:
-                self._kept.pop(next(iter(self._kept)))
-            self._kept[key] = message, written
+            if len(session) >= _MOST_KEPT:
+                session.pop(next(iter(session)))
+            session[message.id] = message, written
         return written
+
+
+def write_message(message: Message) -> Part:
+    """Write a message as it is in a trace, without secrets."""
+    return _write_message(message, Redactor())
+
+
+def _write_message(message: Message, clean: Callable[[object], object]) -> Part:
+    is_results = message.role == "user" and bool(message.tool_results)
+    parts = [_write_block(each) for each in message.content]
+    named = {"name": clean(message.sender)} if message.sender else {}
+    return {"role": "tool" if is_results else message.role, "parts": clean(parts), **named}
 
 
 def _write_block(block: ContentBlock) -> Part:
@@ -123,6 +180,32 @@ def _write_media(block: ImageBlock | DocumentBlock) -> Part:
     return {"type": "media", "modality": kind, "mime_type": block.media_type, "bytes": size}
 
 
+def read_message(written: Mapping[str, object]) -> Message:
+    """Read a message out of a trace; pictures and documents, which it lacks, become words."""
+    role: Literal["user", "assistant"] = "assistant" if written["role"] == "assistant" else "user"
+    parts = cast("Iterable[Mapping[str, object]]", written["parts"])
+    blocks = [each for part in parts if (each := _read_block(part)) is not None]
+    return Message(role, tuple(blocks), sender=str(written.get("name", "")))
+
+
+def _read_block(part: Mapping[str, object]) -> ContentBlock | None:
+    match part:
+        case {"type": "text", "content": str() as text}:
+            return TextBlock(text)
+        case {"type": "reasoning", "content": str() as text}:
+            return ThinkingBlock(text)
+        case {"type": "tool_call", "id": str() as id_, "name": str() as name}:
+            return ToolUseBlock(id_, name, dict(cast("Mapping[str, object]", part["arguments"])))
+        case {"type": "tool_call_response", "id": str() as id_, "response": list() as response}:
+            found = map(_read_block, response)
+            texts = tuple(each for each in found if isinstance(each, TextBlock))
+            return ToolResultBlock(id_, texts)
+        case {"modality": kind, "mime_type": type_}:
+            return TextBlock(f"[{kind}, {type_}: not in the trace]")
+        case _:
+            return None
+
+
 def list_settings(request: ModelRequest) -> dict[str, object]:
     """Return what is set about a request, by the names of the conventions."""
     given: dict[str, object] = {
@@ -132,8 +215,29 @@ def list_settings(request: ModelRequest) -> dict[str, object]:
         names.SEED: request.seed,
         names.STOP_SEQUENCES: list(request.stop_sequences) or None,
         names.OUTPUT_TYPE: "json" if request.output else None,
+        names.TOOL_CHOICE: _describe_choice(request.tool_choice),
+        names.EFFORT: request.effort,
+        names.THINKING: request.thinking,
+        names.PARALLEL_TOOLS: request.parallel_tools,
     }
     return {name: value for name, value in given.items() if value is not None}
+
+
+def _describe_choice(choice: ToolChoice) -> str | None:
+    """Return what is said about calls, if it is not what every request says."""
+    if isinstance(choice, NamedTool):
+        return choice.name
+    return None if choice == "auto" else choice
+
+
+def list_stages(result: ToolResult) -> dict[str, object]:
+    """Return what a result says about the stages of its call."""
+    found = {
+        names.VALIDATION_MS: result.metadata.get("validation_ms"),
+        names.EXECUTION_MS: result.metadata.get("execution_ms"),
+        names.TOOL_VERSION: result.metadata.get("version"),
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def list_usage(usage: Usage) -> dict[str, object]:

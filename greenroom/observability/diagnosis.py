@@ -6,10 +6,10 @@ from enum import StrEnum
 from statistics import median
 
 from greenroom.core._internal import Wire, clip, serde
-from greenroom.llm import model_profile
 from greenroom.observability import semconv as names
 from greenroom.observability.spans import Span, SpanKind
 from greenroom.observability.trace import Trace
+from greenroom.observability.window_use import share_of_window
 from greenroom.session import AgentSession
 
 SLOW = 30.0  # seconds of a call
@@ -45,7 +45,6 @@ class Diagnosis(Wire, frozen=True):
     hint: str = ""
 
 
-_VENDORS = {theirs: ours for ours, theirs in names.PROVIDERS.items()}
 _TOOL_ERRORS = {
     "UnknownToolError": (
         "invented tool",
@@ -173,13 +172,9 @@ def _find_events(spans: Iterable[Span]) -> Iterator[Diagnosis]:
 def _find_pressure(spans: Iterable[Span]) -> Iterator[Diagnosis]:
     most, where = 0.0, ""
     for each in spans:
-        tokens = each.attributes.get(names.INPUT_TOKENS)
-        model = str(each.attributes.get(names.REQUEST_MODEL, ""))
-        if each.kind == SpanKind.MODEL and isinstance(tokens, int) and model:
-            vendor = _VENDORS.get(str(each.attributes.get(names.PROVIDER)), "")
-            window = model_profile(f"{vendor}:{model}" if vendor else model).context_window
-            if window and tokens / window > most:
-                most, where = tokens / window, model
+        share = share_of_window(each) or 0.0
+        if share > most:
+            most, where = share, str(each.attributes[names.REQUEST_MODEL])
     if most > FULL:
         yield Diagnosis(
             "context pressure",

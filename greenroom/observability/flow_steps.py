@@ -1,6 +1,5 @@
 """Steps of plans and workflows, as their chunks tell of them."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from greenroom.core import Custom
@@ -8,7 +7,7 @@ from greenroom.observability.spans import SpanKind
 
 
 class Step(NamedTuple):
-    """A step that begins, or one that has ended.
+    """A step that begins, or one that has ended; or a whole workflow, which has no id.
 
     Attributes:
         kind: whether it is of a plan or of a workflow.
@@ -33,13 +32,14 @@ def read_step(chunk: Custom) -> Step | None:
         True
     """
     data = chunk.data
-    member = str(data.get("session_id") or "")
+    if chunk.kind == "workflow.step":
+        return Step(SpanKind.WORKFLOW, "", begins=bool(data.get("next")))
+    status, member = data.get("status"), str(data.get("session_id") or "")
+    begins, failed = status == "executing", status == "failed"
     if chunk.kind == "plan.step" and data.get("type") == "move":
-        status = data.get("status")
-        begins, failed = status == "executing", status == "failed"
         return Step(SpanKind.PLAN_STEP, str(data.get("id")), begins, failed, member)
-    if chunk.kind == "workflow.node" and isinstance(unit := data.get("unit"), Mapping):
-        item = unit.get("item")
-        id_ = str(unit.get("node")) if item is None else f"{unit.get('node')}[{item}]"
-        return Step(SpanKind.WORKFLOW_STEP, id_, data.get("changes") is None, member=member)
+    if chunk.kind == "workflow.node":
+        node, item = data.get("node"), data.get("item")
+        id_ = str(node) if item is None else f"{node}[{item}]"
+        return Step(SpanKind.WORKFLOW_STEP, id_, begins, failed, member)
     return None

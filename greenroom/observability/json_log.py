@@ -3,28 +3,40 @@
 import logging
 import sys
 import traceback
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from datetime import UTC, datetime
-from logging.handlers import RotatingFileHandler
+from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TextIO
 
 from greenroom.core import AgentContext
-from greenroom.core._internal import serde
+from greenroom.core._internal import conceal, serde
 from greenroom.observability import semconv as names
 from greenroom.observability.redactor import Redactor
-from greenroom.observability.spans import Span, SpanKind, current
+from greenroom.observability.spans import NO_SCOPE, OpenSpan, Span, SpanKind, current
 
 MAX_BYTES = 16 << 20  # of a log file
 BACKUPS = 3
+MAX_WAITING = 10_000  # lines that wait for the thread
 _PLAIN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+_OUTCOME = {
+    names.TOOL_CALL_ID: "call",
+    names.VALIDATION_MS: "validation_ms",
+    names.EXECUTION_MS: "execution_ms",
+    names.ERROR_TYPE: "error_type",
+}
+_ATTEMPTS = ("model.retry", "model.fallback")
 
 
 class JsonLog(logging.Formatter):
     """A formatter for `logging` that writes each record as a line of JSON, and a sink for spans.
 
-    As a formatter it adds what the current span says: session, agent, turn, call, trace and span.
-    Given to a `Tracer`, it also logs each span that ends, under "greenroom.spans".
+    As a formatter it adds what the current span says: session, agent, turn, call, trace and span,
+    and hides the values of its agent's credentials.
+    Given to a `Tracer`, it also logs each span that ends, under "greenroom.spans": its status and
+    seconds, of a call of a tool how long its validation and its execution took, and how often a
+    model was asked.
 
     Args:
         logger: where spans are logged.
@@ -52,18 +64,22 @@ class JsonLog(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Write a record as a line of JSON; values that JSON lacks become texts."""
+        here = current.get()
+        opened = here[1] if here else None
         facts: dict[str, object] = {
             "at": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
-            **_describe_current(),
+            **(_describe(opened) if opened else {}),
         }
         for name, value in record.__dict__.items():
             if name not in _PLAIN:
                 facts[name] = value if isinstance(value, bool | int | float) else str(value)
         if record.exc_info:
             facts["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+        if opened and opened.agent:
+            facts = conceal(facts, opened.agent)
         return serde.encode(self._redact(facts)).decode()
 
     # What a Tracer calls
@@ -74,7 +90,7 @@ class JsonLog(logging.Formatter):
     def end(self, span: Span, agent: AgentContext | None) -> None:
         """Log the end of a span."""
         level = logging.ERROR if span.error else logging.INFO
-        facts = {
+        facts: dict[str, object] = {
             "span_kind": str(span.kind),
             "status": str(span.status),
             "seconds": round(span.seconds, 3),
@@ -82,31 +98,74 @@ class JsonLog(logging.Formatter):
             "agent": "/".join(span.lineage),
             "trace": span.trace_id,
             "span": span.span_id,
+            **{_OUTCOME[key]: span.attributes[key] for key in _OUTCOME if key in span.attributes},
         }
+        if span.kind == SpanKind.MODEL:
+            facts["attempts"] = 1 + sum(event.name in _ATTEMPTS for event in span.events)
         if span.error:
             facts["error"] = span.error
         self._logger.log(level, "%s", span.name, extra=facts)
 
     def scope(self, span: Span) -> AbstractContextManager[object]:
         """Do nothing: the current span is known."""
-        return nullcontext()
+        return NO_SCOPE
 
 
-def _describe_current() -> dict[str, object]:
-    here = current.get()
-    if here is None:
-        return {}
-    span = here[1].span
+def _describe(opened: OpenSpan) -> dict[str, object]:
+    span = opened.span
     facts: dict[str, object] = {
         "session": span.session_id,
         "agent": "/".join(span.lineage),
-        "turn": here[1].agent.current_turn if here[1].agent else 0,
+        "turn": opened.agent.current_turn if opened.agent else 0,
         "trace": span.trace_id,
         "span": span.span_id,
     }
     if span.kind == SpanKind.TOOL:
         facts["call"] = span.attributes.get(names.TOOL_CALL_ID)
     return facts
+
+
+class _FileHandler(QueueHandler):
+    """Formats records where they are made, which knows the current span, and has them written."""
+
+    def __init__(self, path: str | Path) -> None:
+        self._waiting: SimpleQueue[logging.LogRecord] = SimpleQueue()  # bounded in `enqueue`
+        super().__init__(self._waiting)
+        self._dropped = 0
+        self._file = RotatingFileHandler(
+            path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True
+        )
+        self._listener: QueueListener | None = QueueListener(self._waiting, self._file)
+        self._listener.start()
+
+    def prepare(self, record: logging.LogRecord) -> logging.LogRecord:
+        """Return a record whose message is the whole line."""
+        made: logging.LogRecord = super().prepare(record)
+        made.stack_info = None
+        return made
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Hand a record to the thread, or drop it."""
+        if self._waiting.qsize() >= MAX_WAITING:
+            self._dropped += 1
+            return
+        if self._dropped:
+            self._waiting.put(_say_dropped(self._dropped))
+            self._dropped = 0
+        self._waiting.put(record)
+
+    def close(self) -> None:
+        """Write what waits, and close the file."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.stop()
+            self._file.close()
+        super().close()
+
+
+def _say_dropped(count: int) -> logging.LogRecord:
+    line = {"level": "WARNING", "logger": __name__, "message": "lines were dropped", "lines": count}
+    return logging.makeLogRecord({"msg": serde.encode(line).decode()})
 
 
 def configure_logging(
@@ -118,8 +177,10 @@ def configure_logging(
 ) -> logging.Handler:
     """Log what Greenroom says as JSON lines, to a file with rotation or to a stream.
 
-    The file holds at most 16 MiB; three older ones are kept. Writing is done in the thread that
-    logs. Your own loggers join if you add the handler that is returned to them.
+    The file holds at most 16 MiB; three older ones are kept. A thread opens and writes it, so that
+    no event loop waits for a disk: at most 10,000 lines wait for it, what comes then is dropped,
+    and the next line says how many. To close the handler writes what waits, and so does the end of
+    the program. Your own loggers join if you add the handler that is returned to them.
 
     Args:
         path: the file; None for the stream.
@@ -131,16 +192,9 @@ def configure_logging(
         The handler, which is attached to the logger "greenroom" and replaces an earlier one.
 
     Raises:
-        OSError: the file can't be opened.
         ValueError: the level is unknown.
     """
-    handler: logging.Handler = (
-        logging.StreamHandler(stream or sys.stderr)
-        if path is None
-        else RotatingFileHandler(
-            path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True
-        )
-    )
+    handler = logging.StreamHandler(stream or sys.stderr) if path is None else _FileHandler(path)
     handler.setFormatter(JsonLog(redact=redact))
     logger = logging.getLogger("greenroom")
     for each in list(logger.handlers):

@@ -1,6 +1,6 @@
 """The ledger: what was paid for, by day, agent, model, session, root and owner."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date
 from typing import NamedTuple
@@ -10,12 +10,13 @@ from greenroom.core import (
     Exited,
     Instrument,
     OutputChunk,
+    SessionNotFoundError,
     Usage,
     UsageReport,
     utc_now,
 )
-from greenroom.session import SessionMetadata, SessionStore
-from greenroom.session._internal import read_paid_calls
+from greenroom.session import SessionCorruptError, SessionMetadata, SessionStore
+from greenroom.session._internal import descendants, read_paid_calls
 
 OWNER = "owner"
 """The key of a session's metadata that says who pays; the root's holds for all below it."""
@@ -56,6 +57,7 @@ class Ledger(Instrument):
 
     Attributes:
         rows: the usage by key.
+        damaged: why sessions of a store could not be read; their usage is missing.
 
     Example:
         >>> from greenroom import Agent, AgentRuntime, InMemoryStore
@@ -73,6 +75,7 @@ class Ledger(Instrument):
 
     def __init__(self) -> None:
         self.rows: dict[LedgerKey, Usage] = {}
+        self.damaged: tuple[SessionCorruptError, ...] = ()
         self._accounts: dict[str, _Account] = {}
 
     @property
@@ -118,34 +121,60 @@ class Ledger(Instrument):
         self.rows[key] = self.rows.get(key, Usage()) + usage
 
     @classmethod
-    async def of_store(cls, store: SessionStore, since: date | None = None) -> "Ledger":
-        """Add up what all sessions of a store have on record.
+    async def of_store(
+        cls, store: SessionStore, since: date | None = None, *, session_id: str | None = None
+    ) -> "Ledger":
+        """Add up what the sessions of a store have on record.
 
         A call without a time of its own, whose reply was thrown away, counts for the day of the
-        message before it.
+        message before it. A damaged session is left out, and is in `damaged`.
 
         Args:
             store: the store.
             since: the first day that counts; None for all.
+            session_id: count this session and all below it; None for all sessions.
 
         Raises:
-            SessionCorruptError: a session is damaged.
             SessionStorageError: the store can't be read.
         """
-        ledger = cls()
-        sessions = {each.session_id: each for each in await store.list_all()}
-        for id_, session in sessions.items():
-            if since is not None and session.updated_at.date() < since:
+        ledger, damaged = cls(), list[SessionCorruptError]()
+        listed = await store.list_all()
+        sessions = {each.session_id: each for each in listed}
+        for id_ in sessions if session_id is None else _list_tree(session_id, listed):
+            session = sessions.get(id_)
+            if session is None or (since is not None and session.updated_at.date() < since):
                 continue
-            root = _find_root(session, sessions)
-            owner = str(root.metadata.get(OWNER, ""))
-            for call in await read_paid_calls(id_, store=store):
-                day = call.at.astimezone(UTC).date()
-                if since is None or day >= since:
-                    agent = session.agent_type
-                    key = LedgerKey(day, agent, call.model, id_, root.session_id, owner)
-                    ledger._add(key, call.usage)
+            try:
+                await ledger._add_stored(session, _find_root(session, sessions), store, since)
+            except SessionNotFoundError:
+                continue  # it was deleted since it was listed
+            except SessionCorruptError as error:
+                damaged.append(error)
+        ledger.damaged = tuple(damaged)
         return ledger
+
+    async def _add_stored(
+        self,
+        session: SessionMetadata,
+        root: SessionMetadata,
+        store: SessionStore,
+        since: date | None,
+    ) -> None:
+        """Add what one session has on record."""
+        owner = str(root.metadata.get(OWNER, ""))
+        for call in await read_paid_calls(session.session_id, store=store):
+            day = call.at.astimezone(UTC).date()
+            if since is None or day >= since:
+                key = LedgerKey(
+                    day, session.agent_type, call.model, session.session_id, root.session_id, owner
+                )
+                self._add(key, call.usage)
+
+
+def _list_tree(session_id: str, listed: Sequence[SessionMetadata]) -> tuple[str, ...]:
+    """Return the ids of a session and of all below it."""
+    below = descendants(session_id, listed).values()
+    return session_id, *(each for children in below for each in children)
 
 
 def _find_root(

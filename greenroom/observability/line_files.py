@@ -12,7 +12,8 @@ import stat
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from functools import partial
+from queue import SimpleQueue
 from types import TracebackType
 from typing import Self
 
@@ -24,17 +25,17 @@ from greenroom.core._internal import serde
 logger = logging.getLogger("greenroom.observability")
 
 MAX_WAITING = 10_000  # pieces of work that wait for a thread
-LINGER = 0.02  # seconds until a thread begins with what has come
 MAX_OPEN = 64  # files that are open at once
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class BackgroundWriter:
-    """A task that does small pieces of blocking work in a thread, in order, while its block runs.
+    """A thread that does small pieces of blocking work, in order, while its block runs.
 
-    It begins 20 ms after the first piece has come. At most 10,000 pieces wait; what comes then is
-    dropped, and counted in `dropped`. The end of the block waits until all that waited is done,
-    even if it is cancelled. What a piece raises is logged.
+    At most 10,000 pieces wait; what comes then is dropped, and counted in `dropped`. The end of the
+    block waits until all that waited is done, even if it is cancelled. What a piece raises is
+    logged, unless it is what the last one that failed has raised. To hand one over wakes no task of
+    the event loop.
 
     Example:
         >>> async def main():
@@ -46,20 +47,18 @@ class BackgroundWriter:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._stack: AsyncExitStack | None = None
-        self._waiting: list[Callable[[], None]] = []
-        self._wake = trio.Event()
+        self._done: trio.Event | None = None  # while the block runs
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self.dropped = 0
 
     async def __aenter__(self) -> Self:
-        if self._stack is not None:
+        if self._done is not None:
             raise ConfigurationError(f"{self._name} is open already", hint="make one for each use")
-        self._stack = AsyncExitStack()
-        nursery = await self._stack.enter_async_context(trio.open_nursery())
-        self._limiter = trio.CapacityLimiter(1)
-        self._token = trio.lowlevel.current_trio_token()
-        nursery.start_soon(self._work)
-        self._stack.callback(nursery.cancel_scope.cancel)
+        await trio.lowlevel.checkpoint()
+        self._done, token = trio.Event(), trio.lowlevel.current_trio_token()
+        ended = partial(token.run_sync_soon, self._done.set)
+        # Not `trio.to_thread`: a clock that jumps would wait for it, as for a tool.
+        trio.lowlevel.start_thread_soon(self._run, lambda _: ended(), self._name)
         return self
 
     async def __aexit__(
@@ -68,12 +67,11 @@ class BackgroundWriter:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        stack, self._stack = self._stack, None
-        assert stack is not None
+        done, self._done = self._done, None
+        assert done is not None
+        self._waiting.put(None)
         with trio.CancelScope(shield=True):
-            await self._flush()
-        # Without the block's own error, which leaves as it is and not in a group.
-        await stack.__aexit__(None, None, None)
+            await done.wait()
 
     def put(self, work: Callable[[], None]) -> bool:
         """Hand over a piece of work, from any thread; whether there was room for it.
@@ -81,44 +79,26 @@ class BackgroundWriter:
         Raises:
             ConfigurationError: the block around it does not run.
         """
-        if self._stack is None:
+        if self._done is None:
             raise ConfigurationError(
                 f"{self._name} is not open",
                 hint=f"enter it around the runtime: async with {self._name}(…) as sink",
             )
-        if len(self._waiting) >= MAX_WAITING:
+        if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return False
-        self._waiting.append(work)
-        if trio.lowlevel.in_trio_run():
-            self._wake.set()
-        else:  # the thread of a tool
-            self._token.run_sync_soon(self._wake_up)
+        self._waiting.put(work)
         return True
 
-    def _wake_up(self) -> None:
-        self._wake.set()
-
-    async def _work(self) -> None:
-        while True:
-            await self._wake.wait()
-            await trio.sleep(LINGER)  # what comes meanwhile is written with it, by one thread
-            self._wake = trio.Event()
-            with trio.CancelScope(shield=True):
-                await self._flush()
-            await trio.lowlevel.checkpoint_if_cancelled()
-
-    async def _flush(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            await trio.to_thread.run_sync(self._run, batch, limiter=self._limiter)
-
-    def _run(self, batch: list[Callable[[], None]]) -> None:
-        for work in batch:
+    def _run(self) -> None:
+        said = ""
+        while (work := self._waiting.get()) is not None:
             try:
                 work()
-            except Exception:
-                logger.exception("%s could not write", self._name)
+            except Exception as error:
+                what, said = said, repr(error)
+                if what != said:  # a folder that can't be written fails for each line
+                    logger.exception("%s could not write", self._name)
 
 
 class LineFile:
@@ -143,15 +123,16 @@ class LineFile:
         self._open()
 
     def _open(self) -> None:
-        self._fd = os.open(self.path, _FLAGS, 0o600)
+        descriptor = os.open(self.path, _FLAGS, 0o600)
         try:
-            self._measure()
+            self._measure(descriptor)
         except BaseException:
-            os.close(self._fd)
+            os.close(descriptor)
             raise
+        self._fd = descriptor
 
-    def _measure(self) -> None:
-        status = os.fstat(self._fd)
+    def _measure(self, descriptor: int) -> None:
+        status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", self.path)
         self._bytes, self._lines = status.st_size, 0
@@ -160,7 +141,7 @@ class LineFile:
                 self._lines = sum(1 for _ in file)
                 file.seek(-1, os.SEEK_END)
                 if file.read(1) != b"\n":  # a process was killed while it wrote
-                    self._bytes += os.write(self._fd, b"\n")
+                    self._bytes += os.write(descriptor, b"\n")
 
     @property
     def is_full(self) -> bool:
@@ -168,18 +149,33 @@ class LineFile:
         return self._lines >= self._keep or self._bytes >= self._max_bytes
 
     def rotate(self) -> int:
-        """Begin a new file, and return how many lines are gone: those of the older one."""
-        gone = 0
-        if os.path.exists(self._older):
-            with open(self._older, "rb") as file:
-                gone = sum(1 for _ in file)
-        os.close(self._fd)
-        os.replace(self.path, self._older)
-        self._open()
+        """Begin a new file, and return how many lines are gone: those of the older one.
+
+        Raises:
+            OSError: the disk has no room for a file, or the folder can't be written. The line that
+                it was for counts as lost, and the next one tries again.
+        """
+        gone, full = 0, self._fd
+        try:
+            if os.path.exists(self.path):  # else it was moved, and there was no room for another
+                older = self._count_older()
+                os.replace(self.path, self._older)
+                gone = older
+            self._open()
+        except OSError:
+            self.lost += 1 + gone
+            raise
+        os.close(full)  # once there is another: a number that is closed may be anybody's
         return gone
 
-    def write(self, *lines: object) -> None:
-        """Append lines of JSON; on a full disk none of them, and they count as lost."""
+    def _count_older(self) -> int:
+        if not os.path.exists(self._older):
+            return 0
+        with open(self._older, "rb") as file:
+            return sum(1 for _ in file)
+
+    def write(self, *lines: object) -> bool:
+        """Append lines of JSON; on a full disk none of them: they count as lost, it is False."""
         if self.lost:
             lines = ({"type": "lost", "lines": self.lost, "at": time.time_ns()}, *lines)
         data = b"".join(serde.encode(each) + b"\n" for each in lines)
@@ -194,10 +190,11 @@ class LineFile:
             if not self.lost:
                 logger.warning("%s: %s; lines are lost until that is mended", self.path, problem)
             self.lost += len(lines) - (self.lost > 0)
-            return
+            return False
         self.lost = 0
         self._bytes += len(data)
         self._lines += len(lines)
+        return True
 
     def close(self) -> None:
         """Close the file."""

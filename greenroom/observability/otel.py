@@ -7,6 +7,7 @@ a tool sends leads to a span that the backend has.
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from threading import local
 from types import TracebackType
 from typing import Self, cast
 
@@ -33,35 +34,24 @@ SCHEMA_URL = f"https://opentelemetry.io/schemas/{names.VERSION}"
 MAX_OPEN = 100_000
 """Spans that are open at once; what would be more is left out."""
 
-_TOKENS = (
-    1,
-    4,
-    16,
-    64,
-    256,
-    1024,
-    4096,
-    16384,
-    65536,
-    262144,
-    1048576,
-    4194304,
-    16777216,
-    67108864,
-)
-_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = tuple(4**power for power in range(14))
+_SECONDS = tuple(0.01 * 2**power for power in range(14))
 
 
 class _Ids(IdGenerator):
-    """Gives the next span the ids that it is told."""
+    """Gives the next span of a thread the ids that it is told."""
 
-    span_id = trace_id = 1
+    def __init__(self) -> None:
+        self._next = local()
 
-    def generate_span_id(self) -> int:
-        return self.span_id
+    def tell(self, trace_id: int, span_id: int) -> None:
+        self._next.ids = trace_id, span_id
 
     def generate_trace_id(self) -> int:
-        return self.trace_id
+        return cast("int", self._next.ids[0])
+
+    def generate_span_id(self) -> int:
+        return cast("int", self._next.ids[1])
 
 
 class OpenTelemetry:
@@ -135,8 +125,7 @@ class OpenTelemetry:
         """Begin OpenTelemetry's span, with the ids of ours."""
         if len(self._open) >= MAX_OPEN:
             return
-        self._ids.trace_id = int(span.trace_id, 16)
-        self._ids.span_id = int(span.span_id, 16)
+        self._ids.tell(int(span.trace_id, 16), int(span.span_id, 16))
         kinds = trace.SpanKind
         self._open[span.span_id] = self._tracer.start_span(
             span.name,

@@ -2,9 +2,10 @@
 
 import os
 import re
+from collections import deque
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
-from itertools import count
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,8 +26,9 @@ from greenroom.observability.line_files import BackgroundWriter
 from greenroom.observability.redactor import Redactor
 
 FOLDER = "debugger"
+_MAX_FOLDERS = 64  # whose files are known without a look
 _NAME = re.compile(r"[^A-Za-z0-9_-]+")
-_NUMBERED = re.compile(r"(\d{6})_")
+_NUMBERED = re.compile(r"(\d{6,})_")
 
 
 class Recorder(Instrument):
@@ -54,7 +56,7 @@ class Recorder(Instrument):
         self._keep = max(keep, 1)
         self._redact = redact or Redactor()
         self._writer = BackgroundWriter("Recorder")
-        self._numbers: dict[str, count[int]] = {}  # used by the thread only
+        self._kept: dict[str, deque[tuple[int, str]]] = {}  # used by the thread only
 
     async def __aenter__(self) -> Self:
         await self._writer.__aenter__()
@@ -111,25 +113,28 @@ class Recorder(Instrument):
             self._writer.put(partial(self._write, os.path.join(folder, FOLDER), what, hidden))
 
     def _write(self, folder: str, what: str, value: Mapping[str, object]) -> None:
-        if folder not in self._numbers:
+        kept = self._kept.get(folder)
+        if kept is None:
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            numbers = [
-                int(found[1]) for name in os.listdir(folder) if (found := _NUMBERED.match(name))
-            ]
-            self._numbers[folder] = count(max(numbers, default=0) + 1)
-        number = next(self._numbers[folder])
+            if len(self._kept) >= _MAX_FOLDERS:
+                self._kept.pop(next(iter(self._kept)))
+            kept = self._kept[folder] = deque(_list_files(folder))
+        number = (kept[-1][0] if kept else 0) + 1
         name = f"{number:06}_{_NAME.sub('_', self._redact(what))[:80]}.json"
+        kept.append((number, name))  # also if the disk is full: the file may be there
         data = msgspec.json.format(serde.encode(self._redact(msgspec.to_builtins(value))), indent=2)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(os.path.join(folder, name), flags, 0o600), "wb") as file:
             file.write(data)
-        if number > self._keep:
-            self._remove(folder, f"{number - self._keep:06}_")
+        while len(kept) > self._keep:
+            with suppress(FileNotFoundError):  # somebody has looked and removed it
+                os.unlink(os.path.join(folder, kept.popleft()[1]))
 
-    def _remove(self, folder: str, beginning: str) -> None:
-        for name in os.listdir(folder):
-            if name.startswith(beginning):
-                os.unlink(os.path.join(folder, name))
+
+def _list_files(folder: str) -> list[tuple[int, str]]:
+    """List the files that are there, with their numbers, the oldest first."""
+    found = ((_NUMBERED.match(name), name) for name in os.listdir(folder))
+    return sorted((int(number[1]), name) for number, name in found if number)
 
 
 def _list_fields(request: ModelRequest) -> dict[str, object]:

@@ -36,10 +36,9 @@ OUTPUT_MESSAGES = "gen_ai.output.messages"
 TOOL_DEFINITIONS = "gen_ai.tool.definitions"
 TOOL_ARGUMENTS = "gen_ai.tool.call.arguments"
 TOOL_RESULT = "gen_ai.tool.call.result"
-CONTENT = frozenset(
-    {SYSTEM, INPUT_MESSAGES, OUTPUT_MESSAGES, TOOL_DEFINITIONS, TOOL_ARGUMENTS, TOOL_RESULT}
-)
-"""The attributes that hold what was said; they are there only where content may leave."""
+OPTIONS = "greenroom.request.options"
+OUTPUT_SCHEMA = "greenroom.request.output_schema"
+"""From `SYSTEM` on, what was said: these are there only where content may leave."""
 
 TURN = "greenroom.turn"
 STEP = "greenroom.step"
@@ -47,6 +46,13 @@ INPUT_ID = "greenroom.input.id"
 SENDER = "greenroom.input.sender"
 WAITED = "greenroom.input.waited"
 COST = "greenroom.usage.cost"
+VALIDATION_MS = "greenroom.tool.validation_ms"
+EXECUTION_MS = "greenroom.tool.execution_ms"
+TOOL_VERSION = "greenroom.tool.version"
+TOOL_CHOICE = "greenroom.request.tool_choice"
+EFFORT = "greenroom.request.effort"
+THINKING = "greenroom.request.thinking"
+PARALLEL_TOOLS = "greenroom.request.parallel_tools"
 """What the conventions have no name for has one of ours."""
 
 PROVIDERS = {

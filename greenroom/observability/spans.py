@@ -7,22 +7,25 @@ workflow, and whatever your own code wraps in `span`. `Tracer` makes them; a `Sp
 import re
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from random import SystemRandom
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 from msgspec.structs import replace
 
 from greenroom.core import AgentContext, Usage
-from greenroom.core._internal import EMPTY, Wire, freeze_fields
+from greenroom.core._internal import EMPTY, Wire, current_span, freeze_fields
+
+if TYPE_CHECKING:
+    from contextvars import ContextVar
 
 _random = SystemRandom()
 _TRACEPARENT = re.compile(
     r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}"
 )
 MAX_EVENTS = 1_000  # of one span; more are counted
+NO_SCOPE: AbstractContextManager[object] = nullcontext()  # the scope of a sink that needs none
 
 
 class SpanKind(StrEnum):
@@ -142,11 +145,15 @@ class OpenSpan:
     __slots__ = ("agent", "attributes", "events", "missed", "span")
 
     def __init__(self, span: Span, agent: AgentContext | None) -> None:
-        """Begin with nothing but the beginning."""
         self.span, self.agent = span, agent
         self.attributes: dict[str, object] = {}
         self.events: list[SpanEvent] = []
         self.missed = 0
+
+    @property
+    def traceparent(self) -> str:
+        """The header by which another program continues its trace."""
+        return self.span.traceparent
 
     def add_event(self, name: str, attributes: Mapping[str, object] = EMPTY) -> None:
         """Note what happens now; more than `MAX_EVENTS` are only counted."""
@@ -182,7 +189,7 @@ class Scope(Protocol):
         ...
 
 
-current: ContextVar[tuple[Scope, OpenSpan] | None] = ContextVar("greenroom_span", default=None)
+current = cast("ContextVar[tuple[Scope, OpenSpan] | None]", current_span)
 """The innermost open span of this task or thread, with its tracer."""
 
 
@@ -217,21 +224,6 @@ def span(name: str, **attributes: object) -> Iterator[None]:
     finally:
         current.reset(token)
         tracer.end_own(opened, error)
-
-
-def current_traceparent() -> str:
-    """Return the header for a request by which another program continues the current trace.
-
-    A tool of yours sends it as `traceparent`; the text is empty without a `Tracer`. To continue a
-    trace here, give it to an agent as `metadata={"traceparent": …}` of an input. See W3C Trace
-    Context, https://www.w3.org/TR/trace-context/.
-
-    Example:
-        >>> current_traceparent()
-        ''
-    """
-    here = current.get()
-    return here[1].span.traceparent if here else ""
 
 
 def read_traceparent(value: object) -> tuple[str, str] | None:

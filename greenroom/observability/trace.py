@@ -3,6 +3,7 @@
 import html
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import trio
 
@@ -11,6 +12,7 @@ from greenroom.core._internal import visible
 from greenroom.observability.spans import Span, SpanStatus
 from greenroom.observability.trace_file import read_trace_file
 from greenroom.session import SessionStore
+from greenroom.session._internal import folder_name
 
 MAX_SESSIONS = 1_000  # of one tree
 
@@ -72,14 +74,19 @@ class Trace:
             return ""
         start = min(each.start for each in self.spans)
         last = max(max(each.end, each.start) for each in self.spans)
-        most = max(columns - 32, 8)
+        rows = [
+            (f"{_MARKS[each.status]} {'  ' * depth}{visible(each.name)}", each)
+            for depth, each in self.walk()
+        ]
+        width = max(24, min(max((len(name) for name, _ in rows), default=0), columns * 2 // 5))
+        most = max(columns - width - 8, 8)
         lines = []
-        for depth, span in self.walk():
+        for name, span in rows:
             end = span.end or last
             at, to = (round(most * _share(each, start, last)) for each in (span.start, end))
             bar = " " * min(at, most - 1) + ("█" if span.end else "░") * max(to - at, 1)
-            name = f"{_MARKS[span.status]} {'  ' * depth}{visible(span.name)}"
-            lines.append(f"{name[:24]:<24} {_write_time(span, last):>6} {bar[:most]}".rstrip())
+            cut = name if len(name) <= width else f"{name[: width - 1]}…"
+            lines.append(f"{cut:<{width}} {_write_time(span, last):>6} {bar[:most]}".rstrip())
         return "\n".join(lines)
 
     def to_html(self) -> str:
@@ -92,12 +99,20 @@ class Trace:
         return _page("\n".join(rows))
 
 
-async def read_trace(session_id: str, *, store: SessionStore, tree: bool = True) -> Trace:
+async def read_trace(
+    session_id: str,
+    *,
+    store: SessionStore,
+    folder: str | Path | None = None,
+    tree: bool = True,
+) -> Trace:
     """Read the trace that a `TraceFile` wrote beside a session.
 
     Args:
         session_id: the session.
         store: the store that has it.
+        folder: where the traces of sessions without a folder of their own are, as the `TraceFile`
+            was told.
         tree: whether to add the traces of its subagents, and theirs, up to 1,000 sessions.
 
     Raises:
@@ -107,15 +122,18 @@ async def read_trace(session_id: str, *, store: SessionStore, tree: bool = True)
     waiting, seen, missing = [session_id], {session_id}, 0
     while waiting:
         current = waiting.pop()
-        folder = store.folder(current)
+        place: str | Path = store.folder(current)
+        if not place and folder is not None:
+            place = Path(folder, folder_name(current))
         try:
-            spans, lost = await trio.to_thread.run_sync(read_trace_file, folder)
+            spans, lost = await trio.to_thread.run_sync(read_trace_file, place)
         except FileNotFoundError:
             if current == session_id:
                 raise SessionNotFoundError(
                     f"there is no trace of {session_id}",
                     session_id=session_id,
-                    hint="attach Tracer(TraceFile()) to the runtime; sessions need a FileStore",
+                    hint="attach Tracer(TraceFile()) to the runtime, with a folder for the traces "
+                    "of sessions that have none of their own",
                 ) from None
             continue
         missing += lost

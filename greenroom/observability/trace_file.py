@@ -6,13 +6,15 @@ once, and the spans that hold it name its number. So a file grows with the conve
 holds every request in full.
 """
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec.structs import replace
@@ -21,37 +23,41 @@ from greenroom.core import AgentContext
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.observability import semconv as names
 from greenroom.observability.line_files import BackgroundWriter, LineFile, OpenFiles
-from greenroom.observability.spans import Span
+from greenroom.observability.spans import NO_SCOPE, Span
 from greenroom.session._internal import folder_name
 
 FILE_NAME = "trace.jsonl"
 _WHOLE = (names.SYSTEM, names.TOOL_DEFINITIONS)
+_LISTS = (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES)
 _REFERENCE = "$value"
+_MOST_SEEN = 4_096  # values of a file that are known without being encoded again
 
 
 class _Known:
-    """The values that a file has already, by identity: each has a number there."""
+    """The values that a file has already: each has a number there.
 
-    def __init__(self, file: LineFile) -> None:
-        self.file = file
-        self._numbers: dict[int, tuple[object, int]] = {}
-        self._texts: dict[bytes, int] = {}
-        self._next = 0
+    Numbers of two processes differ, which may write to one file.
+    """
+
+    def __init__(self, first: int = 0) -> None:
+        self._first = first
+        self._seen: dict[int, tuple[object, int]] = {}  # by identity
+        self._numbers: dict[bytes, int] = {}  # by a hash of the text
 
     def take(self, value: object) -> tuple[int, list[object]]:
         """Return a value's number, and the line that says it if it is new."""
-        known = self._numbers.get(id(value))
-        if known is not None and known[0] is value:
-            return known[1], []
-        text = serde.encode(value)
-        number = self._texts.get(text)
+        seen = self._seen.get(id(value))
+        if seen is not None and seen[0] is value:
+            return seen[1], []
+        digest = hashlib.blake2b(serde.encode(value), digest_size=16).digest()
+        number = self._numbers.get(digest)
         lines: list[object] = []
         if number is None:
-            # Unique in this file, although another process may have written to it before.
-            number = self._texts[text] = (os.getpid() << 32) + self._next
-            self._next += 1
+            number = self._numbers[digest] = self._first + len(self._numbers)
             lines.append({"type": "value", "number": number, "value": value})
-        self._numbers[id(value)] = value, number
+        if len(self._seen) >= _MOST_SEEN:
+            self._seen.clear()
+        self._seen[id(value)] = value, number
         return number, lines
 
 
@@ -86,7 +92,8 @@ class TraceFile:
         self._folder = str(folder) if folder is not None else ""
         self._writer = BackgroundWriter("TraceFile")
         self._files = OpenFiles(keep, max_bytes)
-        self._known: dict[str, _Known] = {}
+        self._known: WeakKeyDictionary[LineFile, _Known] = WeakKeyDictionary()  # while it is open
+        self._missed: dict[str, int] = {}  # spans that found no room, by session
 
     async def __aenter__(self) -> Self:
         await self._writer.__aenter__()
@@ -116,28 +123,27 @@ class TraceFile:
 
     def scope(self, span: Span) -> AbstractContextManager[object]:
         """Do nothing."""
-        return nullcontext()
+        return NO_SCOPE
 
     def _put(self, type_: str, span: Span, agent: AgentContext | None) -> None:
-        folder = agent.session_folder if agent else ""
-        self._writer.put(partial(self._write, type_, span, folder))
+        missed = self._missed.pop(span.session_id, 0)
+        if not self._writer.put(partial(self._write, type_, span, agent, missed)):
+            self._missed[span.session_id] = missed + 1
 
-    def _write(self, type_: str, span: Span, folder: str) -> None:
-        folder = folder or self._find_folder(span)
+    def _write(self, type_: str, span: Span, agent: AgentContext | None, missed: int) -> None:
+        folder = (agent.session_folder if agent else "") or self._find_folder(span)
         if not folder:
             return
-        path = os.path.join(folder, FILE_NAME)
-        file = self._files.find(path)
-        lines: list[object] = []
+        file = self._files.find(os.path.join(folder, FILE_NAME))
+        lines: list[object] = [{"type": "lost", "lines": missed}] * bool(missed)
         if file.is_full:
             gone = file.rotate()
             lines += [{"type": "dropped", "lines": gone}] * bool(gone)
-            self._known.pop(path, None)
-        known = self._known.get(path)
-        if known is None or known.file is not file:
-            known = self._known[path] = _Known(file)
+            self._known.pop(file, None)
+        known = self._known.setdefault(file, _Known(os.getpid() << 32))
         written = {"type": type_, "span": _refer(span, known, lines)}
-        file.write(*lines, written)
+        if not file.write(*lines, written):
+            del self._known[file]  # it lacks the values, too
 
     def _find_folder(self, span: Span) -> str:
         if not self._folder or not span.session_id:
@@ -153,7 +159,7 @@ def _refer(span: Span, known: _Known, lines: list[object]) -> Span:
             number, new = known.take(attributes[name])
             attributes[name] = {_REFERENCE: number}
             lines += new
-    for name in (names.INPUT_MESSAGES, names.OUTPUT_MESSAGES):
+    for name in _LISTS:
         if name in attributes:
             numbers = []
             for message in cast("Sequence[object]", attributes[name]):
@@ -178,10 +184,24 @@ def read_trace_file(folder: str | Path) -> tuple[list[Span], int]:
     """
     if not str(folder):
         raise FileNotFoundError("a session without a folder has no trace")
+    return read_spans(_read_lines(Path(folder)))
+
+
+def write_spans(spans: Iterable[Span]) -> list[object]:
+    """Return the lines of ended or open spans, for `read_spans`."""
+    known, lines = _Known(), list[object]()
+    for span in spans:
+        written = _refer(span, known, lines)
+        lines.append({"type": "end", "span": written})
+    return lines
+
+
+def read_spans(lines: Iterable[Mapping[str, object]]) -> tuple[list[Span], int]:
+    """Read spans from lines; returns what `read_trace_file` does."""
     values: dict[object, object] = {}
     spans: dict[str, Span] = {}
     missing = 0
-    for line in _read_lines(Path(folder)):
+    for line in lines:
         match line:
             case {"type": "value", "number": number, "value": value}:
                 values[number] = value
@@ -209,9 +229,14 @@ def _read_lines(folder: Path) -> Iterable[Mapping[str, object]]:
 
 
 def _read_span(span: dict[str, object], values: Mapping[object, object]) -> Span | None:
+    """Read a span, with what its numbers stand for; None if it makes no sense."""
     attributes = span.get("attributes")
     if isinstance(attributes, dict):
-        span = {**span, "attributes": {k: _follow(v, values) for k, v in attributes.items()}}
+        for name in attributes.keys() & {*_WHOLE, *_LISTS}:
+            value = attributes[name]
+            is_list = name in _LISTS and isinstance(value, list)
+            found = [_follow(each, values) for each in value] if is_list else _follow(value, values)
+            attributes[name] = found
     try:
         return serde.convert(span, Span)
     except msgspec.ValidationError:
@@ -222,6 +247,4 @@ def _follow(value: object, values: Mapping[object, object]) -> object:
     """Put back what a number stands for."""
     if isinstance(value, dict) and value.keys() == {_REFERENCE}:
         return values.get(value[_REFERENCE])
-    if isinstance(value, list) and value and isinstance(value[0], dict):
-        return [_follow(each, values) for each in value]
     return value

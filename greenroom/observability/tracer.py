@@ -10,16 +10,10 @@ A permission is an event of its call; restarts, guards, handoffs, further attemp
 agents report are events of the innermost open span of their agent.
 """
 
-import logging
 import os
 import time
-from collections import Counter
 from collections.abc import Mapping
-from contextlib import ExitStack, suppress
-from contextvars import Token
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Literal, TypeAlias
 
 from greenroom.core import (
     AgentContext,
@@ -40,31 +34,22 @@ from greenroom.core import (
     ToolUseBlock,
     TurnStart,
     TurnStatus,
-    Usage,
     UserInput,
 )
-from greenroom.core._internal import log_error
 from greenroom.observability import semconv as names
-from greenroom.observability.content import Content, list_settings, list_usage
+from greenroom.observability.content import Content, ContentLevel, list_settings, list_stages
 from greenroom.observability.flow_steps import Step, read_step
 from greenroom.observability.redactor import Redactor
+from greenroom.observability.span_output import SpanOutput
 from greenroom.observability.spans import (
     OpenSpan,
-    Scope,
-    Span,
     SpanKind,
     SpanSink,
     SpanStatus,
     current,
-    new_span_id,
     new_trace_id,
     read_traceparent,
 )
-
-ContentLevel: TypeAlias = Literal["none", "redacted", "full"]
-"""What of the conversation may leave: nothing, what a redactor lets through, or all but secrets."""
-
-logger = logging.getLogger("greenroom.observability")
 
 _LEVELS = ("none", "redacted", "full")
 _CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
@@ -75,36 +60,34 @@ _STATUSES = {
     TurnStatus.INTERRUPTED: SpanStatus.INTERRUPTED,
     TurnStatus.WAITING: SpanStatus.WAITING,
 }
-_MAX_NAMES = 1_024
-_LONGEST = 2_000  # characters of an error, and of a text of an event
+INVENTED = "_other"
+"""The name of a tool that does not exist, where no word may leave."""
 
 
 @dataclass
 class _Agent:
-    """What is open in one agent."""
+    """What is open in one agent, and the names that are shown of it and of those above."""
 
+    lineage: tuple[str, ...]
     turn: OpenSpan | None = None
     model: OpenSpan | None = None
     tools: dict[str, OpenSpan] = field(default_factory=dict)
     error: str = ""  # the class of the last one that it reported
+    known: set[str] | None = None  # the tools that its models were told of
     steps: dict[str, OpenSpan] = field(default_factory=dict)
+    numbers: dict[str, str] = field(default_factory=dict)  # of a plan's steps, by their ids
     members: dict[str, OpenSpan] = field(default_factory=dict)  # steps, by who works for them
+    workflow: OpenSpan | None = None
+    asked: dict[str, int] = field(default_factory=dict)  # when, by request
     started: TurnStart | None = None
-
-
-@dataclass
-class _Entered:
-    """The scopes that were entered for a span in one task."""
-
-    scopes: ExitStack
-    token: Token[tuple[Scope, OpenSpan] | None]
 
 
 class Tracer(Instrument):
     """Turns what agents do into spans for sinks; pass it as an instrument of a runtime.
 
     Content never leaves without it: sinks see only what `content` lets through. With "none", an
-    error is the name of its class, events have no texts, and no word of the conversation is there.
+    error is the name of its class, events have no texts, a tool that the model has made up is
+    `_other`, a subtask has a number in place of its id, and no word of the conversation is there.
 
     Args:
         sinks: what takes the spans.
@@ -150,28 +133,23 @@ class Tracer(Instrument):
             raise ConfigurationError(
                 f"content={content!r} is unknown", hint=f"write one of {', '.join(_LEVELS)}"
             )
-        self._sinks = sinks
-        self._shows = content != "none"
-        self._redact = redact or Redactor()
-        self._clean_name = lru_cache(_MAX_NAMES)(self._redact)  # there are few, again and again
-        self._content = Content(Redactor() if content == "full" else self._redact)
+        self._content = Content(content, redact or Redactor())
+        self._output = SpanOutput(sinks, self._content)
         self._agents: dict[str, _Agent] = {}
         self._models: dict[ModelCall, OpenSpan] = {}
-        self._asked: dict[str, int] = {}
-        self._entered: dict[str, _Entered] = {}
-        self._failures: Counter[str] = Counter()
 
     # Turns
 
     def before_turn(self, agent: AgentContext, message: UserInput | SubAgentResult) -> None:
         """Begin the span of the turn, as the current one of the agent's task."""
         state = self._find(agent)
+        name = state.lineage[-1] if state.lineage else agent.name
         metadata = getattr(message, "metadata", {})
         trace, parent = read_traceparent(metadata.get("traceparent")) or self._find_parent(agent)
         attributes: dict[str, object] = {
             names.OPERATION: "invoke_agent",
             names.PROVIDER: "greenroom",
-            names.AGENT_NAME: agent.name,
+            names.AGENT_NAME: name,
             names.AGENT_ID: agent.session_id,
             names.CONVERSATION: agent.session_id,
             names.TURN: agent.current_turn,
@@ -181,29 +159,30 @@ class Tracer(Instrument):
             attributes[names.SENDER] = message.sender
         if state.started:
             attributes[names.WAITED] = state.started.waited
-        state.turn = self._begin(
-            SpanKind.TURN, f"invoke_agent {agent.name}", agent, attributes, trace, parent
+        state.turn = self._output.begin(
+            SpanKind.TURN, f"invoke_agent {name}", agent, state.lineage, attributes, trace, parent
         )
-        self._enter(state.turn)
+        self._output.enter(state.turn)
 
     def after_turn(self, agent: AgentContext, end: Done) -> None:
         """End the span of the turn, and of what it left open."""
         state = self._agents[agent.session_id]
-        self._end_all(state, agent)
+        self._end_all(state, agent, _STATUSES[end.status])
         opened, state.turn, state.started = state.turn, None, None
         kind, state.error = state.error, ""
         if opened is not None:
             if end.stop_reason:
                 opened.attributes[names.FINISH_REASONS] = [str(end.stop_reason)]
-            error = self._describe(end.error, kind, agent) if end.error else ""
-            self._leave(opened)
-            self._end(opened, agent, _STATUSES[end.status], error, end.usage)
+            error = self._content.describe(end.error, kind, agent) if end.error else ""
+            self._output.leave(opened)
+            self._output.end(opened, agent, _STATUSES[end.status], error, end.usage)
 
     def after_agent(self, agent: AgentContext, end: Exited) -> None:
         """Forget the agent."""
         state = self._agents.pop(agent.session_id, None)
         if state is not None:
-            self._end_all(state, agent)
+            self._end_all(state, agent, SpanStatus.INTERRUPTED)
+            self._content.forget(agent.session_id)
 
     # Models
 
@@ -217,17 +196,23 @@ class Tracer(Instrument):
             names.CONVERSATION: agent.session_id,
             **list_settings(request),
         }
-        if self._shows:
+        if self._content.shows:
             content = self._content
             attributes[names.INPUT_MESSAGES] = content.write_messages(request.messages, agent)
             attributes[names.SYSTEM] = content.write_system(request.system, agent)
             attributes[names.TOOL_DEFINITIONS] = content.write_tools(request.tools)
+            if request.options:
+                attributes[names.OPTIONS] = content.clean(request.options, agent)
+            if request.output:
+                attributes[names.OUTPUT_SCHEMA] = content.clean(request.output.schema, agent)
         opened = self._begin_within(SpanKind.MODEL, f"chat {call.model}", agent, attributes)
         state = self._find(agent)
+        state.known = state.known or set()
+        state.known.update([each.name for each in request.tools])
         if state.turn:
             state.turn.attributes[names.PROVIDER] = attributes[names.PROVIDER]
         self._models[call] = state.model = opened
-        self._enter(opened)
+        self._output.enter(opened)
 
     def after_model_call(
         self,
@@ -245,35 +230,39 @@ class Tracer(Instrument):
             state.model = None
         if reply is not None:
             opened.attributes[names.FINISH_REASONS] = [str(reply.stop_reason or "unknown")]
-            if self._shows:
+            if self._content.shows:
                 opened.attributes[names.OUTPUT_MESSAGES] = self._content.write_reply(reply, agent)
-        self._leave(opened)
-        self._fail_or_end(opened, agent, error, reply.usage if reply else None)
+        self._output.leave(opened)
+        self._output.fail_or_end(opened, agent, error, reply.usage if reply else None)
 
     def _ask_again(self, agent: AgentContext) -> None:
         """Begin another span where a model is asked for its reply in another form."""
         for call, opened in self._models.items():
             if opened is self._find(agent).model:
                 before = opened.span
-                self._leave(opened)
-                self._end(opened, agent, SpanStatus.OK, "", None)
-                again = self._begin(
+                self._output.leave(opened)
+                self._output.end(opened, agent, SpanStatus.OK, "", None)
+                again = self._output.begin(
                     SpanKind.MODEL,
                     before.name,
                     agent,
+                    before.lineage,
                     dict(before.attributes),
                     before.trace_id,
                     before.parent_id,
                 )
                 self._models[call] = self._find(agent).model = again
-                self._enter(again)
+                self._output.enter(again)
                 return
 
     # Tools
 
     def before_tool_call(self, agent: AgentContext, call: ToolUseBlock) -> None:
         """Begin the span of a call, which is judged before it runs."""
-        self._begin_tool(agent, call)
+        known, name = self._find(agent).known, call.name
+        if not self._content.shows and known is not None and name not in known:
+            name = INVENTED  # what a model makes up is its own words
+        self._begin_tool(agent, call, name)
 
     def after_tool_call(
         self,
@@ -289,9 +278,9 @@ class Tracer(Instrument):
         """Make the call's span the current one of the task that runs the tool."""
         opened = self._find(agent).tools.get(call.id)
         if opened is None:  # a plan's, a workflow's, or another tool's call
-            opened = self._begin_tool(agent, call)
+            opened = self._begin_tool(agent, call, call.name)
             opened.attributes["greenroom.tool.direct"] = True
-        self._enter(opened)
+        self._output.enter(opened)
 
     def after_tool_run(
         self, agent: AgentContext, call: ToolUseBlock, result: ToolResult | None
@@ -299,21 +288,21 @@ class Tracer(Instrument):
         """Leave it, and end that of a call which no model has asked for."""
         opened = self._find(agent).tools.get(call.id)
         if opened is not None:
-            self._leave(opened)
+            self._output.leave(opened)
             if opened.attributes.pop("greenroom.tool.direct", None):
                 self._end_tool(agent, call, result, None)
 
-    def _begin_tool(self, agent: AgentContext, call: ToolUseBlock) -> OpenSpan:
+    def _begin_tool(self, agent: AgentContext, call: ToolUseBlock, name: str) -> OpenSpan:
         attributes: dict[str, object] = {
             names.OPERATION: "execute_tool",
-            names.TOOL_NAME: self._clean_name(call.name),
+            names.TOOL_NAME: self._content.clean_name(name),
             names.TOOL_CALL_ID: call.id,
             names.TOOL_TYPE: "function",
             names.CONVERSATION: agent.session_id,
         }
-        if self._shows:
+        if self._content.shows:
             attributes[names.TOOL_ARGUMENTS] = self._content.clean(call.input, agent)
-        opened = self._begin_within(SpanKind.TOOL, f"execute_tool {call.name}", agent, attributes)
+        opened = self._begin_within(SpanKind.TOOL, f"execute_tool {name}", agent, attributes)
         self._find(agent).tools[call.id] = opened
         return opened
 
@@ -328,28 +317,30 @@ class Tracer(Instrument):
         if opened is None:
             return
         if result is None:
-            self._fail_or_end(opened, agent, error, None, interrupted=error is None)
+            self._output.fail_or_end(opened, agent, error, None, interrupted=error is None)
             return
-        if self._shows:
+        if self._content.shows:
             opened.attributes[names.TOOL_RESULT] = self._content.clean(result.text, agent)
+        opened.attributes.update(list_stages(result))
         kind = str(result.metadata.get("error", "ToolError"))
         if result.is_error:
             opened.attributes[names.ERROR_TYPE] = kind
-        message = self._describe(f"{kind}: {result.error_message}", kind, agent)
+        message = self._content.describe(f"{kind}: {result.error_message}", kind, agent)
         status = SpanStatus.ERROR if result.is_error else SpanStatus.OK
-        self._end(opened, agent, status, message if result.is_error else "", None)
+        self._output.end(opened, agent, status, message if result.is_error else "", None)
 
     # Events
 
     def before_permission(self, agent: AgentContext, request: PermissionRequest) -> None:
         """Note when a person was asked."""
-        self._asked[request.request_id] = time.monotonic_ns()
+        self._find(agent).asked[request.request_id] = time.monotonic_ns()
 
     def after_permission(
         self, agent: AgentContext, request: PermissionRequest, answer: Answer
     ) -> None:
         """Note the answer at the call that it is about."""
-        waited = time.monotonic_ns() - self._asked.pop(request.request_id, time.monotonic_ns())
+        now = time.monotonic_ns()
+        waited = now - self._find(agent).asked.pop(request.request_id, now)
         opened = self._find(agent).tools.get(request.tool_use_id)
         opened = opened or self._find_innermost(agent.session_id)
         if opened is not None:
@@ -380,37 +371,56 @@ class Tracer(Instrument):
             self._find(agent).error = chunk.kind
 
     def _add_event(self, agent: AgentContext, name: str, data: Mapping[str, object]) -> None:
-        opened = self._find_innermost(agent.session_id)
+        opened = self._find_innermost(agent.session_id) or self._find_outer(agent)
         if opened is not None:
-            opened.add_event(name, self._select(data, agent))
-
-    def _select(self, data: Mapping[str, object], agent: AgentContext) -> dict[str, object]:
-        """Return the facts of an event that may leave: numbers always, texts if content may."""
-        plain = {k: v for k, v in data.items() if isinstance(v, bool | int | float)}
-        if self._shows:
-            texts = {k: v[:_LONGEST] for k, v in data.items() if isinstance(v, str)}
-            plain.update(self._content.clean(texts, agent))  # type: ignore[call-overload]
-        return dict(plain)
+            opened.add_event(name, self._content.select(data, agent))
 
     # Steps of plans and workflows
 
     def _follow(self, agent: AgentContext, step: Step) -> None:
-        """Begin the span of a step, or end it; a step that begins anew has ended before."""
+        """Begin the span of a step, or end it; a step that begins again has ended before."""
         state = self._find(agent)
-        before = state.steps.pop(step.id, None)
+        if step.kind != SpanKind.PLAN_STEP and state.workflow is None:
+            # Here and not at its first chunk: a run that goes on has none.
+            name = state.lineage[-1] if state.lineage else agent.name
+            about = {names.OPERATION: "invoke_workflow", names.WORKFLOW_NAME: name}
+            about[names.CONVERSATION] = agent.session_id
+            state.workflow = self._begin_within(
+                SpanKind.WORKFLOW, f"invoke_workflow {name}", agent, dict(about)
+            )
+        if step.kind == SpanKind.WORKFLOW:
+            if not step.begins:
+                self._end_workflow(state, agent, SpanStatus.OK)
+            return
+        id_ = step.id
+        if step.kind == SpanKind.PLAN_STEP and not self._content.shows:
+            id_ = state.numbers.setdefault(id_, str(len(state.numbers) + 1))
+        before = state.steps.pop(id_, None)
         if before is not None:
             state.members = {k: v for k, v in state.members.items() if v is not before}
-            self._end(before, agent, SpanStatus.ERROR if step.failed else SpanStatus.OK, "", None)
+            self._output.end(
+                before, agent, SpanStatus.ERROR if step.failed else SpanStatus.OK, "", None
+            )
         if step.begins:
-            attributes = {names.STEP: step.id, names.CONVERSATION: agent.session_id}
-            name = f"{step.kind} {step.id}"
-            opened = self._begin_within(step.kind, name, agent, dict(attributes))
-            state.steps[step.id] = opened
+            attributes = {names.STEP: id_, names.CONVERSATION: agent.session_id}
+            name = f"{step.kind} {id_}"
+            opened = self._begin_within(
+                step.kind, name, agent, dict(attributes), outer=state.workflow
+            )
+            state.steps[id_] = opened
             if step.member:
                 state.members[step.member] = opened
 
-    def _end_all(self, state: _Agent, agent: AgentContext) -> None:
-        """End what an agent has left open, also what its function entered by hand."""
+    def _end_workflow(self, state: _Agent, agent: AgentContext, status: SpanStatus) -> None:
+        opened, state.workflow = state.workflow, None
+        if opened is not None:
+            self._output.end(opened, agent, status, "", None)
+
+    def _end_all(self, state: _Agent, agent: AgentContext, status: SpanStatus) -> None:
+        """End what an agent has left open, also what its function entered by hand.
+
+        A workflow ends as its turn does.
+        """
         models = [
             each for each in self._models.items() if each[1].span.session_id == agent.session_id
         ]
@@ -418,153 +428,71 @@ class Tracer(Instrument):
             del self._models[call]
         left = [*(each for _, each in models), *state.tools.values(), *state.steps.values()]
         for opened in left:
-            self._entered.pop(opened.span.span_id, None)
-            self._end(opened, agent, SpanStatus.INTERRUPTED, "", None)
+            self._output.forget(opened)
+            self._output.end(opened, agent, SpanStatus.INTERRUPTED, "", None)
+        self._end_workflow(state, agent, status)
         state.model = None
         state.tools.clear()
         state.steps.clear()
         state.members.clear()
-
-    # The user's own
-
-    def begin_own(self, name: str, attributes: Mapping[str, object]) -> OpenSpan:
-        """Begin a span of the user's within the current one."""
-        here = current.get()
-        assert here is not None
-        agent, outer = here[1].agent, here[1].span
-        facts = {k: v for k, v in attributes.items() if self._shows or not isinstance(v, str)}
-        made = Span(
-            SpanKind.SPAN,
-            name,
-            outer.session_id,
-            outer.lineage,
-            outer.trace_id,
-            new_span_id(),
-            outer.span_id,
-            time.time_ns(),
-            attributes=self._redact(facts),
-        )
-        self._tell("begin", made, agent)
-        return OpenSpan(made, agent)
-
-    def end_own(self, opened: OpenSpan, error: BaseException | None) -> None:
-        """End it."""
-        self._fail_or_end(opened, opened.agent, error, None)
+        state.asked.clear()
 
     # What all of them share
 
     def _find(self, agent: AgentContext) -> _Agent:
-        return self._agents.setdefault(agent.session_id, _Agent())
+        state = self._agents.get(agent.session_id)
+        if state is None:
+            state = self._agents[agent.session_id] = _Agent(self._list_names(agent))
+        return state
+
+    def _list_names(self, agent: AgentContext) -> tuple[str, ...]:
+        """Return an agent's lineage; without content, who works for a subtask has its number.
+
+        Such an agent has the subtask's id for a name, and a model may have made it up.
+        """
+        above = self._agents.get(agent.parent_session_id or "")
+        if self._content.shows or above is None:
+            return agent.lineage
+        step = above.members.get(agent.session_id)
+        is_of_plan = step is not None and step.span.kind == SpanKind.PLAN_STEP
+        own = (
+            (str(step.span.attributes[names.STEP]),) if step and is_of_plan else agent.lineage[-1:]
+        )
+        return (*above.lineage, *own)
 
     def _find_parent(self, agent: AgentContext) -> tuple[str, str]:
         """Return the ids of the trace and of the parent of a turn."""
-        above, found = self._agents.get(agent.parent_session_id or ""), None
-        if above is not None:
-            found = above.members.get(agent.session_id)
-            found = found or above.tools.get(agent.parent_tool_use_id or "") or above.turn
-        here = current.get()
-        if found is None and here is not None and here[0] is self:
+        found, here = self._find_outer(agent), current.get()
+        if found is None and here is not None and here[0] is self._output:
             found = here[1]
         return (found.span.trace_id, found.span.span_id) if found else (new_trace_id(), "")
+
+    def _find_outer(self, agent: AgentContext) -> OpenSpan | None:
+        """Return what is open above an agent: the step it works for, its call, or the turn."""
+        above = self._agents.get(agent.parent_session_id or "")
+        if above is None:
+            return None
+        step = above.members.get(agent.session_id)
+        return step or above.tools.get(agent.parent_tool_use_id or "") or above.turn
 
     def _find_innermost(self, session_id: str) -> OpenSpan | None:
         state = self._agents.get(session_id)
         return (state.model or state.turn) if state else None
 
     def _begin_within(
-        self, kind: SpanKind, name: str, agent: AgentContext, attributes: dict[str, object]
-    ) -> OpenSpan:
-        """Begin a span within the current one of this agent, else within its turn."""
-        here, state = current.get(), self._agents.get(agent.session_id)
-        outer = here[1] if here and here[1].span.session_id == agent.session_id else None
-        outer = outer or (state.turn if state else None)
-        trace, parent = (
-            (outer.span.trace_id, outer.span.span_id) if outer else self._find_parent(agent)
-        )
-        return self._begin(kind, name, agent, attributes, trace, parent)
-
-    def _begin(
         self,
         kind: SpanKind,
         name: str,
         agent: AgentContext,
         attributes: dict[str, object],
-        trace: str,
-        parent: str,
+        outer: OpenSpan | None = None,
     ) -> OpenSpan:
-        span = Span(
-            kind,
-            self._clean_name(name),
-            agent.session_id,
-            agent.lineage,
-            trace,
-            new_span_id(),
-            parent,
-            time.time_ns(),
-            attributes=attributes,
+        """Begin a span within another, or within the current one of this agent, or its turn."""
+        here, state = current.get(), self._find(agent)
+        if outer is None and here and here[1].span.session_id == agent.session_id:
+            outer = here[1]
+        outer = outer or state.turn
+        trace, parent = (
+            (outer.span.trace_id, outer.span.span_id) if outer else self._find_parent(agent)
         )
-        self._tell("begin", span, agent)
-        return OpenSpan(span, agent)
-
-    def _end(
-        self,
-        opened: OpenSpan,
-        agent: AgentContext | None,
-        status: SpanStatus,
-        error: str,
-        usage: Usage | None,
-    ) -> None:
-        if usage is not None:
-            opened.attributes.update(list_usage(usage))
-        span = opened.finish(status, error, usage)
-        self._tell("end", span, agent)
-
-    def _tell(self, what: Literal["begin", "end"], span: Span, agent: AgentContext | None) -> None:
-        """Hand a span to each sink; one that raises is logged, and keeps it from no other."""
-        for sink in self._sinks:
-            try:
-                sink.begin(span, agent) if what == "begin" else sink.end(span, agent)
-            except Exception as error:  # noqa: BLE001 (a sink never changes what it watches)
-                name = type(sink).__name__
-                self._failures[name] += 1
-                if self._failures[name] == 1:
-                    log_error(logger, f"the sink {name} raised", error)
-
-    def _fail_or_end(
-        self,
-        opened: OpenSpan,
-        agent: AgentContext | None,
-        error: BaseException | None,
-        usage: Usage | None,
-        *,
-        interrupted: bool = False,
-    ) -> None:
-        """End a span by what its block has raised."""
-        kind = type(error).__name__ if error else ""
-        if interrupted or kind == "Cancelled":
-            self._end(opened, agent, SpanStatus.INTERRUPTED, kind, usage)
-        elif error is None:
-            self._end(opened, agent, SpanStatus.OK, "", usage)
-        else:
-            opened.attributes[names.ERROR_TYPE] = kind
-            text = self._describe(f"{kind}: {error}", kind, agent)
-            self._end(opened, agent, SpanStatus.ERROR, text, usage)
-
-    def _describe(self, text: str, kind: str, agent: AgentContext | None) -> str:
-        return str(self._content.clean(text[:_LONGEST], agent)) if self._shows else kind
-
-    def _enter(self, opened: OpenSpan) -> None:
-        """Make a span the current one of this task, for the sinks as well."""
-        scopes = ExitStack()
-        for sink in self._sinks:
-            scopes.enter_context(sink.scope(opened.span))
-        token = current.set((self, opened))
-        self._entered[opened.span.span_id] = _Entered(scopes, token)
-
-    def _leave(self, opened: OpenSpan) -> None:
-        entered = self._entered.pop(opened.span.span_id, None)
-        if entered is not None:
-            entered.scopes.close()
-            # A turn that its function never left is ended by the runtime, from elsewhere.
-            with suppress(ValueError):
-                current.reset(entered.token)
+        return self._output.begin(kind, name, agent, state.lineage, attributes, trace, parent)

@@ -10,11 +10,11 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
+import msgspec
 import trio
 
 from greenroom.core import (
@@ -43,6 +43,7 @@ from greenroom.core._internal import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime.approvals import Approvals, Unattended
+from greenroom.runtime.artifacts import Artifacts
 from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope, RuntimeLimits
 from greenroom.runtime.errors import AgentNotRunningError, RuntimeClosedError, SupervisionError
@@ -55,6 +56,7 @@ from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
 from greenroom.runtime.tool_runs import Gates, ToolRuns
 from greenroom.runtime.turn import Turn, Turns
+from greenroom.runtime.views import OwnView, View
 from greenroom.session import AgentSession, SessionStore, begin_epoch
 from greenroom.session._internal import holder_of
 
@@ -76,8 +78,7 @@ class _Membership(Protocol):
     def mark_gone(self) -> None: ...
 
 
-@dataclass(frozen=True, eq=False)
-class HandleWait:
+class HandleWait(msgspec.Struct, frozen=True, eq=False):
     """An agent waits for another, since a time of trio's clock, by a method of its handle."""
 
     target: "Actor"
@@ -119,6 +120,8 @@ class Actor:
         self.kernel = kernel
         self.limits = kernel.limits
         self.session = session
+        self.view: View = OwnView(session)
+        """Where its handle finds the conversation."""
         self.parent = parent
         self.name = name or session.agent_type
         self.lineage: tuple[str, ...] = (*parent.lineage, self.name) if parent else (self.name,)
@@ -158,6 +161,7 @@ class Actor:
         )
         self.children: Children[Actor] = Children(self)
         self.background = Background(self)
+        self.artifacts = Artifacts(self)
         self.report = Report(
             parent.children.reports if parent else None, spawn_turn, is_wanted=reports
         )
@@ -194,6 +198,7 @@ class Actor:
             on_abandon=self.cleanups.abandon,
             on_client_result=self.client_results.take,
             on_background=self.background.start,
+            on_artifact=self.artifacts.save,
             on_run=self._make_runs().run,
         )
 
@@ -456,7 +461,6 @@ class Registry:
     """All agents of a runtime from spawn to end, subagents included, oldest first."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self._agents: dict[str, Actor] = {}
         self.spawned = 0
         """How many agents were ever added."""

@@ -42,7 +42,6 @@ class Waiter:
     """What a task waits on: the end of the turn that takes an input."""
 
     def __init__(self) -> None:
-        """Begin to wait."""
         self.event = trio.Event()
         self.result: TurnResult | None = None
         """Set with the event; None if no turn was opened for the input."""
@@ -52,7 +51,6 @@ class Answers:
     """The results of the last turns, by the ids of their inputs, and the tasks that wait."""
 
     def __init__(self) -> None:
-        """Begin without either."""
         self._waiting: dict[str, list[Waiter]] = {}
         self._kept: dict[str, TurnResult] = {}
 

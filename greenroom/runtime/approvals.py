@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, Protocol, TypeAlias
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentState,
@@ -104,7 +105,7 @@ class Approvals:
         self._above = above
         self._limit = limit
         self._open: dict[str, _OpenRequest] = {}
-        # What was asked before this life and will be asked again, by the call's id.
+        # What was asked before this life and will be asked again, by the question's id.
         self._expected: dict[str, OpenQuestion] = {}
         self.digests: dict[str, str] = {}
         """What the answers to expected questions are bound to, by the questions' ids."""
@@ -124,8 +125,8 @@ class Approvals:
 
     def expect(self, questions: Iterable[OpenQuestion]) -> None:
         """Expect these questions to be asked again: only answers to them may come ahead."""
-        self._expected = {each.tool_use_id: each for each in questions}
-        self.digests = {each.request_id: each.digest for each in self._expected.values()}
+        self._expected = {each.request_id: each for each in questions}
+        self.digests = {id_: each.digest for id_, each in self._expected.items()}
         self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in self.digests}
 
     @property
@@ -135,28 +136,36 @@ class Approvals:
         waiting = (q for q in self._expected.values() if q.request_id not in self._ahead)
         return tuple(question.request for question in waiting if question.request is not None)
 
-    def choose_id(self, tool_use_id: str) -> str:
-        """Return the id of the question about a call; one that was asked before keeps its id, once.
+    def choose_id(self, request: PermissionRequest) -> str:
+        """Return the id of a question; one that was asked before keeps its id, once.
 
-        Two calls of a reply may have the same id.
+        One about a call was if the call is the same, of which a reply may have two; any other if
+        all is the same that a person is shown.
         """
         self._drop_stale()
-        before = self._expected.pop(tool_use_id, None)
-        return before.request_id if before else new_id("p")
+        for id_, before in self._expected.items():
+            is_calls = bool(request.tool_use_id) and before.tool_use_id == request.tool_use_id
+            if is_calls or _is_same(before, request):
+                del self._expected[id_]
+                return id_
+        return new_id("p")
 
     def _drop_stale(self) -> None:
         """Forget questions that the conversation left behind; a later call may have their ids."""
         if self.digests:
             still = {each.request_id for each in self._agent.session.open_questions}
-            self._expected = {c: q for c, q in self._expected.items() if q.request_id in still}
+            self._expected = {id_: each for id_, each in self._expected.items() if id_ in still}
             self.digests = {id_: each for id_, each in self.digests.items() if id_ in still}
             self._ahead = {id_: each for id_, each in self._ahead.items() if id_ in still}
 
-    async def request(self, request: PermissionRequest, timeout: float | None) -> Answer:
+    async def request(
+        self, request: PermissionRequest, timeout: float | None, *, is_kept: bool
+    ) -> Answer:
         """Publish a request and wait for its answer, unless that was given ahead to the very same.
 
         Then only the decision is published: whoever answered has seen the question. Another one is
-        denied if no reader can answer any more, or if the agent or one above it is shutting down.
+        denied if no reader can answer any more, or if the agent or one above it is shutting down,
+        unless it is kept in the session and its turn can be suspended.
 
         Raises:
             MailboxFullError: as many requests as the limit allows are open already.
@@ -173,7 +182,7 @@ class Approvals:
             agent.notify("before_permission", request)
             self._tell_decision(request, ahead)
             return ahead
-        pending = _OpenRequest(request, agent.find_suspender())
+        pending = _OpenRequest(request, agent.find_suspender() if is_kept else None)
         self._open[request.request_id] = pending
         try:
             agent.notify("before_permission", request)
@@ -319,6 +328,14 @@ class Approvals:
             return True
         was_attended = any(each._was_attended for each in chain)
         return not was_attended and chain[-1]._agent.unattended == "ask"
+
+
+def _is_same(before: OpenQuestion, request: PermissionRequest) -> bool:
+    """Whether a question that is about no call was asked before, word for word."""
+    asked = before.request
+    if request.tool_use_id or before.tool_use_id or asked is None:
+        return False
+    return replace(asked, request_id="") == replace(request, request_id="")
 
 
 def _find_rules(request: PermissionRequest, answer: Answer) -> tuple[str, ...]:

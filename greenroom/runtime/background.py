@@ -48,7 +48,6 @@ class Background:
     """The functions that run beside the turns of one agent."""
 
     def __init__(self, agent: _Agent) -> None:
-        """Start with none."""
         self._agent = agent
         self._scopes: set[trio.CancelScope] = set()
 

@@ -326,7 +326,6 @@ class Pause:
     """The block in which the caller's tool call waits; outside of a call it does nothing."""
 
     def __init__(self) -> None:
-        """Make the block, for a wait in a tool call."""
         self._slot: ToolSlot | None = None
 
     async def __aenter__(self) -> None:

@@ -50,7 +50,7 @@ async def fan_out(
     spawner: AgentInternals | AgentRuntime,
     agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
     *args: *Ts,
-    prompts: Iterable[Prompt],
+    inputs: Iterable[Prompt],
     agent_type: str = ...,
     concurrency: int = ...,
     until: Literal["all"] = ...,
@@ -62,7 +62,7 @@ async def fan_out(
     spawner: AgentInternals | AgentRuntime,
     agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
     *args: *Ts,
-    prompts: Iterable[Prompt],
+    inputs: Iterable[Prompt],
     agent_type: str = ...,
     concurrency: int = ...,
     until: Literal["first_failure"] | int,
@@ -73,14 +73,14 @@ async def fan_out(
     spawner: AgentInternals | AgentRuntime,
     agent_fn: Callable[[AgentInternals, Unpack[Ts]], Awaitable[object]],
     *args: *Ts,
-    prompts: Iterable[Prompt],
+    inputs: Iterable[Prompt],
     agent_type: str = "worker",
     concurrency: int = 5,
     until: Literal["all", "first_failure"] | int = "all",
 ) -> list[TurnResult] | list[TurnResult | None]:
-    """Ask one new agent per prompt, at most `concurrency` at once, and return their answers.
+    """Ask one new agent per input, at most `concurrency` at once, and return their answers.
 
-    The results are in the order of the prompts, and equal prompts get an agent each. An agent is
+    The results are in the order of the inputs, and equal ones get an agent each. An agent is
     shut down when it has answered, and cancelled when it is no longer needed. However this ends, by
     a result, an error or a cancel, none of its agents is alive afterwards.
 
@@ -94,7 +94,7 @@ async def fan_out(
             are denied.
         agent_fn: the function of every agent; it should take its prompt with `agent.inputs()`.
         *args: its other arguments.
-        prompts: the input of each agent, as in `AgentHandle.ask`.
+        inputs: the input of each agent, as in `AgentHandle.ask`.
         agent_type: the type of their sessions; they are called "worker 1", "worker 2" and so on.
         concurrency: how many are alive at once. Under an agent that has room for fewer subagents
             (`RuntimeLimits.subagents`) it is that many.
@@ -108,17 +108,17 @@ async def fan_out(
         AgentNotRunningError: the agent's function has returned.
         RuntimeClosedError: the runtime has been left.
         InvalidJSONError: something in a prompt is not a block, or can't be stored.
-        TypeError: `agent_fn` is not an async function, `prompts` is a single one, or `spawner` is
+        TypeError: `agent_fn` is not an async function, `inputs` is a single one, or `spawner` is
             something else, such as a handle.
 
     Example:
         ```python
-        answers = await fan_out(agent, reviewer, llm, prompts=files, concurrency=3)
+        answers = await fan_out(agent, reviewer, llm, inputs=files, concurrency=3)
         print([answer.text for answer in answers])
         ```
     """
     check_agent_function(agent_fn)
-    _check(spawner, prompts, concurrency, until)
+    _check(spawner, inputs, concurrency, until)
 
     def spawn(number: int) -> AgentHandle:
         session, name = AgentSession.new(agent_type), f"{agent_type} {number}"
@@ -127,16 +127,16 @@ async def fan_out(
         return spawner.spawn(session, agent_fn, *args, report=False, name=name)
 
     # All of them are checked before the first agent begins.
-    fan = _Fan(spawn, [user_input(prompt).content for prompt in prompts], until)
+    fan = _Fan(spawn, [user_input(prompt).content for prompt in inputs], until)
     await fan.run(min(concurrency, _room(spawner)))
     return fan.results
 
 
-def _check(spawner: object, prompts: object, concurrency: int, until: str | int) -> None:
+def _check(spawner: object, inputs: object, concurrency: int, until: str | int) -> None:
     if not isinstance(spawner, AgentInternals | AgentRuntime):
         raise TypeError(f"fan_out wants an agent's internals or a runtime first, not {spawner!r}")
-    if isinstance(prompts, str):
-        raise TypeError(f"prompts are several: write prompts=[{prompts!r}]")
+    if isinstance(inputs, str):
+        raise TypeError(f"prompts are several: write prompts=[{inputs!r}]")
     if concurrency < 1:
         raise ValueError(f"concurrency must be 1 or more, not {concurrency}")
     if until not in {"all", "first_failure"} and (isinstance(until, str) or until < 1):

@@ -2,8 +2,8 @@
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
+import msgspec
 import trio
 
 from greenroom.core import (
@@ -38,8 +38,7 @@ from greenroom.runtime.turn_stream import TurnStream
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
 
 
-@dataclass(frozen=True)
-class ParentInfo:
+class ParentInfo(msgspec.Struct, frozen=True):
     """The session that spawned an agent, and the tool call in which it did, if any."""
 
     session_id: str
@@ -547,8 +546,7 @@ class AgentHandle:
 
     async def history(self) -> tuple[Message, ...]:
         """Return the conversation so far."""
-        await trio.lowlevel.checkpoint()
-        return tuple(self._actor.session.history)
+        return await self._actor.view.history()
 
     async def metadata(self) -> Mapping[str, object]:
         """Return the session's metadata as they are now."""
@@ -557,8 +555,7 @@ class AgentHandle:
 
     async def children(self) -> tuple[str, ...]:
         """Return the session ids of all subagents that it ever had."""
-        await trio.lowlevel.checkpoint()
-        return tuple(self._actor.session.child_session_ids)
+        return await self._actor.view.children()
 
     async def usage(self) -> Usage:
         """Return the tokens of its model calls since the spawn, without those of its subagents.

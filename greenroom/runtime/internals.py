@@ -35,6 +35,7 @@ from greenroom.runtime.calls import (
     ModelCallScope,
     ToolCallScope,
     current_actor,
+    current_call,
     is_call_over,
 )
 from greenroom.runtime.errors import AgentNotRunningError
@@ -338,11 +339,14 @@ class AgentInternals:
 
         A question about a call of the last reply is stored before it is asked, so that it survives
         the process. Asked again by a later one it keeps its id, and an answer that was given ahead
-        counts if the digest is the same.
+        counts if the digest is the same. The same holds for a question about no call that a root
+        asks in its turn, outside of tools: a later agent, which begins with a `Resume`, asks it
+        again if it goes the same way, and it counts as the same if all is that a person is shown.
 
         Denied, with the reason in `Answer.message`: at the time-out, when the last reader that
         could answer leaves, at a shutdown, and at once if none can answer and the root was spawned
-        with `unattended="deny"`. With "suspend" the turn ends instead, and the question stays open.
+        with `unattended="deny"`. With "suspend" the turn ends instead, and the question stays open;
+        only a question that could not be asked again, such as that of a running tool, is denied.
 
         Args:
             tool_name: the tool that may not run before the answer.
@@ -363,17 +367,21 @@ class AgentInternals:
         if of is None:
             cwd = str(self.context.workspace.cwd)
             draft = replace(draft, lineage=self._actor.lineage, cwd=cwd)
-        request = replace(
-            draft,
-            request_id=new_id("p") if of else approvals.choose_id(draft.tool_use_id),
-            session_id=self._actor.session_id,
-            warnings=await find_warnings(draft),
-        )
-        if of is None and self.session.conversation.add_question(request):
+        session_id, warnings = self._actor.session_id, await find_warnings(draft)
+        request = replace(draft, session_id=session_id, warnings=warnings)
+        id_ = new_id("p") if of else approvals.choose_id(request)
+        request, conversation = replace(request, request_id=id_), self.session.conversation
+        is_in_turn = self._actor.is_root and self._actor.turns.is_in_turn()
+        of_turn = is_in_turn and current_call(self._actor) is None
+        is_kept = of is None and conversation.add_question(request, of_turn=of_turn)
+        if is_kept:
             # A person may take hours, and the question must not be lost meanwhile.
             await self.session.save(flush=False)
         limit = self._actor.limits.permission_timeout if timeout is None else timeout
-        return await approvals.request(request, limit)
+        answer = await approvals.request(request, limit, is_kept=is_kept)
+        if is_kept and not request.tool_use_id:
+            conversation.close_question(request)
+        return answer
 
     @property
     def subagent_room(self) -> int:
@@ -545,6 +553,15 @@ def spawn_subagent(
         name=name,
         budget=budget,
     )
+
+
+def calling_internals() -> AgentInternals | None:
+    """Return the inside of the agent in whose task tree or tool call the caller is, or None.
+
+    A tool that has to ask a person in the middle of a call asks through it.
+    """
+    actor = current_actor()
+    return None if actor is None else AgentInternals(actor)
 
 
 def _refuse_monitor(watcher: Actor, watched: Actor) -> None:

@@ -7,10 +7,10 @@ import sys
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
 from typing import Protocol
 
+import msgspec
 import trio
 
 from greenroom.core import AgentState, ConfigurationError, EndStatus, PermissionRequest, Usage
@@ -23,8 +23,7 @@ _LINE = 240
 """Characters of one agent's line; a longer one is cut."""
 
 
-@dataclass(frozen=True)
-class OpenTool:
+class OpenTool(msgspec.Struct, frozen=True):
     """A tool call that has started and not ended.
 
     Attributes:
@@ -41,8 +40,7 @@ class OpenTool:
         return f"{self.name} ({self.id}) {self.seconds:.1f} s"
 
 
-@dataclass(frozen=True)
-class OpenPrompt:
+class OpenPrompt(msgspec.Struct, frozen=True):
     """A permission request that has no answer yet.
 
     Attributes:
@@ -57,8 +55,7 @@ class OpenPrompt:
         return f"asks for {self.tool_name} ({self.request_id})"
 
 
-@dataclass(frozen=True)
-class OpenWait:
+class OpenWait(msgspec.Struct, frozen=True):
     """An agent is waiting for another one, by its handle.
 
     Attributes:
@@ -75,8 +72,7 @@ class OpenWait:
         return f"in {self.method}() of {self.session_id} {self.seconds:.1f} s"
 
 
-@dataclass(frozen=True)
-class AgentNode:
+class AgentNode(msgspec.Struct, frozen=True):
     """One agent at one moment.
 
     Attributes:
@@ -141,8 +137,7 @@ class AgentNode:
         yield f"restarts {self.restarts}" if self.restarts else ""
 
 
-@dataclass(frozen=True)
-class RuntimeTree:
+class RuntimeTree(msgspec.Struct, frozen=True):
     """Every agent of a runtime at one moment; `str()` draws it, a line for each agent.
 
     Attributes:
@@ -190,8 +185,7 @@ def _format_amount(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
-@dataclass(frozen=True)
-class RuntimeStatistics:
+class RuntimeStatistics(msgspec.Struct, frozen=True):
     """A look at one runtime.
 
     Attributes:
@@ -212,8 +206,7 @@ class RuntimeStatistics:
     longest_block: float
 
 
-@dataclass(frozen=True)
-class AgentStatistics:
+class AgentStatistics(msgspec.Struct, frozen=True):
     """A look into one agent.
 
     Attributes:
@@ -253,6 +246,11 @@ def take_tree(registry: Registry, limit: int) -> RuntimeTree:
     walk = _Walk(limit)
     agents = walk.nodes(registry.roots)
     return RuntimeTree(running, agents, running - walk.count)
+
+
+def describe_below(actor: Actor, limit: int) -> AgentNode:
+    """Describe an agent with the agents below it, `limit` of them at the most."""
+    return _Walk(limit).nodes([actor])[0]
 
 
 def describe_agent(actor: Actor) -> AgentStatistics:

@@ -223,7 +223,7 @@ async def _flush(actor: Actor) -> None:
             raise
         logger.warning("%s: the last save failed: %s", actor, describe_error(error))
         actor.life.record_crash(strip_cancelled(error))
-        # Another life takes the lock anew: after some failures only that lets a session be written.
+        # Another life takes the lock again: after some failures only that lets a session write.
         await _release(actor)
 
 

@@ -159,6 +159,17 @@ class Mailbox:
             self._refuse_if_closed()
         return False  # the agent was not waiting: its mailbox was full
 
+    @property
+    def limit(self) -> int:
+        """How many inputs of others may wait."""
+        return self._limit
+
+    def set_limit(self, limit: int) -> None:
+        """Have room for another number of inputs from now on; what waits stays."""
+        self._limit = limit
+        while self.has_room and self._senders and not self.closed:
+            self._let_one_in()
+
     def put_back(self, message: ConversationInput) -> None:
         """Put a message that was taken and not answered before all others."""
         self._came[message.id] = trio.current_time()

@@ -25,11 +25,11 @@ import secrets
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from itertools import islice
 from types import TracebackType
 from typing import Literal, Protocol, Self, TypeAlias
 
+import msgspec
 import trio
 
 from greenroom.core import (
@@ -85,7 +85,6 @@ class OutputRing:
     """The newest chunks of one agent, by their sequence numbers."""
 
     def __init__(self, max_chunks: int, max_bytes: int) -> None:
-        """Start empty, with bounds by count and by estimated bytes."""
         self._max_chunks = max_chunks
         self._max_bytes = max_bytes
         self._chunks: dict[int, OutputChunk] = {}
@@ -173,8 +172,7 @@ _PROGRESS = 10_000
 """Characters that are kept of the progress of an unfinished call; its newest ones."""
 
 
-@dataclass(frozen=True)
-class _OpenTool:
+class _OpenTool(msgspec.Struct, frozen=True):
     """A tool that was started, and when, by trio's clock."""
 
     name: str
@@ -327,8 +325,7 @@ class Attendance(Protocol):
         """Take one back."""
 
 
-@dataclass(frozen=True)
-class ReaderHooks:
+class ReaderHooks(msgspec.Struct, frozen=True):
     """How a reader may wait for an agent's output.
 
     Attributes:
@@ -340,8 +337,7 @@ class ReaderHooks:
     pause: Callable[[], AbstractAsyncContextManager[object] | None]
 
 
-@dataclass(frozen=True)
-class SubscriptionStatistics:
+class SubscriptionStatistics(msgspec.Struct, frozen=True):
     """A look at one reader of an agent's output.
 
     Attributes:

@@ -117,7 +117,6 @@ class Member(ABC):
     """
 
     def __init__(self, name: str, restart: Restart, parent: "Supervision | None") -> None:
-        """Begin alive."""
         self.name = name
         self.restart: Restart = restart
         self.parent = parent

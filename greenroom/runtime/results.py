@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 from msgspec import UNSET
 
 from greenroom.core import EndStatus, InputMessage, StopReason, TurnStatus, Usage
@@ -99,8 +100,7 @@ class Outcome:
     restarts: int = 0
 
 
-@dataclass(frozen=True)
-class SupervisorOutcome:
+class SupervisorOutcome(msgspec.Struct, frozen=True):
     """How a supervisor ended.
 
     Attributes:

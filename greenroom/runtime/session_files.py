@@ -10,7 +10,6 @@ class SessionFiles:
     longest = LONGEST_FILE
 
     def __init__(self, store: KeepsFiles, session_id: str) -> None:
-        """Use this store for the files of this session."""
         self._store = store
         self._session_id = session_id
 

@@ -18,6 +18,7 @@ from greenroom.runtime.calls import current_call
 from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.handle import AgentHandle
 from greenroom.runtime.lifecycle import run_agent
+from greenroom.runtime.views import WorksElsewhere
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 from greenroom.session._internal import default_store
 
@@ -145,6 +146,8 @@ def _start(
     args: tuple[*Ts],
 ) -> AgentHandle:
     call = functools.partial(_call, actor, agent_fn, args)
+    if isinstance(agent_fn, WorksElsewhere):
+        actor.view = agent_fn.view(actor.session)
     nursery.start_soon(run_agent, actor, call, name=f"the life of agent {actor.name}")
     actor.kernel.registry.add(actor)
     return AgentHandle(actor)

@@ -67,7 +67,6 @@ class Children(Generic[A]):
     """The live subagents by session id, in the order in which they were spawned."""
 
     def __init__(self, parent: _Agent) -> None:
-        """Start with none."""
         self.reports = Reports(parent)
         self._alive: dict[str, A] = {}
 
@@ -123,7 +122,6 @@ class Reports:
     """
 
     def __init__(self, parent: _Agent) -> None:
-        """Start with none."""
         self.parent = parent
         self._deferred: list[Report] = []
 

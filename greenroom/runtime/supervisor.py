@@ -2,9 +2,9 @@
 
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from typing import Literal, TypeVarTuple, Unpack, get_args
 
+import msgspec
 import trio
 
 from greenroom.core import AgentState, ConfigurationError, Restarted, SelfWaitError
@@ -34,8 +34,7 @@ logger = logging.getLogger("greenroom.runtime")
 Ts = TypeVarTuple("Ts")
 
 
-@dataclass(frozen=True)
-class SupervisedChild:
+class SupervisedChild(msgspec.Struct, frozen=True):
     """A look at one child of a supervisor.
 
     Attributes:
@@ -55,8 +54,7 @@ class SupervisedChild:
     supervisor: "Supervisor | None" = None
 
 
-@dataclass(frozen=True)
-class SupervisorStatistics:
+class SupervisorStatistics(msgspec.Struct, frozen=True):
     """A look into one supervisor.
 
     Attributes:
@@ -301,7 +299,6 @@ class SupervisedAgent(Member):
     """Parks an agent's task between two of its lives."""
 
     def __init__(self, actor: Actor, parent: Supervision, restart: Restart) -> None:
-        """Begin with the agent's first life."""
         super().__init__(actor.name, restart, parent)
         self.actor = actor
         self._supervision = parent

@@ -143,10 +143,9 @@ class Dependent(Protocol):
 
 
 class Life:
-    """What belongs to one run of an agent's function, and is made anew for the next one."""
+    """What belongs to one run of an agent's function, and is made again for the next one."""
 
     def __init__(self) -> None:
-        """Start with nothing run."""
         self.scope = trio.CancelScope()
         """Everything of this life; cancelling it ends the life, not the agent."""
         self.nursery: trio.Nursery | None = None
@@ -191,7 +190,6 @@ class LiveTasks(trio.abc.Instrument):
     """The instrument by which one runtime knows the tasks of its agents."""
 
     def __init__(self) -> None:
-        """Start with none."""
         self._groups: dict[trio.lowlevel.Task, TaskGroup] = {}
 
     def add(self, task: trio.lowlevel.Task, group: "TaskGroup") -> None:
@@ -233,7 +231,6 @@ class TaskGroup:
     """The tasks of one life: the task of the agent's function, and all below it."""
 
     def __init__(self, live_tasks: LiveTasks) -> None:
-        """Start with none."""
         self._live_tasks = live_tasks
         self._first: trio.lowlevel.Task | None = None
         self.count = 0

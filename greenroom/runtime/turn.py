@@ -132,6 +132,7 @@ class Turn:
         self.joining = set[str]()  # the ids of inputs that join it all the same
         self.append = True
         """Whether entering appends its message to the history; if not, the body does."""
+        self.shows_text = True  # whether its first chunk has the message's text
         self.steps = 0
         """How many steps have begun."""
         self.replies = 0
@@ -161,7 +162,7 @@ class Turn:
         self._depth = len(self._task.child_nurseries)
         self._turns.open(self)
         self._timer = agent.begin_turn()
-        agent.publish(begin_chunk(self.message, self.waited, shows_text=self.append))
+        agent.publish(begin_chunk(self.message, self.waited, shows_text=self.shows_text))
         agent.notify("before_turn", self.message)
         agent.set_state(AgentState.processing())
         if self._timer is not None:
@@ -226,6 +227,8 @@ class Turn:
 
     def suspend(self) -> None:
         """Leave calls open that have not started, when the block is left: the answer comes later.
+
+        Questions that the block itself has asked stay open as well.
 
         The turn ends with `Done(status="waiting")`, and the files are as after a kill at the
         question. The next agent, if its session is loaded with `keep_open`, begins with a `Resume`;
@@ -426,10 +429,12 @@ class Turns:
         """Return what was left open before this life, if nothing else is its first input."""
         session, may_resume = self.agent.session, self.may_resume
         self.may_resume = False
-        calls = session.unstarted if may_resume and session.conversation.keep_open else ()
-        goes_on = may_resume and session.conversation.continues_cut_off
+        conversation = session.conversation
+        calls = session.unstarted if may_resume and conversation.keep_open else ()
+        is_asked = may_resume and bool(conversation.questions_of_turn)
+        goes_on = is_asked or (may_resume and conversation.continues_cut_off)
         cut_off = session.cut_off if goes_on else None
-        if calls:
+        if calls or is_asked:
             self.agent.expect_questions()
         return Resume(calls, cut_off=cut_off or "") if calls or cut_off else None
 
@@ -454,7 +459,7 @@ class Turns:
         """Return the turn that was made when this message was taken, else a new one."""
         taken = self._unopened.get(message.id)
         turn = Turn(self, message) if taken is None else taken
-        turn.steer, turn.append = steer, append
+        turn.steer, turn.append, turn.shows_text = steer, append, append
         return turn
 
     def open(self, turn: Turn) -> None:

@@ -8,14 +8,17 @@
 - `cassettes`: HTTP exchanges, recorded and replayed; `concealment` takes the secrets out.
 - `fuzz`: a cancel at every checkpoint of a tool or an agent.
 - `providers` and `provider_server`: checks for a provider of your own.
-- `replay`: a recorded session again, without its model and tools, and where it goes another way.
+- `replay`: a recorded session again, without its model and tools; `rerun`: where it goes another
+  way, and such a session as a test file; `recording` and `traced_replies` are what both read.
 - `session_stores` and `session_store_contents`: checks for a session store of your own.
+- `memories`: checks for a memory of your own.
 - `pytest_plugin`: fixtures, for test suites that ask for them.
 """
 
 from greenroom.llm._internal import same_request
 from greenroom.testing.cassettes import CassetteError, cassette, request_from_wire
 from greenroom.testing.fuzz import Scenario, cancel_at_every_checkpoint
+from greenroom.testing.memories import check_memory
 from greenroom.testing.models import (
     HashEmbedder,
     Reply,
@@ -33,7 +36,8 @@ from greenroom.testing.recorded_run import (
     run_agent,
     run_agent_async,
 )
-from greenroom.testing.replay import Drift, drift, replay
+from greenroom.testing.replay import replay
+from greenroom.testing.rerun import Drift, check_record, drift, export_test
 from greenroom.testing.session_store_contents import StoreUnderTest
 from greenroom.testing.session_stores import SESSION_STORE_CHECKS, check_session_store
 from greenroom.testing.virtual_time import run_in_virtual_time
@@ -55,9 +59,12 @@ __all__ = [
     "call",
     "cancel_at_every_checkpoint",
     "cassette",
+    "check_memory",
     "check_provider",
+    "check_record",
     "check_session_store",
     "drift",
+    "export_test",
     "forbid_model_calls",
     "marbles",
     "provider_checks",

@@ -29,7 +29,7 @@ from greenroom.llm._internal import (
     read_responses_request,
 )
 from greenroom.net import HttpClient
-from greenroom.net._internal import ChunkIterator, HttpResponse, HttpTransport, Timeouts
+from greenroom.net._internal import Body, ChunkIterator, HttpResponse, HttpTransport, Timeouts
 from greenroom.testing.concealment import Concealment, secrets_in, secrets_of_answer
 
 MAX_SIZE = 64 * 1024 * 1024
@@ -242,8 +242,8 @@ class CassetteClient(ABC):
         """
         self._concealment.add(secrets_in(url, headers or {}))
         sent = _Sent(method, url, headers, content, timeout)
-        async with self._answer(sent) as (status, answer_headers, pieces):
-            chunks = ChunkIterator(pieces, urlsplit(url).hostname or "", "", timeout.read)
+        async with self._answer(sent) as (status, answer_headers, body):
+            chunks = ChunkIterator(body, urlsplit(url).hostname or "", "", timeout.read)
             yield HttpResponse(status, answer_headers, url, chunks)
 
     @abstractmethod
@@ -266,8 +266,8 @@ class _Sent:
     timeout: Timeouts
 
 
-_Answer: TypeAlias = tuple[int, Mapping[str, str], AsyncIterator[bytes]]
-"""The status, the headers and the pieces of the body."""
+_Answer: TypeAlias = tuple[int, Mapping[str, str], Body]
+"""The status, the headers and the body."""
 
 
 class _Replay(CassetteClient):
@@ -333,18 +333,18 @@ class _ReplayedPieces:
         self._pieces = iter(response.pieces)
         self._complete = response.complete
 
-    def __aiter__(self) -> "_ReplayedPieces":
-        return self
-
-    async def __anext__(self) -> bytes:
+    async def read(self, _deadline: float) -> bytes:
         await trio.lowlevel.checkpoint()
         for piece in self._pieces:
             return piece
         if self._complete:
-            raise StopAsyncIteration
+            return b""
         raise core.NetworkError(
             "the recording ends here: its reader stopped before the end", hint="record it again"
         )
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
 
 
 @dataclass
@@ -428,18 +428,17 @@ class _Tape:
         self._draft = draft
         self._recorder = recorder
 
-    def __aiter__(self) -> "_Tape":
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            piece = await anext(self._pieces)
-        except StopAsyncIteration:
+    async def read(self, _deadline: float) -> bytes:
+        piece = await anext(self._pieces, b"")
+        if not piece:
             self._draft.complete = True
-            raise
+            return b""
         self._recorder.count(len(piece))
         self._draft.pieces.append(piece)
         return piece
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
 
 
 def _describe(sent: _Sent, concealment: Concealment) -> Request:

@@ -228,7 +228,6 @@ class HashEmbedder:
     """
 
     def __init__(self, size: int = 256, synonyms: Sequence[Sequence[str]] = ()) -> None:
-        """Begin with no calls."""
         self.name = f"hash-{size}"
         self.size = size
         self.calls = 0

@@ -112,7 +112,6 @@ class AnswerServer:
     """
 
     def __init__(self, respond: Callable[[bytes], Transmission]) -> None:
-        """Begin without an address."""
         self.url = ""
         self.respond = respond
         self.requests: list[bytes] = []

@@ -532,7 +532,7 @@ def provider_checks(case: ProviderUnderTest) -> Sequence[ProviderCheck]:
 
 
 async def check_provider(case: ProviderUnderTest) -> None:
-    """Run every check on a provider, in turn; each opens it anew.
+    """Run every check on a provider, in turn; each opens it again.
 
     They wait for sockets, on the system's clock. What passes behaves as this project's providers
     do; whether the API accepts its requests, only the API can show.

@@ -96,7 +96,7 @@ class ScriptedApprover:
             task_status.started()
             await self._answer_all(handle)
             async for chunk in chunks:
-                if isinstance(_unwrap(chunk), (PermissionRequest, core.Lagged)):
+                if isinstance(unwrap(chunk), (PermissionRequest, core.Lagged)):
                     await self._answer_all(handle)
 
     def check(self) -> None:
@@ -145,7 +145,8 @@ class ScriptedApprover:
         return answer if isinstance(answer, Answer) else Answer(RuleDecision(answer))
 
 
-def _unwrap(chunk: OutputChunk) -> OutputChunk:
+def unwrap(chunk: OutputChunk) -> OutputChunk:
+    """Return what the agent said that a chunk comes from, be it a subagent."""
     while isinstance(chunk, core.SubAgentOutput):
         chunk = chunk.chunk
     return chunk

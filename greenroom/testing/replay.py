@@ -1,87 +1,80 @@
-"""Replays: a recorded session run again, without a model and without its tools.
+"""Replays: a recorded session run again, without a model and without its tools."""
 
-`replay` answers from the record, and `drift` says at which request a changed agent would have asked
-its model something else.
-"""
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from functools import partial
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from difflib import unified_diff
-from typing import Concatenate, ParamSpec
-
-import msgspec
 import trio
 
+from greenroom.agents._internal import without_note
 from greenroom.core import (
     AgentContext,
-    ConfigurationError,
     GreenroomError,
     Message,
-    PermissionRequest,
-    RuleDecision,
+    Price,
     ToolResult,
+    ToolResultBlock,
     ToolStatus,
     ToolUseBlock,
 )
-from greenroom.llm import LLMProvider, Substitutes
-from greenroom.observability import Span, Trace, Tracer, semconv as names
-from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
-from greenroom.session import AgentSession, InMemoryStore, read_decisions
-from greenroom.testing.models import ScriptedProvider
-
-P = ParamSpec("P")
-
-_COMPARED = (
-    names.REQUEST_MODEL,
-    names.SYSTEM,
-    names.TOOL_DEFINITIONS,
-    names.INPUT_MESSAGES,
-    names.MAX_TOKENS,
-    names.TEMPERATURE,
-    names.TOP_P,
-    names.SEED,
-    names.STOP_SEQUENCES,
-    names.OUTPUT_TYPE,
+from greenroom.core._internal import ResultContent, find_error
+from greenroom.llm import LLMProvider, ModelRequest, ModelStream, Substitutes
+from greenroom.llm._internal import collect
+from greenroom.observability import Trace
+from greenroom.observability._internal import was_asked_again
+from greenroom.session import AgentSession
+from greenroom.testing.models import ScriptedProvider, Step
+from greenroom.testing.recording import check_content
+from greenroom.testing.traced_replies import (
+    Subagents,
+    find_step,
+    list_traced_errors,
+    list_traced_results,
 )
 
 
-@dataclass(frozen=True)
-class Drift:
-    """Where a changed agent goes another way than its record.
+class Playback(Substitutes):
+    """Answers the calls of one agent: models with what `next_step` returns, tools from results.
 
-    Attributes:
-        step: the number of the request, from 1.
-        diff: what differs, line by line; lines with `-` are the record's.
+    Args:
+        next_step: returns how a model answers a request, or raises.
+        results: the results by the ids of their calls.
+        errors: the classes of the errors that calls ended with, by their ids, as far as known.
+        subagents: what the agents that this one spawns answer, as far as known.
     """
 
-    step: int
-    diff: str
-
-
-class _Replay(Substitutes):
-    """Answers the calls of one session's agent from its record."""
-
-    def __init__(self, session: AgentSession) -> None:
-        history = session.history
-        self._replies = [each for each in history if each.role == "assistant"]
-        self._results = {
-            each.tool_use_id: each for message in history for each in message.tool_results
-        }
-        self._models: dict[str, LLMProvider] = {}
+    def __init__(
+        self,
+        next_step: Callable[[ModelRequest], Step],
+        results: Mapping[str, ToolResultBlock],
+        errors: Mapping[str, str] | None = None,
+        subagents: Subagents | None = None,
+    ) -> None:
+        below = subagents or Subagents((), "")
+        self._next_step = next_step
+        self._subagents = below
+        traced = {each.tool_use_id: each for each in list_traced_results(below.spans)}
+        self._results = {**traced, **results}
+        self._errors = {**dict(list_traced_errors(below.spans)), **(errors or {})}
+        self.unknown = ""
+        """A subagent that asked what is not on record, with the names above it."""
 
     def model(self, agent: AgentContext, llm: LLMProvider) -> LLMProvider | None:
-        if agent.parent_session_id is not None:
-            raise GreenroomError(
-                f"the model of {agent.name} is not on record: a replay runs no subagent",
-                hint="replay the subagent's own session",
-            )
-        if agent.session_id not in self._models:
-            script = ScriptedProvider(*self._replies, name=llm.name, model=llm.model)
-            self._models[agent.session_id] = script
-        return self._models[agent.session_id]
+        """Return the model that answers from the record."""
+        if agent.parent_session_id is None:
+            return _Tape(llm, self._next_step)
+        return _Tape(llm, partial(self._answer_below, agent))
+
+    def _answer_below(self, agent: AgentContext, request: ModelRequest) -> Step:
+        try:
+            return self._subagents.answer(agent, request)
+        except GreenroomError:
+            self.unknown = self.unknown or "/".join(agent.lineage)
+            raise
 
     async def result(self, agent: AgentContext, call: ToolUseBlock) -> ToolResult | None:
+        """Return the result on record."""
         await trio.lowlevel.checkpoint()
         found = self._results.get(call.id)
         if found is None:
@@ -89,21 +82,77 @@ class _Replay(Substitutes):
                 f"the call {call.id} of {call.name} has no result on record",
                 hint="the replay asks for another call than the session did",
             )
-        status = ToolStatus.ERROR if found.is_error else ToolStatus.SUCCESS
-        return ToolResult(found.content, status).with_error_message()
+        # A repeated result has a note, which the agent adds again.
+        content = without_note(found.content)
+        if not found.is_error:
+            return ToolResult(content)
+        return _fail(content, self._errors.get(call.id, "")).with_error_message()
 
 
-def replay(session: AgentSession) -> Substitutes:
+def _fail(content: tuple[ResultContent, ...], kind: str) -> ToolResult:
+    """Make the result of a call that ended with an error of this class."""
+    if kind == "TimeoutError":
+        return ToolResult(content, ToolStatus.TIMEOUT)
+    if kind in ("", "PermissionError", "Cancelled") or find_error(kind):
+        return ToolResult(content, ToolStatus.ERROR)
+    # The tool raised what it had not foreseen: too many of these end a turn.
+    return ToolResult(content, ToolStatus.ERROR, {"error": kind, "raised": kind}, could_run=False)
+
+
+class _Tape:
+    """A model that is asked in place of another one, under its name."""
+
+    def __init__(self, llm: LLMProvider, next_step: Callable[[ModelRequest], Step]) -> None:
+        self.name, self.model = llm.name, llm.model
+        self.price: Price | None = getattr(llm, "price", None)
+        self._next_step = next_step
+
+    @asynccontextmanager
+    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
+        step = self._next_step(request)
+        script = ScriptedProvider(step, name=self.name, model=self.model, price=self.price)
+        async with script.stream(request) as stream:
+            yield stream
+
+    async def generate(self, request: ModelRequest) -> Message:
+        return await collect(self.stream(request))
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+def list_results(messages: Iterable[Message]) -> dict[str, ToolResultBlock]:
+    """Return the results in a conversation, by the ids of their calls; the first counts.
+
+    A later one is the same, shortened by a compaction.
+    """
+    found: dict[str, ToolResultBlock] = {}
+    for message in messages:
+        for each in message.tool_results:
+            found.setdefault(each.tool_use_id, each)
+    return found
+
+
+def replay(session: AgentSession, trace: Trace | None = None) -> Substitutes:
     """Return what answers every call of a session from its record, for the resources of a runtime.
 
-    Models give the replies that are in the conversation, in order, and tools the results; none of
-    them runs. What is not on record is an error. Insert it with `runtime.resources.insert(…)`.
+    Models give the replies that are on record, in order, and tools the results; none of them runs.
+    What is not on record is an error. Insert it with `runtime.resources.insert(…)`.
+
+    Args:
+        session: the session.
+        trace: its trace, with content, for what the conversation does not have: replies that were
+            left behind, such as the notes of summaries, errors, and what subagents were told. They
+            are matched by their names and what they are first asked.
+
+    Raises:
+        ConfigurationError: the trace has no content, or lacks lines.
 
     Example:
         >>> session = AgentSession.new("agent")
         >>> session.add_message(Message.user("Hello."))
         >>> session.add_message(Message.assistant("Hi!"))
-        >>> from greenroom import Agent
+        >>> from greenroom import Agent, AgentRuntime, InMemoryStore
         >>> async def main():
         ...     async with AgentRuntime(InMemoryStore()) as runtime:
         ...         runtime.resources.insert(replay(session))
@@ -111,120 +160,27 @@ def replay(session: AgentSession) -> Substitutes:
         >>> trio.run(main)
         Hi!
     """
-    return _Replay(session)
+    history = session.history
+    replies = deque(each for each in history if each.role == "assistant")
+    steps, spans = deque[Step](replies), []
+    if trace is not None:
+        spans = [each for each in trace.spans if each.session_id == session.session_id]
+        check_content(spans, trace, session.session_id)
+        models = [each for each in spans if each.kind == "model" and not was_asked_again(each)]
+        steps = deque(find_step(each, replies) for each in models)
 
-
-class _Requests:
-    """A sink that keeps what one agent asked its model."""
-
-    def __init__(self, session_id: str) -> None:
-        self._session_id = session_id
-        self.spans: list[Span] = []
-
-    def begin(self, span: Span, agent: AgentContext | None) -> None:
-        if span.kind == "model" and span.session_id == self._session_id:
-            self.spans.append(span)
-
-    def end(self, span: Span, agent: AgentContext | None) -> None:
-        pass
-
-    def scope(self, span: Span) -> AbstractContextManager[object]:
-        return nullcontext()
-
-
-async def drift(
-    session: AgentSession,
-    trace: Trace,
-    agent_fn: Callable[Concatenate[AgentInternals, P], Awaitable[object]],
-    *args: P.args,
-    **named: P.kwargs,
-) -> Drift | None:
-    """Run a recorded session again with an agent of today, and compare what it asks its model.
-
-    No model is asked and no tool runs: both answer from the record, and so do persons. Requests are
-    compared as the trace holds them, secrets taken out on both sides.
-
-    Args:
-        session: the recorded session.
-        trace: its trace, with content.
-        agent_fn: the agent function of today.
-        *args: its further arguments.
-        **named: those by name.
-
-    Returns:
-        The first difference; None if every request is the same.
-
-    Raises:
-        ConfigurationError: the trace has no content to compare.
-    """
-    recorded = [
-        each
-        for each in trace.spans
-        if each.kind == "model" and each.session_id == session.session_id
-    ]
-    if not recorded or names.INPUT_MESSAGES not in recorded[0].attributes:
-        raise ConfigurationError(
-            f"the trace of {session.session_id} does not say what its model was asked",
-            hint='record it with Tracer(…, content="redacted")',
+    def next_step(request: ModelRequest) -> Step:
+        if steps:
+            return steps.popleft()
+        raise GreenroomError(
+            "the session has no more replies on record",
+            hint="the replay asks its model more often than the session did",
         )
-    again = AgentSession.new(session.agent_type)
-    kept = _Requests(again.session_id)
-    decisions = {each.tool_use_id: each.decision for each in await read_decisions(session)}
-    tracer = Tracer(kept, content="redacted")
 
-    async def run_agent(agent: AgentInternals) -> None:
-        await agent_fn(agent, *args, **named)
-
-    async with AgentRuntime(InMemoryStore(), instruments=[tracer]) as runtime:
-        runtime.resources.insert(replay(session))
-        handle = runtime.spawn(again, run_agent)
-        async with trio.open_nursery() as nursery:
-            await nursery.start(_answer, handle, decisions)
-            for message in _list_inputs(session.history):
-                result = await handle.ask(message.content, sender=message.sender)
-                if result.status != "completed":
-                    break
-            nursery.cancel_scope.cancel()
-        handle.kill()
-    return _compare(recorded, kept.spans)
-
-
-async def _answer(
-    handle: AgentHandle,
-    decisions: Mapping[str, RuleDecision],
-    *,
-    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
-) -> None:
-    """Answer questions as they were answered."""
-    async with handle.subscribe(replay="none", answers=True) as chunks:
-        task_status.started()
-        async for chunk in chunks:
-            if isinstance(chunk, PermissionRequest):
-                decision = decisions.get(chunk.tool_use_id, RuleDecision.DENY)
-                await handle.respond_permission(chunk.request_id, decision)
-
-
-def _list_inputs(history: Iterable[Message]) -> list[Message]:
-    return [each for each in history if each.role == "user" and not each.tool_results]
-
-
-def _compare(recorded: list[Span], asked: list[Span]) -> Drift | None:
-    for step, (before, now) in enumerate(zip(recorded, asked, strict=False), 1):
-        if diff := _diff(_describe(before), _describe(now)):
-            return Drift(step, diff)
-    if len(recorded) == len(asked):
-        return None
-    step = min(len(recorded), len(asked)) + 1
-    if len(asked) < len(recorded):
-        return Drift(step, _diff(_describe(recorded[step - 1]), ""))
-    return Drift(step, _diff("", _describe(asked[step - 1])))
-
-
-def _describe(span: Span) -> str:
-    found = {name: span.attributes[name] for name in _COMPARED if name in span.attributes}
-    return msgspec.json.format(msgspec.json.encode(found), indent=2).decode()
-
-
-def _diff(before: str, now: str) -> str:
-    lines = unified_diff(before.splitlines(), now.splitlines(), "recorded", "now", lineterm="")
-    return "\n".join(lines)
+    traced = {each.tool_use_id: each for each in list_traced_results(spans)}
+    return Playback(
+        next_step,
+        {**traced, **list_results(history)},
+        dict(list_traced_errors(spans)),
+        Subagents(trace.spans if trace else (), session.session_id),
+    )

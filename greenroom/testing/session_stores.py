@@ -122,7 +122,6 @@ class AfterAppend:
     """A store whose first line is followed by an act, before anything else happens."""
 
     def __init__(self, store: SessionStore, act: Callable[[], None]) -> None:
-        """Put it around a store."""
         self._store = store
         self.acts = [act]
         self.exists = store.exists

@@ -3,8 +3,6 @@
 import asyncio
 import dataclasses
 import os
-import subprocess
-import sys
 from functools import partial
 
 import pytest
@@ -49,6 +47,7 @@ from greenroom.llm.catalog import MODELS
 from greenroom.memory import SQLiteMemory
 from greenroom.resilience import Budget, TokenBudget
 from greenroom.testing import Reply, ScriptedProvider, call
+from tests.warm_python import run_warm
 
 SECONDS = 60
 """A safety net: what is waited for comes at once."""
@@ -83,18 +82,9 @@ def test_the_first_program_leaves_an_empty_folder_empty(tmp_path, llm):
     )
     program = head + FIVE_LINES.replace('"offline:"', llm)
     environment = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
-    command = [sys.executable, "-W", "error", "-c", program]
-    done = subprocess.run(
-        command,
-        cwd=work,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=True,
-    )
-    assert "I am the offline model" in done.stdout
-    assert not done.stderr
+    code, printed, errors = run_warm(["-W", "error", "-c", program], work, environment)
+    assert "I am the offline model" in printed
+    assert (code, errors) == (0, "")
     assert not [*work.iterdir()]
 
 

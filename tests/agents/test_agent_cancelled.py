@@ -5,6 +5,7 @@ import trio
 
 from greenroom import Agent, Guard, RunContext
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from tests.conftest import few
 
 
 def scenario(delegates):
@@ -47,5 +48,5 @@ def scenario(delegates):
 
 @pytest.mark.parametrize("delegates", ["stream", "as_tool"])
 def test_a_cancel_at_any_checkpoint_leaves_nothing_behind(delegates):
-    report = cancel_at_every_checkpoint(lambda: scenario(delegates), at_most=40)
+    report = cancel_at_every_checkpoint(lambda: scenario(delegates), at_most=few(24))
     assert report.violations == ()

@@ -1,7 +1,5 @@
 """Answers that come later: a run that ends at a question, and another one that goes on."""
 
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -22,6 +20,7 @@ from greenroom.agents import AlreadyAnsweredError
 from greenroom.agents.agent_run import _collect_answers
 from greenroom.core import TurnError
 from greenroom.testing import ScriptedProvider, call
+from tests.warm_python import run_warm
 
 RULES = [PermissionRule.ask_for_tool("deploy"), PermissionRule.allow_tool("look")]
 
@@ -79,6 +78,7 @@ async def test_a_run_ends_at_the_first_question_and_says_what_it_asks(shop):
 
 @pytest.mark.parametrize("answer", ["allow", True, Answer(RuleDecision.ALLOW)])
 @pytest.mark.parametrize("by_id", [True, False])
+@pytest.mark.every(3)
 async def test_the_answer_goes_on_where_the_run_has_ended(shop, answer, by_id):
     first = await shop.ask()
     session = first.session.session_id if by_id else first.session
@@ -214,6 +214,7 @@ import sys
 from pathlib import Path
 from greenroom import Agent, FileStore, PermissionManager, PermissionRule
 from greenroom.testing import ScriptedProvider, call
+from tests.warm_python import run_warm
 
 def deploy() -> str:
     "Deploy."
@@ -238,11 +239,9 @@ def test_the_process_may_be_another_one(tmp_path):
     program.write_text(textwrap.dedent(PROGRAM))
 
     def run(*arguments):
-        command = [sys.executable, str(program), *arguments]
-        done = subprocess.run(
-            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-        )
-        return done.stdout.split(maxsplit=1)
+        code, printed, errors = run_warm([program, *arguments], tmp_path, {})
+        assert code == 0, errors
+        return printed.split(maxsplit=1)
 
     ids = [word.strip() for word in run()]
     assert not (tmp_path / "log").exists()

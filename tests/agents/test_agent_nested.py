@@ -201,6 +201,7 @@ OK = PermissionRule.allow_tool
     ],
 )
 @BOTH
+@pytest.mark.every(4)
 async def test_the_stricter_of_both_holds_but_for_consent(
     way, tool_name, outside, inside, runs, tmp_path
 ):

@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+import trio
 
 from greenroom import Agent, PermissionManager, ToolError, builtin_tools
 from greenroom.agents import NoProgressError
@@ -38,6 +39,29 @@ async def run(*script, **options):
 
 def texts(result):
     return [b.text for message in result.messages for b in message.tool_results]
+
+
+async def test_calls_side_by_side_count_in_their_order_whichever_ends_first():
+    ended = trio.Event()
+
+    async def slow() -> str:
+        """Take a while."""
+        await ended.wait()
+        return "late"
+
+    async def fast() -> str:
+        """Take no time."""
+        ended.set()
+        return "early"
+
+    script = [[call("slow"), call("fast")], [call("fast"), call("slow")], call("slow"), "Done."]
+    result = await Agent(ScriptedProvider(*script), tools=[slow, fast]).run("Go")
+    assert ["the same as before" in text for text in texts(result)] == [
+        *[False] * 2,
+        *[True, False],
+        True,
+    ]
+    assert result.warnings == ("slow was called 2 times in a row",)
 
 
 async def test_the_same_call_with_the_same_result_is_warned_of_and_then_ends_the_turn():

@@ -103,6 +103,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 @pytest.mark.parametrize("remember", [None, "session"])
+@pytest.mark.every(3)
 async def test_what_changed_meanwhile_does_not_run(folder, name, remember):
     result = await ask(folder, *CHANGES[name], remember=remember)
     assert result.status is ToolStatus.DENIED

@@ -29,6 +29,7 @@ from greenroom.testing import (
     cancel_at_every_checkpoint,
 )
 from greenroom.tools import ToolRegistry, tool
+from tests.conftest import few
 from tests.session.accepted import check_accepted
 
 ALLOW, DENY = RuleDecision.ALLOW, RuleDecision.DENY
@@ -228,5 +229,5 @@ def test_wherever_a_cancel_strikes_the_conversation_is_valid_and_nothing_stays_o
         approver = ScriptedApprover(*[lambda request: Answer(ALLOW, message="1")] * 50)
         return Scenario(coder, *made, inputs="go", approver=approver)
 
-    report = cancel_at_every_checkpoint(scenario, at_most=60)
-    assert sum(report.cancels.values()) > 20
+    report = cancel_at_every_checkpoint(scenario, at_most=few(36))
+    assert sum(report.cancels.values()) > few(12)

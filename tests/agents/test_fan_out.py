@@ -25,7 +25,7 @@ async def lead(agent, llm, ask_subagent):
     async def survey(words: str, context: AgentContext) -> str:
         """Ask about each word."""
         try:
-            results = await fan_out(agent, *ask_subagent, prompts=words.split(), concurrency=2)
+            results = await fan_out(agent, *ask_subagent, inputs=words.split(), concurrency=2)
         finally:
             with context.cleanup(5):
                 await trio.lowlevel.checkpoint()

@@ -106,6 +106,7 @@ def cuts_of(rng, length, largest):
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("guard", ["text", "output"])
+@pytest.mark.every(4)
 async def test_what_is_rejected_exists_in_no_chunk_file_or_log(seed, guard, tmp_path):
     rng = random.Random(seed)
     place = rng.choice([0, 1, 199, 200, 201, 5_000, 9_986, rng.randrange(9_987)])

@@ -27,6 +27,7 @@ from greenroom.agents import HandoffLimitError
 from greenroom.agents.handoff import MAX_SWITCHES, Team
 from greenroom.resilience import Budget
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from tests.conftest import few
 
 SECONDS = 60
 
@@ -205,7 +206,7 @@ async def test_an_agent_that_is_not_there_any_more_leaves_the_conversation_to_th
     turns=st.lists(st.lists(st.sampled_from("abc"), max_size=MAX_SWITCHES), min_size=1, max_size=3),
     data=st.data(),
 )
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=few(30))
 def test_whoever_was_given_the_conversation_last_answers(turns, data):
     """Each turn has a path through the agents; then the conversation is rewound to one of them."""
     waiting = []
@@ -414,7 +415,7 @@ def test_a_cancel_at_any_checkpoint_leaves_nothing_behind():
         b = agent("b", *[answer] * 50, tools=[wait], handoffs=["a"], guards=guards)
         return Scenario(agent("a", *[front] * 50, handoffs=[b]), inputs="Go")
 
-    report = cancel_at_every_checkpoint(scenario, at_most=30)
+    report = cancel_at_every_checkpoint(scenario, at_most=few(24))
     assert report.violations == ()
 
 

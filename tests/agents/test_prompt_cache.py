@@ -33,7 +33,7 @@ async def reader(agent, llm, tools):
     async for message in agent.inputs():
         async with agent.turn(message):
             while True:
-                reply = await stream_reply(agent, llm, tools, system="Look it up. " * 20)
+                reply = await stream_reply(agent, llm, tools, instructions="Look it up. " * 20)
                 if not reply.tool_uses:
                     break
                 await run_tools(agent, reply.tool_uses, tools, ALL)

@@ -24,7 +24,7 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.llm import ModelSettings, ModelStreamError, StreamEnd
-from greenroom.llm._internal import StreamStart, UsageUpdate
+from greenroom.llm._internal import OpenModels, StreamStart, UsageUpdate
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Reply, ScriptedProvider
@@ -103,7 +103,7 @@ async def test_every_option_reaches_the_provider_unchanged():
                     agent,
                     llm,
                     ToolRegistry([look]),
-                    system="Exactly this. ",
+                    instructions="Exactly this. ",
                     tool_choice="any",
                     settings=ModelSettings(
                         max_tokens=7,
@@ -348,16 +348,30 @@ async def test_a_reply_that_is_cut_off_is_billed_as_far_as_the_provider_has_told
     assert usage == total == Usage()
 
 
-async def test_the_name_of_a_model_is_no_model():
+async def test_a_model_is_opened_by_its_name_once_in_a_runtime_and_closed_with_it():
+    opened, closed = [], []
+
+    class Model(ScriptedProvider):
+        async def aclose(self):
+            closed.append(self)
+
+    def open_model(name):
+        opened.append(Model("one", "two"))
+        return opened[-1]
+
     async def talker(agent, llm):
         async for message in agent.inputs():
             async with agent.turn(message):
                 await stream_reply(agent, llm)
 
     async with AgentRuntime(store=InMemoryStore()) as runtime:
-        handle = runtime.spawn(AgentSession.new("talker"), talker, "offline:")
-        result = await handle.ask("hello")
-        assert "'offline:' is the name of a model: pass open_model('offline:')" in result.error
+        runtime.resources.insert(OpenModels(open_model))
+        for text in ("one", "two"):
+            handle = runtime.spawn(AgentSession.new("talker"), talker, "anthropic:some-model")
+            assert (await handle.ask("hello")).text == text
+        assert len(opened) == 1
+        assert not closed
+    assert closed == opened
 
 
 async def test_a_list_of_tools_is_no_registry():

@@ -31,6 +31,7 @@ from greenroom.testing import (
     run_agent,
 )
 from greenroom.tools import ToolRegistry
+from tests.conftest import few
 from tests.llm import wire
 from tests.llm.server import Answer, model_server
 
@@ -225,7 +226,7 @@ def test_a_cancel_at_every_checkpoint_leaves_limits_and_circuits_whole():
 
         slots = ConcurrencyLimit(1)
         llm = ScriptedProvider(*[step] * 50)
-        model = resilient(llm, retry=EVEN, limit=[slots, RateLimit(requests=2, seconds=9)])
+        model = resilient(llm, retry=EVEN, limits=[slots, RateLimit(requests=2, period=9)])
 
         async def agent_fn(agent):
             try:
@@ -235,9 +236,9 @@ def test_a_cancel_at_every_checkpoint_leaves_limits_and_circuits_whole():
 
         return Scenario(agent_fn, inputs=["hi", "ho"])
 
-    report = cancel_at_every_checkpoint(scenario, at_most=25)
+    report = cancel_at_every_checkpoint(scenario, at_most=few(25))
     assert report.violations == ()
-    assert sum(report.cancels.values()) > 20
+    assert sum(report.cancels.values()) > few(20)
 
 
 def test_subagents_share_a_rate_limit():
@@ -252,7 +253,7 @@ def test_subagents_share_a_rate_limit():
             return [call("Task", description=part, prompt=part) for part in tasks]
         return f"did {request.messages[-1].text}"
 
-    model = resilient(ScriptedProvider(*[answer] * 6), limit=RateLimit(requests=2, seconds=10))
+    model = resilient(ScriptedProvider(*[answer] * 6), limits=RateLimit(requests=2, period=10))
     run = run_agent(
         partial(coder, llm=model, tools=ToolRegistry([]), permissions=ALL), inputs="delegate"
     )

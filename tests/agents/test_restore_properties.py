@@ -21,6 +21,7 @@ from greenroom.core import (
 )
 from greenroom.session import AgentSession, FileStore
 from greenroom.tools import ToolRegistry, tool
+from tests.conftest import few
 
 NAMES = ("a", "b", "d/a", "d/e/a", "new\nline", "ignored/a", ".gitignore")
 
@@ -197,7 +198,7 @@ async def play(story, script):
     await story.rewind(0, files=True)
 
 
-@settings(max_examples=60)
+@settings(max_examples=few(60))
 @given(st.lists(steps, min_size=1, max_size=7))
 def test_what_tools_did_is_undone_or_listed_and_nothing_else_is_touched(script):
     with tempfile.TemporaryDirectory() as folder:

@@ -29,7 +29,7 @@ QUESTION = [Message.user("before"), Message.assistant("yes?"), Message.user("How
 async def test_the_new_messages_come_back_and_the_given_ones_are_sent_as_they_are():
     llm = ScriptedProvider(call("add", a=1, b=2), "It is 3.")
     with trio.fail_after(60):
-        new = await run_turn(llm, QUESTION, [add], system="Be brief.")
+        new = await run_turn(llm, QUESTION, [add], instructions="Be brief.")
     assert [each.role for each in new] == ["assistant", "user", "assistant"]
     assert new[1].tool_results[0].text == "3"
     assert new[-1].text == "It is 3."

@@ -262,7 +262,12 @@ VALUES = [
 def test_a_text_is_read_as_yaml_reads_it(written, value):
     others = "list:\n- a\n- b\nmap:\n  a: b\n"
     text = f"---\r\nother: {{x}}\n# comment\nkey: {written}\n{others}\n---\nBody"
-    assert parse_front_matter(text, ("key",)) == ({"key": value}, "Body", ())
+    assert parse_front_matter(text, ("key",)) == (
+        {"key": value},
+        "Body",
+        (),
+        ("other", "list", "map"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -275,7 +280,7 @@ def test_a_text_is_read_as_yaml_reads_it(written, value):
     ],
 )
 def test_quoted_keys_and_old_line_ends_are_read(text):
-    assert parse_front_matter(text, ("key",)) == ({"key": "a"}, "Body", ())
+    assert parse_front_matter(text, ("key",)) == ({"key": "a"}, "Body", (), ())
 
 
 @pytest.mark.parametrize(

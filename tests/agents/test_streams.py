@@ -23,6 +23,7 @@ from greenroom.core import Custom
 from greenroom.llm import ModelStreamError
 from greenroom.resilience import Budget
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from tests.conftest import few
 
 SECONDS = 60
 
@@ -249,8 +250,8 @@ def test_wherever_a_cancel_strikes_nothing_of_a_merge_is_left():
     def scenario():
         return Scenario(Agent(ScriptedProvider(*[answer] * 50), tools=[gather]), inputs="go")
 
-    report = cancel_at_every_checkpoint(scenario, at_most=20)
-    assert sum(report.cancels.values()) > 10
+    report = cancel_at_every_checkpoint(scenario, at_most=few(24))
+    assert sum(report.cancels.values()) > few(12)
 
 
 async def test_a_tool_may_merge_what_agents_say_under_a_budget_of_one_call_at_a_time():

@@ -124,7 +124,7 @@ def broken(**changes):
         (exported(*EVERYTHING)[:-20], "line 15"),
         (
             exported(Message.user("zz")).encode().replace(b"zz", b"\xff"),
-            r"\$\.messages\[0\]: .*utf-8",
+            r"\$\.messages\[0\]: .*(?i:utf-8)",
         ),
         ("[]", "not a JSON object"),
         ('"greenroom-session"', "not a JSON object"),

@@ -1,8 +1,6 @@
 """A blackboard loses no write, keeps none that it refused, and survives a kill."""
 
 import signal
-import subprocess
-import sys
 import textwrap
 
 import pytest
@@ -13,6 +11,8 @@ from greenroom import AgentRuntime, AgentSession, FileStore, InMemoryStore, Sess
 from greenroom.core._internal import InvalidJSONError
 from greenroom.flow import Blackboard, BlackboardFullError, StaleWriteError
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
+from tests.conftest import few
+from tests.warm_python import run_warm
 
 
 def session():
@@ -200,9 +200,8 @@ async def test_what_was_written_survives_a_kill(tmp_path):
 
         trio.run(main)
     """
-    command = [sys.executable, "-c", textwrap.dedent(script), str(tmp_path)]
-    ended = await trio.to_thread.run_sync(lambda: subprocess.run(command, check=False))
-    assert ended.returncode == -signal.SIGKILL
+    code, _, errors = run_warm(["-c", textwrap.dedent(script), tmp_path], tmp_path, {})
+    assert code == -signal.SIGKILL, errors
     loaded = await AgentSession.load("s-lead", store=FileStore(tmp_path))
     entry = Blackboard(loaded).get("rainfall")
     assert (entry.value, entry.version, entry.author) == (942, 3, "researcher")
@@ -224,4 +223,4 @@ def writing_agent():
 
 
 def test_a_write_may_be_cancelled_at_any_checkpoint():
-    assert cancel_at_every_checkpoint(writing_agent, at_most=15).violations == ()
+    assert cancel_at_every_checkpoint(writing_agent, at_most=few(15)).violations == ()

@@ -24,6 +24,7 @@ from greenroom.flow import (
     within,
 )
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
+from tests.conftest import few
 
 
 def member(name, answer, confidence=None):
@@ -111,7 +112,7 @@ def test_a_committee_may_be_cancelled_at_any_checkpoint():
         members = [member("ada", "tabs"), member("bob", "spaces"), member("eve", "tabs")]
         return Scenario(committee(*members), inputs="Tabs or spaces?")
 
-    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+    assert cancel_at_every_checkpoint(scenario, at_most=few(15)).violations == ()
 
 
 async def test_an_interrupt_ends_the_members(autojump_clock):
@@ -212,7 +213,7 @@ def test_an_arbitration_may_be_cancelled_at_any_checkpoint():
         jury = committee(*members, arbiter=arbiter("bob"))
         return Scenario(jury, inputs="Tabs or spaces?")
 
-    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+    assert cancel_at_every_checkpoint(scenario, at_most=few(15)).violations == ()
 
 
 async def test_an_arbitration_that_was_cut_off_goes_on_where_it_was():

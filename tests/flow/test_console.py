@@ -1,5 +1,7 @@
 """A terminal shows the speaker of a team, handoffs and rounds."""
 
+import re
+
 from rich.console import Console
 
 from greenroom import Agent
@@ -22,7 +24,7 @@ async def test_who_speaks_is_shown(capsys):
         async for chunk in run:
             for part in view.feed(chunk):
                 console.print(part)
-    said = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    said = [re.sub(" +│", " │", line.strip()) for line in capsys.readouterr().out.splitlines()]
     order = [
         "helpdesk │ desk passes the conversation to expert",
         "helpdesk │ They sleep.",

@@ -34,6 +34,7 @@ from greenroom.flow._internal import FailureReason, SubtaskRecovery
 from greenroom.resilience import Backoff, Budget, Retry
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool
+from tests.conftest import few
 from tests.flow.planned import Planned, worker
 
 
@@ -313,7 +314,7 @@ async def test_the_same_script_comes_to_the_same_in_whatever_order_things_happen
     ends, orders, chance = set(), set(), random.Random()
     plan, other, book, booked = trip(chance)
     tools = ToolRegistry([as_tool(book)])
-    for seed in range(100):
+    for seed in range(few(100)):
         chance.seed(seed)
         booked.clear()
         planned = Planned(plan, tools=tools, planner=Written(other), concurrency=3)

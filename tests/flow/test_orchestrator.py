@@ -28,6 +28,7 @@ from greenroom.testing import (
     cancel_at_every_checkpoint,
     run_agent_async,
 )
+from tests.conftest import few
 from tests.flow.weather import PATIENCE, Weather
 
 SEEDS = max(1, settings().max_examples // 100)
@@ -502,7 +503,7 @@ def test_an_orchestrator_may_be_cancelled_at_any_checkpoint():
             orchestrator(says("Done."), *weather.workers(), planner=plan, patience=10), inputs="Go."
         )
 
-    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+    assert cancel_at_every_checkpoint(scenario, at_most=few(15)).violations == ()
 
 
 @pytest.mark.parametrize("round", range(3))

@@ -5,7 +5,6 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryFile
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from greenroom.core import TurnStatus
 from greenroom.flow import TeamResult
 from tests.flow.test_workflow_kills import SeenStore
 from tests.flow.trip import EFFECTS, Trip, in_folder
-from tests.warm_python import WarmProgram
+from tests.warm_python import run_warm
 
 PROGRAM = Path(__file__).with_name("trip.py")
 WORKERS = {"flight": "pilot", "hotel": "host", "car": "host"}
@@ -56,11 +55,8 @@ async def test_no_result_is_lost_and_no_effect_comes_twice_whatever_a_kill_leave
 def test_a_process_that_was_killed(tmp_path, point):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(tmp_path / "home"), "LANG": "C.UTF-8"}
-    with TemporaryFile("w+") as printed:
-        program = WarmProgram([str(PROGRAM), point], printed.fileno(), tmp_path, environment)
-        code = program.wait(120)
-        printed.seek(0)
-        assert code == -signal.SIGKILL, printed.read()
+    code, _, errors = run_warm([str(PROGRAM), point], tmp_path, environment)
+    assert code == -signal.SIGKILL, errors
     trip = in_folder(tmp_path)
     check(trip, trio.run(trip.run))
     assert bool(trip.asked) == (point != "answer")

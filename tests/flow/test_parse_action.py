@@ -218,6 +218,7 @@ HARD = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("piece", HARD.values(), ids=HARD)
 @pytest.mark.parametrize("begin", ["", 'Action: {"tool": "a", "arguments": {"text": "'])
 def test_ten_times_the_text_takes_at_most_twelve_times_the_steps(piece, begin):

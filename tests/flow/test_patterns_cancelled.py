@@ -6,6 +6,7 @@ import trio
 from greenroom import Agent
 from greenroom.flow import Subtask, composite, handoff_team, loop, parallel, pipeline
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from tests.conftest import few
 
 
 async def look() -> str:
@@ -38,6 +39,7 @@ def delegates():
     return Agent(ScriptedProvider(*[boss] * 50), tools=[tool])
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "make",
     [
@@ -48,5 +50,5 @@ def delegates():
     ids=["pipeline, parallel, loop", "handoffs", "composite"],
 )
 def test_a_cancel_at_any_checkpoint_leaves_nothing_behind(make):
-    report = cancel_at_every_checkpoint(lambda: Scenario(make(), inputs="Look!"), at_most=8)
+    report = cancel_at_every_checkpoint(lambda: Scenario(make(), inputs="Look!"), at_most=few(15))
     assert report.violations == ()

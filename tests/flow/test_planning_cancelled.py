@@ -25,6 +25,7 @@ from greenroom.testing import (
     call,
     cancel_at_every_checkpoint,
 )
+from tests.conftest import few
 from tests.flow.planned import Planned, worker
 
 
@@ -67,7 +68,7 @@ def scenario(seen):
 
 def test_a_cancel_at_any_checkpoint_leaves_a_valid_plan_and_nothing_that_runs():
     seen = []
-    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=40)
+    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=few(24))
     assert report.violations == ()
     assert any(run.is_completed for run in seen)
     assert any(not run.is_over for run in seen)
@@ -99,7 +100,7 @@ def planning_agent():
 
 
 def test_planning_and_answering_may_be_cancelled_at_any_checkpoint():
-    report = cancel_at_every_checkpoint(planning_agent, at_most=16)
+    report = cancel_at_every_checkpoint(planning_agent, at_most=few(16))
     assert report.violations == ()
 
 
@@ -130,7 +131,7 @@ def recovering_agent():
 
 
 def test_a_recovery_may_be_cancelled_at_any_checkpoint():
-    report = cancel_at_every_checkpoint(recovering_agent, at_most=8)
+    report = cancel_at_every_checkpoint(recovering_agent, at_most=few(15))
     assert report.violations == ()
 
 

@@ -28,6 +28,7 @@ from greenroom.testing import (
     run_agent_async,
 )
 from greenroom.tools import calculator
+from tests.conftest import few
 
 SEED = (
     "Thought: I need to calculate 15 * 3. "
@@ -261,6 +262,6 @@ def scenario():
 
 
 def test_a_cancel_at_any_checkpoint_leaves_nothing_behind():
-    report = cancel_at_every_checkpoint(scenario, at_most=25)
+    report = cancel_at_every_checkpoint(scenario, at_most=few(25))
     assert report.violations == ()
     assert report.checkpoints > 20

@@ -147,7 +147,7 @@ async def run_six_steps(seed):
         return a + b
 
     model = Flaky(ScriptedProvider(*[clerk] * 1000), chance)
-    backoff = Backoff(first=0.5, limit=30.0, jitter=1.0, random=chance.random)
+    backoff = Backoff(first=0.5, max_delay=30.0, jitter=1.0, random=chance.random)
     policy, chunks = RecoveryPolicy(errors=ERRORS, backoff=backoff), Chunks()
     agent = plan_and_execute(model, [add], planner=SIX_STEPS, recovery=policy)
     session = AgentSession.new("six")
@@ -554,7 +554,7 @@ async def test_an_interrupt_while_it_waits_leaves_the_subtask_to_be_tried(autoju
 async def test_beyond_the_error_budget_errors_are_given_up_until_old_ones_are_forgotten(
     autojump_clock,
 ):
-    policy = RecoveryPolicy(errors=2, seconds=60)
+    policy = RecoveryPolicy(errors=2, period=60)
     row = (Component.TOOL, ErrorClass.FAILED, 1)
     found = [policy.decide(*row) for _ in range(3)]
     assert [each.decision.value for each in found] == ["retry", "retry", "give_up"]
@@ -566,7 +566,7 @@ async def test_beyond_the_error_budget_errors_are_given_up_until_old_ones_are_fo
 
 
 def test_the_error_budget_counts_over_many_runs():
-    policy, row = RecoveryPolicy(errors=2, seconds=60), (Component.TOOL, ErrorClass.FAILED, 1)
+    policy, row = RecoveryPolicy(errors=2, period=60), (Component.TOOL, ErrorClass.FAILED, 1)
 
     async def fail(count, pause):
         await trio.sleep(pause)
@@ -593,7 +593,7 @@ def test_each_row_ends_and_asks_only_what_its_component_can():
     with pytest.raises(ConfigurationError):
         RecoveryPolicy(errors=-1)
     with pytest.raises(ConfigurationError):
-        RecoveryPolicy(seconds=0)
+        RecoveryPolicy(period=0)
 
 
 @pytest.mark.parametrize(

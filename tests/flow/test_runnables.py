@@ -1,6 +1,7 @@
 """Whatever runs has the same methods, and goes on by its session."""
 
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -51,6 +52,7 @@ async def test_stream_to_the_end(make):
         assert [chunk for chunk in chunks if isinstance(chunk, Done)] == chunks[-1:]
 
 
+@pytest.mark.every(2)
 async def test_stream_and_leave_early(make):
     begun = agent(Reply("I begin", hangs=True))
     async with make(begun).stream("Go.") as run:
@@ -63,6 +65,7 @@ async def test_stream_and_leave_early(make):
         _ = run.result.output
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_left_early_in_a_call_it_goes_on_and_pays_once(kind, tmp_path):
     left = Payment(tmp_path, kind, hangs=True)
@@ -76,6 +79,7 @@ async def test_left_early_in_a_call_it_goes_on_and_pays_once(kind, tmp_path):
     assert payment.asked == ["pay"]
 
 
+@pytest.mark.every(2)
 async def test_as_a_tool_of_another(make):
     tool = make(agent()).as_tool("helper")
     boss = Agent(ScriptedProvider(call("helper", prompt="Go."), "Thanks."), tools=[tool])
@@ -84,6 +88,7 @@ async def test_as_a_tool_of_another(make):
     assert result.output == "Thanks."
 
 
+@pytest.mark.every(2)
 async def test_as_a_tool_each_call_has_a_budget_of_its_own(make):
     worker = agent()
     tool = make(worker).as_tool("helper", budget=Budget(model_calls=5))
@@ -96,6 +101,7 @@ async def test_as_a_tool_each_call_has_a_budget_of_its_own(make):
     assert told.is_error == ("model calls" in told.text)
 
 
+@pytest.mark.every(2)
 async def test_with_a_budget_that_ends(make):
     def act() -> str:
         """Act."""
@@ -108,6 +114,7 @@ async def test_with_a_budget_that_ends(make):
     assert is_summed_up or "model calls" in str(result.error)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_path):
     budget = Budget(model_calls=1 + ABOVE.get(kind, 0))
@@ -121,6 +128,7 @@ async def test_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_pat
     assert (payment.effects, payment.asked) == (["pay"], [])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 async def test_as_a_tool_behind_a_budget_that_ended_it_goes_on_and_pays_once(kind, tmp_path):
     budget = Budget(model_calls=2 + ABOVE.get(kind, 0))
@@ -142,6 +150,7 @@ async def test_in_a_runtime_with_a_store(make):
     assert result.session.session_id == "s"
 
 
+@pytest.mark.every(2)
 async def test_it_goes_on_in_another_runtime_and_is_then_over(make):
     store = InMemoryStore()
     hangs = agent(Reply("I begin", hangs=True))
@@ -172,6 +181,7 @@ def go_on(payment):
     assert payment.effects == ["pay"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("point", ["before pay", "behind pay", "told pay"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
@@ -181,6 +191,7 @@ def test_it_goes_on_in_another_process_and_pays_once(kind, point, tmp_path):
     assert payment.asked == (["pay"] if point != "told pay" else [])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_a_tool_it_goes_on_in_another_process_and_pays_once(kind, tmp_path):
     kill(tmp_path, kind, "behind pay", "tool")
@@ -189,6 +200,7 @@ def test_as_a_tool_it_goes_on_in_another_process_and_pays_once(kind, tmp_path):
     assert payment.asked == ["pay"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_as_a_tool_it_is_killed_twice_and_pays_once(kind, tmp_path):
     for _ in range(2):
@@ -233,7 +245,7 @@ async def test_a_budget_that_is_spent_is_the_error_of_the_result():
 
 
 @pytest.mark.parametrize("kind", ["agent", "pipeline"])
-def test_the_question_says_how_often_it_was_started(kind, tmp_path):
+def test_the_question_says_how_often_and_when_it_was_started(kind, tmp_path):
     for _ in range(2):
         kill(tmp_path, kind, "before pay")
     payment, details = Payment(tmp_path, kind), []
@@ -245,4 +257,5 @@ def test_the_question_says_how_often_it_was_started(kind, tmp_path):
     payment.answer = answer
     trio.run(payment.run)
     assert len(details) == 1
-    assert "It was started 2 times" in details[0]
+    often = r"It was started 2 times, the (first|last) time at [0-9-]{10} [0-9:]{8} UTC"
+    assert re.search(often, details[0])

@@ -150,6 +150,7 @@ def seen(chunks, history):
     return {"calls": calls, "results": results, "ends": ends, "used": used, "history": said}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", TASKS)
 async def test_the_same_is_done(name, autojump_clock):
     task = TASKS[name]

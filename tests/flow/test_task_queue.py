@@ -124,14 +124,14 @@ async def test_who_is_cancelled_leaves_the_queue(autojump_clock):
 
 
 async def test_a_queue_has_a_limit(autojump_clock):
-    async with worker(limit=1) as (queue, _), trio.open_nursery() as nursery:
+    async with worker(max_waiting=1) as (queue, _), trio.open_nursery() as nursery:
         for name in ("running", "waits"):
             nursery.start_soon(partial(queue.request, TaskRequest(name, "")))
             await trio.testing.wait_all_tasks_blocked()
         with pytest.raises(MailboxFullError, match="1 requests wait for worker"):
             await queue.request(TaskRequest("c", ""))
-    with pytest.raises(ConfigurationError, match="limit is 0"):
-        TaskQueue(None, limit=0)
+    with pytest.raises(ConfigurationError, match="max_waiting is 0"):
+        TaskQueue(None, max_waiting=0)
 
 
 def test_a_deadline_has_a_time_zone():

@@ -101,6 +101,7 @@ async def effects(agent, ran, folder):
     return {*ran, *(path.name for path in folder.iterdir())}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", CORPUS)
 async def test_a_team_can_do_nothing_that_its_caller_may_not(name, tmp_path):
     ran = []

@@ -21,6 +21,7 @@ from greenroom.core._internal import InvalidJSONError
 from greenroom.flow import AgentMessage, TaskRequest, TaskResponse, Topic
 from greenroom.flow._internal import DeliveryStatus
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
+from tests.conftest import few
 
 DELIVERED, DROPPED, FULL, ENDED, LEFT, CANCELLED = (
     DeliveryStatus[name] for name in ("DELIVERED", "DROPPED", "FULL", "ENDED", "LEFT", "CANCELLED")
@@ -327,7 +328,7 @@ def publishing_agent(when_full):
 
 @pytest.mark.parametrize("when_full", ["wait", "drop_oldest"])
 def test_a_publisher_may_be_cancelled_at_any_checkpoint(when_full):
-    report = cancel_at_every_checkpoint(lambda: publishing_agent(when_full), at_most=15)
+    report = cancel_at_every_checkpoint(lambda: publishing_agent(when_full), at_most=few(15))
     assert report.violations == ()
 
 
@@ -414,7 +415,7 @@ class Crowd:
 @pytest.mark.parametrize("when_full", ["refuse", "drop_oldest", "wait"])
 @pytest.mark.parametrize("seed", range(5 if IS_LONG else 2))
 async def test_each_gets_each_once_and_in_order_while_members_come_go_and_crash(seed, when_full):
-    members, messages = (100, 10_000) if IS_LONG else (20, 150)
+    members, messages = (100, 10_000) if IS_LONG else (20, few(150))
     crowd = Crowd(seed, members, messages, when_full)
     limits = RuntimeLimits(mailbox=8, watchdog=None)
     async with AgentRuntime(store=InMemoryStore(), limits=limits) as runtime:

@@ -11,6 +11,7 @@ from greenroom.testing import (
     cancel_at_every_checkpoint,
     run_agent_async,
 )
+from tests.conftest import few
 from tests.flow.planned import Planned, worker
 
 TRIP = Plan(
@@ -113,7 +114,7 @@ def test_undoing_may_be_cancelled_at_any_checkpoint_and_loses_nothing():
 
         return Scenario(agent_fn, inputs="Stop.")
 
-    assert cancel_at_every_checkpoint(scenario, at_most=10).violations == ()
+    assert cancel_at_every_checkpoint(scenario, at_most=few(15)).violations == ()
 
 
 @pytest.mark.parametrize("make", [plan_and_execute, orchestrator])

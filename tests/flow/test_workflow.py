@@ -31,6 +31,7 @@ from greenroom.flow import (
     request_approval,
 )
 from greenroom.testing import Reply, ScriptedProvider, call
+from tests.conftest import few
 
 
 class State(msgspec.Struct, frozen=True):
@@ -95,7 +96,7 @@ async def test_the_trace_is_the_same_whatever_takes_longer(stopped_clock):
     traces = {}
 
     async def trace():
-        for seed in range(100):
+        for seed in range(few(100)):
             async with shuffled_workflow(seed).stream(STATE, mode="debug") as stream:
                 chunks = [chunk async for chunk in stream if isinstance(chunk, Custom)]
             run = stream.result
@@ -106,7 +107,7 @@ async def test_the_trace_is_the_same_whatever_takes_longer(stopped_clock):
             records = run.session.records("workflow.step")
             assert {each["at"] for each in records} == {"2026-01-14T10:30:00Z"}
             assert all(step.at == stopped_clock for step in run.steps)
-            traces[msgspec.json.encode((run.state, run.steps, records, chunks))] = run
+            traces[msgspec.json.encode((run.state, run.steps, records, steps))] = run
 
     await inside(trace)
     (run,) = traces.values()
@@ -380,7 +381,7 @@ async def test_a_run_is_read_in_three_modes():
     assert tuple(steps) == run.steps
     assert steps[2].updates == {"double": {"total": 2, "log": ["2"]}}
     chunks, run = await read("debug", input=State())
-    assert [chunk.text for chunk in chunks if isinstance(chunk, Custom)] == [
+    assert [chunk.text for chunk in chunks if isinstance(chunk, Custom) and chunk.text] == [
         "workflow: begins with double",
         *(f"workflow: step {n}: double → double" for n in (1, 2, 3)),
         "workflow: step 4: double → the end",
@@ -390,7 +391,7 @@ async def test_a_run_is_read_in_three_modes():
         await read("everything")
 
 
-async def test_a_chunk_says_that_an_item_begins():
+async def test_chunks_say_that_an_item_begins_and_ends():
     async def measure(state, word):
         return {"log": [word]}
 
@@ -398,9 +399,14 @@ async def test_a_chunk_says_that_an_item_begins():
     workflow.edge(START, "measure").edge("measure", END)
     async with workflow.stream(State(words=("a", "b")), mode="debug") as stream:
         chunks = [chunk async for chunk in stream if isinstance(chunk, Custom)]
-    begun = [chunk for chunk in chunks if chunk.kind == "workflow.node"]
+    units = [chunk for chunk in chunks if chunk.kind == "workflow.node"]
+    begun = [chunk for chunk in units if chunk.data["status"] == "executing"]
     assert [chunk.text for chunk in begun] == [f"workflow: measure[{n}] begins" for n in (0, 1)]
-    assert begun[1].data == {"step": 1, "node": "measure", "item": 1}
+    about = {"step": 1, "node": "measure", "item": 1, "session_id": ""}
+    assert begun[1].data == {**about, "status": "executing"}
+    ended = [chunk.data for chunk in units if chunk not in begun]
+    assert {**about, "status": "completed"} in ended
+    assert len(ended) == 2
 
 
 async def test_states_are_kept_for_who_reads_them_alone():

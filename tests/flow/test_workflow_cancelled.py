@@ -8,6 +8,7 @@ import trio
 from greenroom import Agent
 from greenroom.flow import END, START, Workflow
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from tests.conftest import few
 
 
 class State(TypedDict, total=False):
@@ -53,7 +54,7 @@ def scenario(seen):
 
 def test_a_cancel_at_any_checkpoint_leaves_a_valid_run_and_nothing_that_runs():
     seen = []
-    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=24)
+    report = cancel_at_every_checkpoint(lambda: scenario(seen), at_most=few(24))
     assert report.violations == ()
     runs = [run for run in seen if run is not None]
     expected = ["It is there.", "one", "two", "three"]

@@ -7,7 +7,6 @@ import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import Annotated, TypedDict
 
 import pytest
@@ -18,7 +17,7 @@ from greenroom.core import SessionStorageError, TurnStatus
 from greenroom.flow import END, START, Workflow, WorkflowError
 from greenroom.session import AgentSession
 from tests.flow.booking import EFFECTS, Booking, in_folder
-from tests.warm_python import WarmProgram
+from tests.warm_python import run_warm
 
 PROGRAM = Path(__file__).with_name("booking.py")
 
@@ -131,11 +130,8 @@ def kill(folder, point):
     folder.mkdir()
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {"PATH": path, "HOME": str(folder / "home"), "LANG": "C.UTF-8"}
-    with TemporaryFile("w+") as printed:
-        program = WarmProgram([str(PROGRAM), point], printed.fileno(), folder, environment)
-        code = program.wait(120)
-        printed.seek(0)
-        assert code == -signal.SIGKILL, printed.read()
+    code, _, errors = run_warm([str(PROGRAM), point], folder, environment)
+    assert code == -signal.SIGKILL, errors
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,11 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor, SpanExporter, SpanExportResult
 
 from greenroom.observability._internal import SpanStatus
 from greenroom.testing import run_in_virtual_time
@@ -69,3 +74,38 @@ class Kept:
 @pytest.fixture
 def kept():
     return Kept()
+
+
+class Wire(SpanExporter):
+    """An exporter that keeps the bytes that OTLP would send."""
+
+    def __init__(self):
+        self.data = b""
+
+    def export(self, spans):
+        self.data += encode_spans(spans).SerializeToString()
+        return SpanExportResult.SUCCESS
+
+
+class Collector:
+    """Providers of OpenTelemetry, and all that left them."""
+
+    def __init__(self):
+        self.spans, self.metrics = Wire(), InMemoryMetricReader()
+        self.tracers = TracerProvider(shutdown_on_exit=False)
+        self.tracers.add_span_processor(SimpleSpanProcessor(self.spans))
+        self.meters = MeterProvider([self.metrics], shutdown_on_exit=False)
+
+    @property
+    def sent(self):
+        """All that was sent, as a text: OTLP has texts as they are."""
+        data = self.metrics.get_metrics_data()
+        return self.spans.data.decode("latin-1") + (data.to_json() if data else "")
+
+
+@pytest.fixture
+def collector():
+    made = Collector()
+    yield made
+    made.tracers.shutdown()
+    made.meters.shutdown()

@@ -1,17 +1,21 @@
 """The audit: nothing runs unwritten, and no change goes unnoticed."""
 
+import errno
+import json
 import os
 import random
 import re
-import subprocess
-import sys
+import resource
 
 import pytest
+import trio
 
 from greenroom import Agent, AgentRuntime, InMemoryStore
-from greenroom.observability import Audit, AuditError, verify_audit
+from greenroom.core import AgentContext, Done, TextBlock, ToolRun, UserInput
+from greenroom.observability import Audit, AuditError, audit, verify_audit
 from greenroom.observability.audit import AuditReport
 from greenroom.testing import ScriptedProvider, call
+from tests.warm_python import start_warm
 
 MUTATIONS = int(os.environ.get("GREENROOM_AUDIT", "400"))
 KEY = b"the key"
@@ -130,6 +134,84 @@ async def test_on_a_full_disk_nothing_runs_and_the_model_is_told_why(tmp_path):
     assert "the audit can't be written: No space left on device" in result.text
 
 
+def make_context():
+    return AgentContext(session_id="s-1", agent_type="ann", name="Ann")
+
+
+async def note_turns(audit, agent, count):
+    """Note these turns, with a chance for a thread to write between them."""
+    for _ in range(count):
+        audit.before_turn(agent, UserInput((TextBlock("Go."),)))
+        audit.after_turn(agent, Done("i-1"))
+        while audit._writing is not None:
+            await audit._writing.wait()
+
+
+@pytest.fixture
+def bounds(monkeypatch):
+    monkeypatch.setattr(audit, "MAX_WAITING", 100)
+    monkeypatch.setattr(audit, "SOON", 10)
+
+
+def fail_to_write(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.usefixtures("bounds")
+async def test_many_turns_without_a_call_are_written_and_the_next_call_runs(tmp_path):
+    path, agent = tmp_path / "audit.jsonl", make_context()
+    async with Audit(path) as opened:
+        await note_turns(opened, agent, 70)
+        assert len(opened._waiting) < 20
+        assert await opened.before_run(agent, ToolRun("t-1", "fetch", {})) is None
+    report = verify_audit(path, head=opened.head)
+    assert (report.ok, report.lines) == (True, 141)
+
+
+@pytest.mark.usefixtures("bounds")
+async def test_lines_for_which_there_was_no_room_are_counted_in_the_audit(tmp_path, monkeypatch):
+    path, agent = tmp_path / "audit.jsonl", make_context()
+    async with Audit(path) as opened:
+        with monkeypatch.context() as full:
+            full.setattr(os, "fsync", fail_to_write)
+            await note_turns(opened, agent, 60)
+            refused = await opened.before_run(agent, ToolRun("t-1", "fetch", {}))
+            assert refused == "the audit can't be written: No space left on device"
+        assert await opened.before_run(agent, ToolRun("t-2", "fetch", {})) is None
+    report = verify_audit(path, head=opened.head)
+    assert (report.ok, report.lines) == (True, 102)
+    lines = [json.loads(each) for each in path.read_text().splitlines()[-2:]]
+    assert [(each["event"], each.get("lines")) for each in lines] == [
+        ("dropped", 21),
+        ("ran", None),
+    ]
+
+
+@pytest.mark.usefixtures("bounds")
+async def test_lines_for_which_there_is_no_thread_are_written_with_the_next_call(
+    tmp_path, monkeypatch
+):
+    def fail(*_):
+        raise RuntimeError("can't start new thread")
+
+    path, agent = tmp_path / "audit.jsonl", make_context()
+    async with Audit(path) as opened:
+        with monkeypatch.context() as busy:
+            busy.setattr(trio.lowlevel, "start_thread_soon", fail)
+            with pytest.raises(RuntimeError, match="can't start"):
+                await note_turns(opened, agent, 10)
+        assert await opened.before_run(agent, ToolRun("t-1", "fetch", {})) is None
+    report = verify_audit(path, head=opened.head)
+    assert (report.ok, report.lines) == (True, 11)
+
+
+async def test_what_could_not_be_written_at_the_end_is_logged(tmp_path, monkeypatch, caplog):
+    async with Audit(tmp_path / "audit.jsonl") as audit:
+        audit.before_turn(make_context(), UserInput((TextBlock("Go."),)))
+        monkeypatch.setattr(os, "fsync", fail_to_write)
+    assert "1 lines of the audit could not be written: No space left on device" in caplog.text
+
+
 async def test_an_audit_that_is_not_open_refuses():
     model = ScriptedProvider([call("fetch", page="a")], "done")
     async with AgentRuntime(InMemoryStore(), gates=[Audit("/nowhere")]) as runtime:
@@ -167,12 +249,45 @@ trio.run(main)
 """
 
 
-@pytest.mark.parametrize("calls", [1, 3, 7])
+async def test_an_end_that_is_cut_anywhere_within_its_line_is_said_to_be_torn(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    await write(path)
+    data = path.read_bytes()
+    lines = data.count(b"\n")
+    last = data.rindex(b"\n", 0, -1) + 1
+    for end in range(last + 1, len(data)):
+        path.write_bytes(data[:end])
+        report = verify_audit(path, KEY)
+        assert (report.torn, report.lines) == (True, lines - 1)
+
+
+async def test_a_disk_that_fills_up_in_the_middle_of_a_line_lets_no_further_call_run(tmp_path):
+    path = tmp_path / "audit.jsonl"
+    steps = [[call("fetch", page=str(at))] for at in range(6)]
+    model = ScriptedProvider(*steps, "done")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        async with Audit(path, key=KEY) as audit:
+            async with AgentRuntime(InMemoryStore(), gates=[audit]) as runtime:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (1_500, limits[1]))  # some lines
+                await Agent(model, tools=[fetch]).run("Go.", runtime=runtime)
+                resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    results = [r.text for each in model.requests[-1].messages for r in each.tool_results]
+    refused = [each for each in results if "the audit can't be written: No space" in each]
+    assert 0 < len(ran) < 6
+    assert len(ran) + len(refused) == len(results) >= 3
+    assert verify_audit(path, KEY, audit.head).ok
+
+
+KILLS = int(os.environ.get("GREENROOM_AUDIT_KILLS", "3"))
+
+
+@pytest.mark.parametrize("calls", [1 + at * 7 % 40 for at in range(KILLS)])
 def test_what_ran_before_a_kill_is_on_disk(tmp_path, calls):
     path = tmp_path / "audit.jsonl"
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(path)], stdout=subprocess.PIPE, text=True
-    ) as process:
+    with start_warm(["-c", PROGRAM, path], tmp_path, text=True) as process:
         done = [process.stdout.readline() for _ in range(calls)]
         process.kill()
         done += process.stdout.readlines()

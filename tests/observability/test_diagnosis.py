@@ -1,6 +1,7 @@
 """Each planted fault is found, and nothing else is."""
 
 import pytest
+import trio
 
 from greenroom import (
     Agent,
@@ -9,7 +10,9 @@ from greenroom import (
     FileStore,
     PermissionManager,
     PermissionRule,
+    ToolError,
     Usage,
+    tool,
 )
 from greenroom.core import Custom, Price
 from greenroom.flow import TextTools
@@ -45,7 +48,19 @@ async def report(agent, internals_kind):
             await agent.send(Custom(internals_kind, {}, "x"))
 
 
+@tool(timeout=60)
+async def crawl() -> str:
+    """Crawl."""
+    await trio.sleep(31)
+    return "there"
+
+
 PLANTED = {
+    "slow tool": lambda: Agent(scripted([call("crawl")], "done"), tools=[crawl]),
+    "never answered": lambda: make(
+        [call("fetch", page="a")],
+        permissions=PermissionManager(rules=[PermissionRule.ask_for_tool("fetch")]),
+    ),
     "loop": lambda: make(*[[call("fetch", page="a")]] * 4),
     "invented tool": lambda: make([call("fecth", page="a")]),
     "invalid input": lambda: make([call("fetch", pages="a")]),
@@ -73,7 +88,7 @@ PLANTED = {
 }
 
 
-async def look_at(made, store):
+async def look_at(made, store, turns=1):
     async with TraceFile() as file:
         tracer = Tracer(file, content="redacted")
         async with AgentRuntime(store, instruments=[tracer]) as runtime:
@@ -81,11 +96,31 @@ async def look_at(made, store):
             if isinstance(made, str):
                 handle = runtime.spawn(session, report, made)
             else:
-                handle = runtime.spawn(session, made)
-            await handle.ask("Go.")
+                handle = runtime.spawn(session, made, unattended="suspend")
+            for _ in range(turns):
+                await handle.ask("Go.")
             await handle.shutdown()
     loaded = await AgentSession.load(session.session_id, store=store, keep_open=True)
     return diagnose(loaded, await read_trace(session.session_id, store=store, tree=False))
+
+
+class VirtualTime:
+    """The time of spans: that of trio's clock, which jumps."""
+
+    def time_ns(self):
+        return 10**18 + int(trio.current_time() * 1e9)
+
+    monotonic_ns = time_ns
+
+
+@pytest.fixture(autouse=True)
+def _virtual_time(monkeypatch):
+    for module in ("spans", "span_output", "tracer"):
+        monkeypatch.setattr(f"greenroom.observability.{module}.time", VirtualTime())
+
+
+def test_there_are_as_many_kinds_as_the_page_says():
+    assert len(PLANTED) == 13
 
 
 @pytest.mark.parametrize("kind", PLANTED)
@@ -128,23 +163,27 @@ def test_a_tool_is_slow_over_half_a_minute_or_ten_times_as_long_as_usual(seconds
     assert [each.kind for each in found] == ["slow tool"] * is_slow
 
 
-async def test_a_call_that_was_cut_off_was_never_answered(tmp_path):
-    store = FileStore(tmp_path)
-    agent = Agent(
-        scripted([call("fetch", page="a")]),
-        tools=[fetch],
-        permissions=PermissionManager(rules=[PermissionRule.ask_for_tool("fetch")]),
-    )
-    async with AgentRuntime(store) as runtime:
-        session = AgentSession.new("agent", store=store)
-        handle = runtime.spawn(session, agent, unattended="suspend")
-        await handle.ask("Go.")
-        await handle.shutdown()
-    loaded = await AgentSession.load(session.session_id, store=store, keep_open=True)
-    assert [each.kind for each in diagnose(loaded)] == ["never answered"]
+def lookup(page: str) -> str:
+    """Look a page up."""
+    raise ToolError("there is no such page")
 
 
-@pytest.mark.parametrize("pages", range(5))
-async def test_of_a_clean_session_nothing_is_said(pages, tmp_path):
-    steps = [[call("fetch", page=str(at))] for at in range(pages)]
-    assert await look_at(make(*steps), FileStore(tmp_path)) == ()
+def clean(number):
+    """An agent that does nothing odd: calls one after another, side by side, of others, none."""
+    pages = [call("fetch", page=str(at)) for at in range(number // 4)]
+    match number % 4:
+        case 0:
+            return make(*[[each] for each in pages])
+        case 1:
+            return make(*[pages] * bool(pages))
+        case 2:  # a tool that says why it failed is no fault of the agent
+            steps = [[call("lookup", page=str(at))] for at in range(number // 8)]
+            return Agent(scripted(*steps, "done"), tools=[lookup])
+        case _:
+            inner = make(*[[each] for each in pages], name="Sub", description="Helps.")
+            return Agent(scripted([call("Sub", prompt="Find.")], "done"), tools=[inner.as_tool()])
+
+
+@pytest.mark.parametrize("number", range(20))
+async def test_of_a_clean_session_nothing_is_said(number, tmp_path):
+    assert await look_at(clean(number), FileStore(tmp_path)) == ()

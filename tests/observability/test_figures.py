@@ -1,8 +1,11 @@
 """What is counted: metrics, the ledger, and the runtime's own promises."""
 
 from datetime import date
+from itertools import count
+from random import Random
 
 import pytest
+import trio
 from prometheus_client.parser import text_string_to_metric_families
 
 from greenroom import (
@@ -13,9 +16,11 @@ from greenroom import (
     ConfigurationError,
     Done,
     FileStore,
+    Guard,
     InMemoryStore,
     PermissionManager,
     PermissionRule,
+    Reject,
     ToolRegistry,
     ToolResult,
     Usage,
@@ -23,8 +28,10 @@ from greenroom import (
     stream_reply,
 )
 from greenroom.core import ToolEnd, UserInput
+from greenroom.flow import Plan, Subtask, orchestrator
+from greenroom.llm import ModelOverloadedError, resilient
 from greenroom.memory import Compactor, ContextBudget
-from greenroom.observability import InvariantCheck, Ledger, Metrics, Tracer
+from greenroom.observability import InvariantCheck, Ledger, Metrics, Span, Tracer
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
@@ -57,7 +64,29 @@ async def test_metrics_are_read_by_prometheus():
     assert found["greenroom_turn_seconds_count", (("agent", 'Ann "the" \\ one'),)] == 1
     assert found["greenroom_tokens_total", (("kind", "input"), ("model", "script"))] == 17
     assert found["greenroom_spans_open", (("kind", "turn"),)] == 0
+    errors = (("error", "UnknownToolError"), ("tool", "_other"))
+    assert found["greenroom_tool_errors_total", errors] == 1
+    health = metrics.health()
+    assert {tool: each.failure_rate for tool, each in health.items()} == {"fetch": 0, "_other": 1}
+    assert health["fetch"].calls == 1
+    assert health["fetch"].seconds >= 0
     assert "s-" not in metrics.text()
+
+
+def test_the_share_of_the_window_that_the_last_request_took_is_a_gauge():
+    metrics = Metrics()
+    for tokens in (20_000, 50_000):
+        said = {
+            "gen_ai.provider.name": "anthropic",
+            "gen_ai.request.model": "claude-haiku-4-5",
+            "gen_ai.usage.input_tokens": tokens,
+        }
+        metrics.end(
+            Span("model", "chat", "s-1", ("Ann",), "t", "1", start=1, attributes=said), None
+        )
+    [line] = [each for each in metrics.text().splitlines() if each.startswith("greenroom_window")]
+    assert line == 'greenroom_window_ratio{model="claude-haiku-4-5"} 0.25'
+    assert "# TYPE greenroom_window_ratio gauge" in metrics.text()
 
 
 async def test_ten_thousand_invented_tools_are_one_series():
@@ -66,7 +95,38 @@ async def test_ten_thousand_invented_tools_are_one_series():
     async with AgentRuntime(InMemoryStore(), instruments=[Tracer(metrics)]) as runtime:
         await Agent(ScriptedProvider(*steps, "done"), tools=[fetch]).run("Go.", runtime=runtime)
     assert metrics.value("greenroom_tool_calls_total", tool="_other") >= 500
-    assert metrics.text().count("greenroom_tool_calls_total{") == 1
+    for metric in ("calls_total", "errors_total", "seconds_count"):
+        assert metrics.text().count(f"greenroom_tool_{metric}{{") == 1
+
+
+async def test_how_long_subtasks_wait_for_a_worker_is_counted(kept):
+    async def worker(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                waiting.append(metrics.value("greenroom_subtasks_waiting"))
+                await trio.sleep(70)
+                waiting.append(metrics.value("greenroom_subtasks_waiting"))
+                turn.set_result("Done.")
+
+    worker.capabilities = ["law"]
+    worker.description = "Knows the law."
+    metrics, waiting = Metrics(), []
+    plan = Plan("", [Subtask(name, "Sue.", capability="law") for name in "ab"])
+    other = Agent(ScriptedProvider("?"), name="other", capabilities=["art"])
+    team = orchestrator(ScriptedProvider("They pay."), worker, other, planner=plan)
+    async with AgentRuntime(InMemoryStore(), instruments=[Tracer(metrics, kept)]) as runtime:
+        handle = runtime.spawn(AgentSession.new("team"), team, unattended="deny")
+        await handle.ask("Go.")
+        await handle.shutdown()
+    assert metrics.value("greenroom_subtask_wait_seconds") == 2
+    text = metrics.text()
+    assert float(text.partition("greenroom_subtask_wait_seconds_sum ")[2].split()[0]) == 70, text
+    steps = [each for each in kept.spans if each.kind == "plan_step"]
+    waits = [event.attributes["waited"] for each in steps for event in each.events]
+    assert waits == [0, 70]
+    assert waiting == [1, 1, 0, 0]  # the other one of the two, until the first is done
+    assert "# TYPE greenroom_subtasks_waiting gauge" in text
+    assert metrics.value("greenroom_subtasks_waiting") == 0
 
 
 def test_more_series_than_the_bound_are_counted_as_other():
@@ -131,6 +191,58 @@ async def test_what_is_stored_is_what_was_counted_live(tmp_path):
     assert forked.session_id not in {each.session for each in stored.rows}
     assert len(ledger.by("session")) == 4
     assert (await Ledger.of_store(store, since=date(9000, 1, 1))).rows == {}
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_whatever_became_of_it_is_billed_once(tmp_path, seed):
+    """Replies that were thrown away, left behind by a rewind, or copied by a fork."""
+    random, store, ledger = Random(seed), FileStore(tmp_path), Ledger()
+    tokens = count(1_000)
+
+    def paid(text, **named):
+        return Reply(text, usage=Usage(next(tokens), 1, next(tokens)), **named)
+
+    def step():
+        kind = random.choice(["plain", "plain", "tool", "ask", "broken", "stopped"])
+        if kind == "broken":
+            return [paid("half", error=ModelOverloadedError("busy")), paid("whole")]
+        if kind == "stopped":
+            return [paid("a secret")]
+        if kind == "tool":
+            return [paid([call("fetch", page="a")]), paid("done")]
+        if kind == "ask":
+            return [paid([call("ask", prompt="Find.")]), paid("done")]
+        return [paid("done")]
+
+    inner = Agent(ScriptedProvider(*[paid("found") for _ in range(50)]), name="Sub")
+    ask = inner.as_tool("ask", description="Ask.")
+
+    guard = Guard(lambda _, text: Reject("no") if "secret" in text else None, on="output")
+
+    async def talk(session, runtime):
+        steps = [each for _ in range(4) for each in step()]
+        spare = ScriptedProvider(*[paid("spare") for _ in range(9)], model="spare")
+        llm = resilient(ScriptedProvider(*steps), fallback=[spare])
+        agent = Agent(llm, name="Ann", tools=[fetch, ask], guards=[guard])
+        handle = runtime.spawn(session, agent)
+        for _ in range(4):
+            await handle.ask("Go.")
+        await handle.shutdown()
+        return await AgentSession.load(session.session_id, store=store, keep_open=True)
+
+    async with AgentRuntime(store, instruments=[ledger]) as runtime:
+        session = await talk(AgentSession.new("ann", store=store), runtime)
+        await session.rewind(2)
+        session = await talk(session, runtime)
+        forked = await session.fork(random.randint(1, len(session.history)))
+        await talk(forked, runtime)
+    stored = await Ledger.of_store(store)
+    assert stored.rows == ledger.rows
+    assert stored.damaged == ()
+    roots = {each.root for each in stored.rows}
+    assert roots == {session.session_id, forked.session_id}
+    tree = await Ledger.of_store(store, session_id=session.session_id)
+    assert tree.rows == {k: v for k, v in stored.rows.items() if k.root == session.session_id}
 
 
 @pytest.mark.parametrize("kind", [Family, Tree])

@@ -15,10 +15,11 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.llm import ModelRateLimitError
-from greenroom.observability import OpenTelemetry, Tracer, current_traceparent
+from greenroom.observability import OpenTelemetry, Span, Tracer, current_traceparent
 from greenroom.testing import ScriptedProvider, call
 
 SCHEMAS = Path(__file__).with_name("semconv")
@@ -204,3 +205,41 @@ async def test_without_a_provider_it_exports_by_otlp_as_the_variables_say(monkey
         + ["chat script"] * 4
         + ["execute_tool fetch"] * 2
     )
+
+
+class Meanwhile(Sampler):
+    """A sampler that has something else happen while a span begins."""
+
+    def __init__(self):
+        self.steps = []
+
+    def should_sample(self, *args, **named):
+        if self.steps:
+            self.steps.pop()()
+        return SamplingResult(Decision.RECORD_AND_SAMPLE)
+
+    def get_description(self):
+        return "Meanwhile"
+
+
+def test_spans_that_begin_in_two_threads_keep_their_ids():
+    sampler, kept = Meanwhile(), InMemorySpanExporter()
+    provider = TracerProvider(sampler=sampler, shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(kept))
+    sink = OpenTelemetry(provider, MeterProvider(shutdown_on_exit=False))
+    first, second = (
+        Span("span", name, "s-1", (), digit * 32, digit * 16, start=1, end=2)
+        for name, digit in (("first", "1"), ("second", "2"))
+    )
+
+    def begin_in_a_thread():
+        other = Thread(target=sink.begin, args=(second, None))
+        other.start()
+        other.join()
+
+    sampler.steps.append(begin_in_a_thread)
+    sink.begin(first, None)
+    sink.end(first, None)
+    sink.end(second, None)
+    ids = {each.name: f"{each.context.span_id:016x}" for each in kept.get_finished_spans()}
+    assert ids == {"first": "1" * 16, "second": "2" * 16}

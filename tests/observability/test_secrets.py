@@ -1,5 +1,6 @@
 """No sink and no record shows a secret, whatever of the conversation may leave."""
 
+import json
 import logging
 
 import pytest
@@ -11,13 +12,16 @@ from greenroom import (
     AgentRuntime,
     ConfigurationError,
     FileStore,
+    InMemoryStore,
     ToolError,
 )
 from greenroom.core import Credential
+from greenroom.llm import ModelOverloadedError, resilient
 from greenroom.observability import (
     Audit,
     JsonLog,
     Metrics,
+    OpenTelemetry,
     Recorder,
     Redactor,
     TraceFile,
@@ -25,7 +29,7 @@ from greenroom.observability import (
     configure_logging,
     span,
 )
-from greenroom.testing import ScriptedProvider, call
+from greenroom.testing import Reply, ScriptedProvider, call
 
 SECRETS = {
     "vendor": "sk-proj-Zq8x7Yw6Vv5Uu4Tt3Ss2Rr1",
@@ -66,7 +70,7 @@ def fail(text: str) -> str:
 
 
 @pytest.mark.parametrize("content", ["none", "redacted", "full"])
-async def test_no_sink_shows_a_secret(tmp_path, monkeypatch, content):
+async def test_no_sink_shows_a_secret(tmp_path, monkeypatch, collector, content):
     monkeypatch.setenv("SHOP_API_KEY", SECRETS["variable"])
     redact = Redactor(patterns=[r"ACME-\d+"])
     log = logging.getLogger("test.spans")
@@ -87,7 +91,9 @@ async def test_no_sink_shows_a_secret(tmp_path, monkeypatch, content):
         Recorder(redact=redact) as recorder,
         Audit(tmp_path / "audit.jsonl", redact=redact) as audit,
     ):
-        tracer = Tracer(file, metrics, JsonLog(log, redact=redact), content=content, redact=redact)
+        otel = OpenTelemetry(collector.tracers, collector.meters)
+        sinks = (file, metrics, JsonLog(log, redact=redact), otel)
+        tracer = Tracer(*sinks, content=content, redact=redact)
         async with AgentRuntime(
             FileStore(tmp_path / "sessions"), instruments=[tracer, recorder], gates=[audit]
         ) as runtime:
@@ -97,16 +103,18 @@ async def test_no_sink_shows_a_secret(tmp_path, monkeypatch, content):
     handler.close()
     log.removeHandler(handler)
     files = [path for path in tmp_path.rglob("*.json*") if path.name != "history.jsonl"]
-    written = [metrics.text(), *(path.read_text() for path in files)]
+    assert "execute_tool leak" in collector.sent
+    written = [metrics.text(), collector.sent, *(path.read_text() for path in files)]
     assert len(written) > 8
     if content != "none":
         assert any("failed with" in each for each in written)
     shown = {mark for mark in MARKS for each in written if mark in each}
     # "full" leaves out what is always hidden, and no more.
     assert shown - {SECRETS["credential"]} == ({"ACME-778899"} if content == "full" else set())
-    # What others log knows no credential of an agent.
+    # What is logged outside of any agent knows no credential of one.
     by_us = [path for path in files if path.name != "log.jsonl"]
     assert not [path for path in by_us if SECRETS["credential"] in path.read_text()]
+    assert SECRETS["credential"] not in collector.sent
 
 
 def test_fields_are_hidden_whatever_they_hold():
@@ -146,21 +154,44 @@ async def test_log_lines_know_the_call_that_they_belong_to(tmp_path):
             await trio.lowlevel.checkpoint()
             return text
 
-        agent = Agent(ScriptedProvider([call("shout", text="hello")], "done"), tools=[shout])
+        text = "hello crayfish-77"
+        agent = Agent(ScriptedProvider([call("shout", text=text)], "done"), tools=[shout])
         async with AgentRuntime(FileStore(tmp_path), instruments=[Tracer()]) as runtime:
+            Credential("shop").give(runtime.resources, "crayfish-77")
             result = await agent.run("Go.", runtime=runtime)
+        again.close()
         lines = (tmp_path / "greenroom.log").read_text().splitlines()
-        (heard,) = [each for each in lines if "heard hello" in each]
+        assert not [each for each in lines if "crayfish" in each]
+        (heard,) = [each for each in lines if "heard hello [shop]" in each]
         (failed,) = [each for each in lines if "it failed" in each]
         for line in (heard, failed):
             assert f'"session":"{result.session.session_id}"' in line
             assert '"turn":1' in line
         assert '"call":"toolu' in failed
-        assert "ValueError: hello" in failed
+        assert "ValueError: hello [shop]" in failed
     finally:
         logger.removeHandler(again)
         again.close()
         logger.setLevel(logging.NOTSET)
+
+
+async def test_each_call_is_a_line_with_its_stages_and_its_outcome(caplog):
+    caplog.set_level("INFO", "greenroom.spans")
+    busy = Reply("", error=ModelOverloadedError("busy"))
+    calls = [call("leak", text="a", settings={}), call("leak"), call("fail", text="b")]
+    model = resilient(ScriptedProvider(busy, busy, calls, "done"))
+    agent = Agent(model, tools=[leak, fail])
+    async with AgentRuntime(InMemoryStore(), instruments=[Tracer(JsonLog())]) as runtime:
+        await agent.run("Go.", runtime=runtime)
+    lines = [json.loads(JsonLog().format(each)) for each in caplog.records]
+    tools = [each for each in lines if each.get("span_kind") == "tool"]
+    outcomes = {each.get("error_type", "ok"): each for each in tools}
+    assert sorted(outcomes) == ["InvalidInputError", "ToolError", "ok"]
+    assert all(each["call"].startswith("toolu") for each in tools)
+    for how, each in outcomes.items():
+        assert each["status"] == ("ok" if how == "ok" else "error")
+        assert ("execution_ms" in each) is ("validation_ms" in each) is (how != "InvalidInputError")
+    assert [each["attempts"] for each in lines if each.get("span_kind") == "model"] == [3, 1]
 
 
 async def test_the_recorder_numbers_what_goes_and_comes_and_keeps_the_newest(tmp_path):
@@ -180,6 +211,16 @@ async def test_the_recorder_numbers_what_goes_and_comes_and_keeps_the_newest(tmp
         "000006_model_response.json",
     ]
     assert '"done"' in await (folder / names[-1]).read_text()
+
+    await (folder / names[-1]).rename(folder / "1234567_model_response.json")
+    async with Recorder(keep=2) as recorder:
+        async with AgentRuntime(store, instruments=[recorder]) as runtime:
+            agent = Agent(ScriptedProvider("done"), name="Ann")
+            await agent.run("Go.", session=session, runtime=runtime)
+    assert sorted(path.name for path in await folder.iterdir()) == [
+        "1234568_model_request.json",
+        "1234569_model_response.json",
+    ]
 
 
 def test_a_context_says_where_its_session_is():

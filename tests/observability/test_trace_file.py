@@ -1,16 +1,21 @@
 """Traces in files: complete, bounded, private, and in nobody's way."""
 
 import builtins
+import errno
+import json
 import os
 import stat
 import threading
+from functools import partial
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from greenroom import Agent, AgentRuntime, ConfigurationError, FileStore, InMemoryStore
 from greenroom.core import SessionNotFoundError
-from greenroom.observability import Span, TraceFile, Tracer, read_trace
+from greenroom.core._internal import freeze
+from greenroom.observability import Span, TraceFile, Tracer, line_files, read_trace
 from greenroom.observability.line_files import BackgroundWriter, LineFile
 from greenroom.observability.trace_file import read_trace_file
 from greenroom.testing import ScriptedProvider, call
@@ -115,6 +120,32 @@ def test_old_lines_go_and_that_is_said(tmp_path):
     assert (gone, sum(lines)) == (15, 8)
 
 
+def test_a_disk_without_room_for_another_file_closes_nothing_of_others(tmp_path, monkeypatch):
+    def open_(path, *args):
+        raise OSError(errno.ENOSPC, "No space left on device", path)
+
+    file = LineFile(str(tmp_path / "trace.jsonl"), keep=4, max_bytes=1 << 20)
+    for at in range(4):
+        if file.is_full:
+            file.rotate()
+        file.write({"at": at})
+    others = []
+    with monkeypatch.context() as full:
+        full.setattr(line_files.os, "open", open_)
+        for _ in range(3):
+            with pytest.raises(OSError, match="No space left"):
+                file.rotate()
+            others.append(os.dup(0))  # takes the lowest number that is free
+    assert [os.fstat(each).st_mode for each in others] == [os.fstat(0).st_mode] * 3
+    assert (file.rotate(), file.is_full) == (0, False)
+    file.write({"at": "last"})
+    file.close()
+    for each in others:
+        os.close(each)
+    (counted, last) = map(json.loads, (tmp_path / "trace.jsonl").read_text().splitlines())
+    assert (counted["lines"], last) == (5, {"at": "last"})
+
+
 def test_a_link_is_not_followed(tmp_path):
     target = tmp_path / "target"
     target.write_text("")
@@ -140,6 +171,70 @@ def test_a_full_disk_loses_lines_and_counts_them(tmp_path, monkeypatch):
     assert second == '{"type":"c"}'
 
 
+async def keep_spans(file, folder, *spans):
+    """Write these spans of the session "s-1", each before the next, and return what is read."""
+    for span in spans:
+        file.end(span, None)
+        written = trio.Event()
+        token = trio.lowlevel.current_trio_token()
+        file._writer.put(partial(token.run_sync_soon, written.set))
+        await written.wait()
+    (found,) = folder.iterdir()
+    return read_trace_file(found)
+
+
+def make_span(id_, **attributes):
+    return Span("tool", "execute_tool fetch", "s-1", (), "t", id_, attributes=attributes)
+
+
+async def test_arguments_that_look_like_a_reference_are_read_as_they_were(tmp_path):
+    said = [{"role": "user", "parts": []}]
+    span = make_span(
+        "1",
+        **{
+            "gen_ai.input.messages": said,
+            "gen_ai.tool.call.arguments": {"$value": os.getpid() << 32},
+            "greenroom.request.options": [{"$value": 0}],
+        },
+    )
+    async with TraceFile(tmp_path) as file:
+        ((read,), _) = await keep_spans(file, tmp_path, span)
+    assert read.attributes == span.attributes
+
+
+async def test_what_a_full_disk_has_lost_is_written_again_for_the_next_span(tmp_path, monkeypatch):
+    said = freeze([{"role": "user", "parts": [{"type": "text", "content": "Go."}]}])
+    first, second = (make_span(each, **{"gen_ai.input.messages": said}) for each in "12")
+    async with TraceFile(tmp_path) as file:
+        with monkeypatch.context() as full:
+            full.setattr(os, "write", lambda *_: 0)
+            await keep_spans(file, tmp_path, first)
+        spans, missing = await keep_spans(file, tmp_path, second)
+    assert spans == [second]
+    assert missing == 2
+
+
+async def test_what_finds_no_room_on_its_way_is_said_in_the_file(tmp_path, monkeypatch):
+    async with TraceFile(tmp_path) as file:
+        with monkeypatch.context() as busy:
+            busy.setattr(line_files, "MAX_WAITING", 0)
+            for each in "123":
+                file.end(make_span(each), None)
+        spans, missing = await keep_spans(file, tmp_path, make_span("4"))
+    assert [each.span_id for each in spans] == ["4"]
+    assert missing == file.dropped == 3
+
+
+async def test_what_was_written_is_known_of_open_files_only(tmp_path):
+    said = [{"role": "user", "parts": []}]
+    async with TraceFile(tmp_path) as file:
+        for at in range(line_files.MAX_OPEN + 10):
+            span = make_span(str(at), **{"gen_ai.input.messages": said})
+            file.end(replace(span, session_id=f"s-{at}"), None)
+    assert len(list(tmp_path.iterdir())) == line_files.MAX_OPEN + 10
+    assert len(file._known) == 0
+
+
 async def test_what_waits_is_written_even_if_the_block_is_cancelled():
     done = []
     with trio.CancelScope() as scope:
@@ -152,10 +247,19 @@ async def test_what_waits_is_written_even_if_the_block_is_cancelled():
 
 
 async def test_a_writer_drops_what_finds_no_room_and_survives_what_fails(caplog):
-    done = []
+    done, begun, go_on = [], threading.Event(), threading.Event()
+
+    def fail():
+        begun.set()
+        go_on.wait(30)
+        raise ZeroDivisionError
+
     async with BackgroundWriter("Example") as writer:
-        writer.put(lambda: 1 // 0)
-        took = [writer.put(lambda at=at: done.append(at)) for at in range(10_010)]
-    assert (sum(took), writer.dropped) == (9_999, 11)
-    assert done == list(range(9_999))
-    assert "could not write" in caplog.text
+        for _ in range(3):
+            writer.put(fail)
+        await trio.to_thread.run_sync(begun.wait, 30)
+        took = [writer.put(lambda at=at: done.append(at)) for at in range(10_008)]
+        go_on.set()
+    assert (sum(took), writer.dropped) == (9_998, 10)
+    assert done == list(range(9_998))
+    assert caplog.text.count("could not write") == 1

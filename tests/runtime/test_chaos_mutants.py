@@ -121,6 +121,7 @@ MUTANTS = {
 }
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("owner", "name", "mutant"), MUTANTS.values(), ids=MUTANTS)
 @pytest.mark.filterwarnings("ignore:Async generator")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")

@@ -11,6 +11,10 @@ from greenroom.core import EndStatus, Exited, Lagged, TextDelta, TurnStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
+from tests.conftest import few
+
+COUNT = 10 * few(200)
+CRASHED = COUNT // 10
 
 
 @pytest.fixture(autouse=True)
@@ -67,21 +71,21 @@ async def test_of_two_thousand_agents_two_hundred_crash_at_once_and_the_others_g
             async with agent.turn(message):
                 pass
 
-    handles = [runtime.spawn(AgentSession.new("one"), agent_fn, n) for n in range(2000)]
+    handles = [runtime.spawn(AgentSession.new("one"), agent_fn, n) for n in range(COUNT)]
     await wait_all_tasks_blocked()
     for handle in handles[::10]:
         handle.send_input_nowait("crash")
     await wait_all_tasks_blocked()
-    assert len(runtime.list_active()) == 1800
-    for number in range(0, 2000, 10):
+    assert len(runtime.list_active()) == COUNT - CRASHED
+    for number in range(0, COUNT, 10):
         outcome = await handles[number].wait()
         assert (outcome.status, str(outcome.error)) == (EndStatus.CRASHED, f"number {number}")
     living = [handle for number, handle in enumerate(handles) if number % 10]
     statuses = Counter([(await handle.ask("go on")).status for handle in living])
-    assert statuses == {TurnStatus.COMPLETED: 1800}
+    assert statuses == {TurnStatus.COMPLETED: COUNT - CRASHED}
     await runtime.shutdown_all()
     ends = Counter([(await handle.wait()).status for handle in handles])
-    assert ends == {EndStatus.COMPLETED: 1800, EndStatus.CRASHED: 200}
+    assert ends == {EndStatus.COMPLETED: COUNT - CRASHED, EndStatus.CRASHED: CRASHED}
 
 
 async def test_of_two_thousand_supervised_agents_two_hundred_crash_at_once_and_come_back(runtime):
@@ -95,25 +99,25 @@ async def test_of_two_thousand_supervised_agents_two_hundred_crash_at_once_and_c
                     raise ValueError(f"number {number}")
                 await trio.sleep(0.5)
 
-    supervisor = runtime.supervisor(intensity=200, period=60, backoff=backoff)
+    supervisor = runtime.supervisor(intensity=CRASHED, period=60, backoff=backoff)
     handles = [
         supervisor.spawn(AgentSession.new("one"), agent_fn, number, restart="transient")
-        for number in range(2000)
+        for number in range(COUNT)
     ]
     await wait_all_tasks_blocked()
     for number, handle in enumerate(handles):
         handle.send_input_nowait("go on" if number % 10 else "crash")
     await trio.sleep(1.1)
     # The back-offs ran side by side, and no other agent was disturbed.
-    assert lives == {number: 1 if number % 10 else 2 for number in range(2000)}
+    assert lives == {number: 1 if number % 10 else 2 for number in range(COUNT)}
     turns = Counter([(await handle.statistics()).turns for handle in handles])
-    assert turns == {1: 2000}
+    assert turns == {1: COUNT}
     assert Counter([(await handle.ask("go on")).status for handle in handles[::10]]) == {
-        TurnStatus.COMPLETED: 200
+        TurnStatus.COMPLETED: CRASHED
     }
     await supervisor.shutdown()
     ends = Counter([(await handle.wait()).restarts for handle in handles])
-    assert ends == {0: 1800, 1: 200}
+    assert ends == {0: COUNT - CRASHED, 1: CRASHED}
 
 
 async def test_of_two_thousand_subagents_two_hundred_crash_and_the_parent_hears_of_each():
@@ -125,28 +129,28 @@ async def test_of_two_thousand_subagents_two_hundred_crash_and_the_parent_hears_
                 raise ValueError(number)
 
     async def parent(agent):
-        handles = [agent.spawn(AgentSession.new("one"), child, n) for n in range(2000)]
+        handles = [agent.spawn(AgentSession.new("one"), child, n) for n in range(COUNT)]
         await wait_all_tasks_blocked()
         for handle in handles:
             handle.send_input_nowait("crash")
         async for result in agent.inputs():
             crashed.add((result.session_id, result.error))
-            if len(crashed) == 200:
+            if len(crashed) == CRASHED:
                 break
-        expected = {(handles[n].session_id, f"ValueError: {n}") for n in range(0, 2000, 10)}
+        expected = {(handles[n].session_id, f"ValueError: {n}") for n in range(0, COUNT, 10)}
         assert crashed == expected
         done.set()
 
-    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=2000)) as runtime:
+    async with AgentRuntime(InMemoryStore(), RuntimeLimits(subagents=COUNT)) as runtime:
         handle = runtime.spawn(AgentSession.new("parent"), parent)
         await done.wait()
         assert (await handle.wait(check=True)).status is EndStatus.COMPLETED
 
 
 async def test_two_thousand_idle_agents_shut_down_together_in_no_time(runtime):
-    handles = [runtime.spawn(AgentSession.new("idle"), idle) for _ in range(2_000)]
+    handles = [runtime.spawn(AgentSession.new("idle"), idle) for _ in range(COUNT)]
     await wait_all_tasks_blocked()
-    assert len(runtime.list_active()) == 2_000
+    assert len(runtime.list_active()) == COUNT
     before = trio.current_time()
     await runtime.shutdown_all()
     assert trio.current_time() == before

@@ -95,7 +95,7 @@ async def in_a_turn(runtime, body):
 
 
 async def test_each_prompt_is_answered_and_the_answers_stand_in_their_order(runtime, crew):
-    results = await fan_out(runtime, crew.work, "re ", prompts=["a 3", "b 1", "c 2"])
+    results = await fan_out(runtime, crew.work, "re ", inputs=["a 3", "b 1", "c 2"])
     assert told(results) == ["re a", "re b", "re c"]
     assert sorted(crew.begun) == ["a 3", "b 1", "c 2"]
     assert (crew.alive, runtime.list_active()) == (0, ())
@@ -104,30 +104,30 @@ async def test_each_prompt_is_answered_and_the_answers_stand_in_their_order(runt
 @pytest.mark.parametrize(("limit", "most"), [(1, 1), (3, 3), (5, 5), (50, 10)])
 async def test_no_more_are_alive_at_once_than_the_limit_says(runtime, crew, limit, most):
     prompts = [f"{n} {n % 3}" for n in range(10)]
-    results = await fan_out(runtime, crew.work, prompts=prompts, concurrency=limit)
+    results = await fan_out(runtime, crew.work, inputs=prompts, concurrency=limit)
     assert told(results) == [str(n) for n in range(10)]
     assert crew.most == most
 
 
 async def test_without_prompts_there_is_nothing_to_do(runtime, crew):
-    assert await fan_out(runtime, crew.work, prompts=[]) == []
-    assert await fan_out(runtime, crew.work, prompts=[], until=3) == []
+    assert await fan_out(runtime, crew.work, inputs=[]) == []
+    assert await fan_out(runtime, crew.work, inputs=[], until=3) == []
     assert crew.most == 0
 
 
 async def test_equal_prompts_get_an_agent_each(runtime, crew):
-    assert told(await fan_out(runtime, crew.work, prompts=["same"] * 3)) == ["same"] * 3
+    assert told(await fan_out(runtime, crew.work, inputs=["same"] * 3)) == ["same"] * 3
     assert crew.begun == ["same"] * 3
 
 
 async def test_prompts_may_be_blocks_and_any_iterable(runtime, crew):
     prompts = ([TextBlock(text)] for text in "ab")
-    assert told(await fan_out(runtime, crew.work, prompts=prompts)) == ["a", "b"]
+    assert told(await fan_out(runtime, crew.work, inputs=prompts)) == ["a", "b"]
 
 
 async def test_failures_are_values_and_stop_nobody(runtime, crew):
     prompts = ["fail", "a 1", "crash", "b 1"]
-    results = await fan_out(runtime, crew.work, prompts=prompts)
+    results = await fan_out(runtime, crew.work, inputs=prompts)
     assert told(results) == ["down", "a", "ValueError: bug", "b"]
     assert [str(result.status) for result in results] == [
         "failed",
@@ -160,7 +160,7 @@ async def ignores(agent):
     ],
 )
 async def test_an_agent_that_gives_no_answer_has_failed_and_says_why(runtime, agent_fn, problem):
-    (result,) = await fan_out(runtime, agent_fn, prompts=["a"])
+    (result,) = await fan_out(runtime, agent_fn, inputs=["a"])
     assert result.status is TurnStatus.FAILED
     assert problem in result.error
     assert runtime.list_active() == ()
@@ -173,7 +173,7 @@ async def test_an_agent_that_somebody_else_shuts_down_has_failed(runtime):
     results = []
 
     async def fan():
-        results.extend(await fan_out(runtime, deaf, prompts=["a", "b"]))
+        results.extend(await fan_out(runtime, deaf, inputs=["a", "b"]))
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(fan)
@@ -190,7 +190,7 @@ async def test_the_first_failure_ends_the_others_and_begins_no_more(runtime, cre
         await crew.work(agent)
 
     prompts = ["a 1", f"{bad} 2", "b 3", "c 4"]
-    results = await fan_out(runtime, work, prompts=prompts, concurrency=3, until="first_failure")
+    results = await fan_out(runtime, work, inputs=prompts, concurrency=3, until="first_failure")
     assert results[0].text == "a"
     assert results[1].status is not TurnStatus.COMPLETED
     assert results[2:] == [None, None]
@@ -199,14 +199,14 @@ async def test_the_first_failure_ends_the_others_and_begins_no_more(runtime, cre
 
 async def test_without_a_failure_the_first_one_ends_nothing(runtime, crew):
     prompts = ["a 1", "b 2"]
-    results = await fan_out(runtime, crew.work, prompts=prompts, until="first_failure")
+    results = await fan_out(runtime, crew.work, inputs=prompts, until="first_failure")
     assert told(results) == ["a", "b"]
 
 
 async def test_the_first_few_that_complete_end_the_others(runtime, crew):
     prompts = ["a 5", "fail 2.9375", "b 3", "c 2.9375", "d 60", "never 0"]
     before = trio.current_time()
-    results = await fan_out(runtime, crew.work, prompts=prompts, until=2)
+    results = await fan_out(runtime, crew.work, inputs=prompts, until=2)
     assert told(results) == [None, "down", "b", "c", None, None]
     assert "d 60" in crew.begun
     assert "never 0" not in crew.begun
@@ -216,31 +216,31 @@ async def test_the_first_few_that_complete_end_the_others(runtime, crew):
 
 
 async def test_of_those_that_complete_in_one_moment_no_more_count_than_were_wanted(runtime, crew):
-    results = await fan_out(runtime, crew.work, prompts=["a 1"] * 5, until=2)
+    results = await fan_out(runtime, crew.work, inputs=["a 1"] * 5, until=2)
     assert sum(result is not None for result in results) == 2
 
 
 @pytest.mark.parametrize("until", [3, 100])
 async def test_where_fewer_can_complete_all_are_waited_for(runtime, crew, until):
-    results = await fan_out(runtime, crew.work, prompts=["a", "fail 1", "b 2"], until=until)
+    results = await fan_out(runtime, crew.work, inputs=["a", "fail 1", "b 2"], until=until)
     assert told(results) == ["a", "down", "b"]
 
 
 async def test_it_refuses_what_makes_no_sense(runtime, crew):
     for options in ({"concurrency": 0}, {"until": 0}, {"until": -1}, {"until": "some"}):
         with pytest.raises(ValueError, match="must be"):
-            await fan_out(runtime, crew.work, prompts=["a"], **options)
+            await fan_out(runtime, crew.work, inputs=["a"], **options)
     with pytest.raises(TypeError, match=r"\['a b'\]"):
-        await fan_out(runtime, crew.work, prompts="a b")
+        await fan_out(runtime, crew.work, inputs="a b")
     with pytest.raises(TypeError, match="async function"):
-        await fan_out(runtime, print, prompts=["a"])
+        await fan_out(runtime, print, inputs=["a"])
     assert crew.most == 0
 
 
 async def test_prompts_that_can_t_be_stored_are_the_caller_s_error_and_nobody_begins(runtime, crew):
     bad = [TextBlock("x", {"bad": object()})]
     with pytest.raises(InvalidJSONError):
-        await fan_out(runtime, crew.work, prompts=["a 60", bad, bad])
+        await fan_out(runtime, crew.work, inputs=["a 60", bad, bad])
     assert (crew.most, runtime.list_active()) == (0, ())
 
 
@@ -249,20 +249,20 @@ async def test_a_handle_can_t_spawn_and_is_refused_in_words(runtime, crew):
     with pytest.raises(
         TypeError, match="an agent's internals or a runtime first, not <AgentHandle"
     ):
-        await fan_out(handle, crew.work, prompts=["a"])
+        await fan_out(handle, crew.work, inputs=["a"])
 
 
 async def test_a_runtime_that_was_left_refuses(crew):
     async with AgentRuntime(store=InMemoryStore()) as closed:
         pass
     with pytest.raises(RuntimeClosedError):
-        await fan_out(closed, crew.work, prompts=["a", "b"])
+        await fan_out(closed, crew.work, inputs=["a", "b"])
 
 
 async def test_a_cancel_leaves_no_agent_behind(runtime, crew):
     before = trio.current_time()
     with trio.move_on_after(2) as scope:
-        await fan_out(runtime, crew.work, prompts=["a 1", "b 60", "c 60"], concurrency=2)
+        await fan_out(runtime, crew.work, inputs=["a 1", "b 60", "c 60"], concurrency=2)
     assert scope.cancelled_caught
     assert trio.current_time() == before + 2.125
     assert (crew.alive, runtime.list_active()) == (0, ())
@@ -281,7 +281,7 @@ async def test_a_cancel_that_comes_beside_a_failure_goes_further(runtime, crew, 
     monkeypatch.setattr(runtime, "spawn", spawn_one)
     with suppress(ExceptionGroup), trio.CancelScope() as scope:
         try:
-            await fan_out(runtime, crew.work, prompts=["one 9", "two 9"])
+            await fan_out(runtime, crew.work, inputs=["one 9", "two 9"])
         except BaseException as error:
             raised += [type(each) for each in leaves(error)]
             raise
@@ -297,7 +297,7 @@ async def test_a_cancel_while_an_agent_leaves_does_not_wait_for_its_grace(runtim
 
     before = trio.current_time()
     with trio.move_on_after(1):
-        await fan_out(runtime, lingers, prompts=["a"])
+        await fan_out(runtime, lingers, inputs=["a"])
     assert trio.current_time() == before + 1
     assert runtime.list_active() == ()
 
@@ -309,12 +309,12 @@ async def test_nobody_is_asked_about_roots_that_nobody_holds(runtime):
                 answer = await agent.request_permission("Tool", "run")
                 agent.session.add_message(Message.assistant(str(answer.decision)))
 
-    assert told(await fan_out(runtime, asks, prompts=["a"])) == ["deny"]
+    assert told(await fan_out(runtime, asks, inputs=["a"])) == ["deny"]
 
 
 async def test_under_an_agent_they_are_its_subagents_and_named(runtime, crew):
     async def body(agent):
-        answers = await fan_out(agent, crew.work, prompts=["a", "b"], agent_type="reader")
+        answers = await fan_out(agent, crew.work, inputs=["a", "b"], agent_type="reader")
         agent.session.add_message(Message.assistant(" ".join(told(answers))))
 
     handle = runtime.spawn(new(), turning(body))
@@ -343,10 +343,10 @@ def turning(body):
 async def test_their_results_do_not_come_again_as_input_however_they_ended(runtime, crew):
     async def body(agent):
         prompts = ["a", "fail", "crash", "b 1", "c 60"]
-        results = await fan_out(agent, crew.work, prompts=prompts, until=2)
+        results = await fan_out(agent, crew.work, inputs=prompts, until=2)
         assert told(results) == ["a", "down", "ValueError: bug", "b", None]
         with trio.move_on_after(1):
-            await fan_out(agent, crew.work, prompts=["d 60", "e 60"])
+            await fan_out(agent, crew.work, inputs=["d 60", "e 60"])
 
     result, seen = await in_a_turn(runtime, body)
     assert (result.status, seen) == (TurnStatus.COMPLETED, [])
@@ -354,7 +354,7 @@ async def test_their_results_do_not_come_again_as_input_however_they_ended(runti
 
 async def test_an_interrupt_of_the_turn_ends_all_of_them_in_its_grace(runtime, crew):
     async def body(agent):
-        await fan_out(agent, crew.work, prompts=["a 60", "b 60", "c 60"], concurrency=2)
+        await fan_out(agent, crew.work, inputs=["a 60", "b 60", "c 60"], concurrency=2)
 
     handle = runtime.spawn(new(), turning(body))
     await handle.send_input("go")
@@ -372,7 +372,7 @@ async def test_it_works_wherever_an_agent_runs_code(runtime, crew, where):
     done = []
 
     async def fan(agent):
-        done.append(told(await fan_out(agent, crew.work, prompts=["a", "b 1"])))
+        done.append(told(await fan_out(agent, crew.work, inputs=["a", "b 1"])))
 
     async def parent(agent):
         async for message in agent.inputs():
@@ -402,7 +402,7 @@ def few(subagents):
 async def test_where_the_agent_has_less_room_fewer_are_alive_at_once(crew):
     async def body(agent):
         agent.spawn(AgentSession.new("another"), ignores)
-        results = await fan_out(agent, crew.work, prompts=["a 1"] * 6, concurrency=5)
+        results = await fan_out(agent, crew.work, inputs=["a 1"] * 6, concurrency=5)
         assert told(results) == ["a"] * 6
 
     async with few(3) as runtime:
@@ -414,7 +414,7 @@ async def test_where_it_has_none_it_says_so(crew):
     async def body(agent):
         agent.spawn(AgentSession.new("another"), ignores)
         with pytest.raises(TurnError, match="1 subagents already"):
-            await fan_out(agent, crew.work, prompts=["a"])
+            await fan_out(agent, crew.work, inputs=["a"])
 
     async with few(1) as runtime:
         result, _ = await in_a_turn(runtime, body)
@@ -429,7 +429,7 @@ async def test_an_agent_that_has_returned_refuses(runtime, crew):
 
     await runtime.spawn(new(), leaves).wait()
     with pytest.raises(AgentNotRunningError):
-        await fan_out(kept[0], crew.work, prompts=["a", "b"])
+        await fan_out(kept[0], crew.work, inputs=["a", "b"])
 
 
 async def test_one_that_does_not_end_is_named_by_the_interrupt_which_returns_in_time(runtime):
@@ -442,7 +442,7 @@ async def test_one_that_does_not_end_is_named_by_the_interrupt_which_returns_in_
                     await release.wait()
 
     async def body(agent):
-        await fan_out(agent, stubborn, prompts=["a"])
+        await fan_out(agent, stubborn, inputs=["a"])
 
     handle = runtime.spawn(new(), turning(body))
     await handle.send_input("go")
@@ -470,7 +470,7 @@ def test_whatever_they_do_the_results_are_in_place_and_nobody_is_left(script, li
         async with AgentRuntime(InMemoryStore()) as runtime:
             with trio.move_on_after(float("inf") if cut is None else cut):
                 results = await fan_out(
-                    runtime, crew.work, prompts=prompts, concurrency=limit, until=until
+                    runtime, crew.work, inputs=prompts, concurrency=limit, until=until
                 )
                 check(results)
             assert (crew.alive, runtime.list_active()) == (0, ())

@@ -20,7 +20,7 @@ from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, SupervisionError
 from greenroom.session import AgentSession, InMemoryStore
 
-SLOW = Backoff(first=100.0, factor=1.0, limit=100.0, jitter=0)
+SLOW = Backoff(first=100.0, factor=1.0, max_delay=100.0, jitter=0)
 
 
 def new():

@@ -15,7 +15,7 @@ LIMITS = RuntimeLimits(permission_timeout=600.0)
 
 
 async def retrying(agent):
-    backoff = Backoff(first=60.0, limit=600.0, jitter=0.0)
+    backoff = Backoff(first=60.0, max_delay=600.0, jitter=0.0)
     async for message in agent.inputs():
         async with agent.turn(message):
             for attempt in (1, 2, 3):

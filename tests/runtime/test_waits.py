@@ -595,7 +595,7 @@ async def test_a_task_of_a_call_goes_on_when_another_one_s_wait_is_cancelled(run
 
 
 async def ask_many(agent):
-    await fan_out(agent, echo, 50.0, prompts=["one", "other"])
+    await fan_out(agent, echo, 50.0, inputs=["one", "other"])
 
 
 async def ask_and_clean_up(agent):

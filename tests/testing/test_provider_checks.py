@@ -378,6 +378,7 @@ def test_every_check_has_a_provider_that_it_catches():
     assert MUTANTS.keys() == CHECKS.keys()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("name", "says"), [(name, says) for name, mutants in MUTANTS.items() for says in mutants]
 )

@@ -1,6 +1,7 @@
 """The plugin in test runs of its own: opt-in, in memory, on a clock that jumps."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from greenroom.llm._internal import forbids_calls
 from greenroom.testing import pytest_plugin
+from tests.warm_python import run_warm
 
 ROOT = Path(__file__).parents[2]
 
@@ -36,21 +38,28 @@ ALONE = ("-p", "trio")
 """The one plugin that most of these runs need: what else is installed takes longer than they do."""
 
 
-def run_tests(folder, tests, conftest=OPT_IN, options=ALONE):
+def run_tests(folder, tests, conftest=OPT_IN, options=ALONE, *, warm=True):
     (folder / "conftest.py").write_text(conftest)
     (folder / "pytest.ini").write_text("[pytest]\naddopts = --strict-markers\n")
     (folder / "test_it.py").write_text(AGENT + tests)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
+    command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", *options]
     # The options of the run that this one is inside of are not meant for it, nor is where that
     # runs.
     ours = ("PYTEST_ADDOPTS", "CI", "BUILD_NUMBER")
     env = {name: value for name, value in os.environ.items() if name not in ours}
     if options[:2] == ALONE:
         env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    _, printed, errors = run_warm(command, folder, env) if warm else run_cold(command, folder, env)
+    return printed + errors
+
+
+def run_cold(command, folder, env):
+    """Run it in a Python that has imported nothing of ours."""
+    command = [sys.executable, *command]
     done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=env, capture_output=True, text=True, timeout=120, check=False
     )
-    return done.stdout + done.stderr
+    return done.returncode, done.stdout, done.stderr
 
 
 def test_run_agent_works_in_a_plain_test_in_a_folder_of_its_own(tmp_path):
@@ -95,7 +104,7 @@ def test_nothing_of_it_is_loaded_where_nobody_asks(tmp_path):
 def test_loaded(): import sys; assert 'greenroom.testing' not in sys.modules
 def test_plain(run_agent): pass
 """
-    said = run_tests(tmp_path, tests, "", options=())
+    said = run_tests(tmp_path, tests, "", options=(), warm=False)
     assert "fixture 'run_agent' not found" in said
     assert "1 passed, 1 error" in said
 
@@ -108,7 +117,7 @@ def test_plain(run_agent): pass
 """
     said = run_tests(tmp_path, tests, options=("-p", "no:trio"))
     assert said.count("agent_runtime needs pytest-trio: pip install 'greenroom[testing]'") == 2
-    assert "1 passed, 2 errors" in said
+    assert re.search("1 passed, .*2 errors", said)
 
 
 def test_without_pytest_importing_it_says_what_to_install(tmp_path):
@@ -116,11 +125,9 @@ def test_without_pytest_importing_it_says_what_to_install(tmp_path):
         "import sys; sys.modules['pytest'] = None; import greenroom.testing;"
         "import greenroom.testing.pytest_plugin"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
-    )
-    assert "ModuleNotFoundError: greenroom.testing.pytest_plugin needs pytest" in done.stderr
-    assert "pip install 'greenroom[testing]'" in done.stderr
+    _, _, said = run_cold(["-c", script], ROOT, os.environ)
+    assert "ModuleNotFoundError: greenroom.testing.pytest_plugin needs pytest" in said
+    assert "pip install 'greenroom[testing]'" in said
 
 
 REAL = """

@@ -2,6 +2,7 @@
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from greenroom import (
     Agent,
@@ -14,12 +15,13 @@ from greenroom import (
     PermissionRule,
 )
 from greenroom.llm import ModelSettings
-from greenroom.observability import TraceFile, Tracer, read_trace
+from greenroom.observability import Trace, TraceFile, Tracer, read_trace
 from greenroom.testing import (
     ScriptedApprover,
     ScriptedProvider,
     call,
     drift,
+    export_test,
     replay,
     run_in_virtual_time,
 )
@@ -159,5 +161,25 @@ def test_without_content_there_is_nothing_to_compare(tmp_path):
         trace = await read_trace(session.session_id, store=store)
         with pytest.raises(ConfigurationError, match="does not say what its model was asked"):
             await drift(session, trace, make())
+
+    virtually(main)
+
+
+def test_a_session_of_which_a_part_has_no_content_is_not_compared(tmp_path):
+    async def main():
+        session, trace = await record(tmp_path)
+        last = max((each for each in trace.spans if each.kind == "model"), key=lambda it: it.start)
+        silent = {k: v for k, v in last.attributes.items() if not k.endswith(".messages")}
+        later = replace(last, attributes=silent)
+        below = replace(later, session_id="s-below", span_id="b", parent_id=last.parent_id)
+        own = tuple(each for each in trace.spans if each is not last)
+        for spans, lacks in ((*own, later), session.session_id), ((*own, last, below), "s-below"):
+            partial = Trace(spans, 0)
+            with pytest.raises(ConfigurationError, match=f"{lacks} does not say what"):
+                await drift(session, partial, make())
+            with pytest.raises(ConfigurationError, match=f"{lacks} does not say what"):
+                replay(session, partial)
+            with pytest.raises(ConfigurationError, match=f"{lacks} does not say what"):
+                await export_test(session, partial, "shop.bots:ann")
 
     virtually(main)

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 import trio
+import trio.testing
 
 from greenroom.core import SessionStorageError, utc_now
 from greenroom.session import (
@@ -324,6 +325,7 @@ async def puts_any_size(self, session_id, name, data):
 
 async def puts_in_two_steps(self, session_id, name, data):
     await InMemoryStore.put_file(self, session_id, name, data[:1000])
+    await trio.testing.wait_all_tasks_blocked()
     await InMemoryStore.put_file(self, session_id, name, data)
 
 

@@ -1,7 +1,7 @@
 """Whether a file is as whole calls make it: compared with what the undisturbed runs make of it.
 
 A file is one of three kinds. One that grows from call to call is *appended*: it must consist of
-whole records. One that is *written anew* must be as before, or as it is after some call. Where its
+whole records. One that is *written again* must be as before, or as it is after some call. Where its
 contents are never the same twice, digits and made-up names apart, only what shows that a file is
 whole at all is compared: a last line that ends, JSON that can be read.
 """

@@ -269,7 +269,6 @@ class ProcessSettings:
     """The settings of the process at one moment."""
 
     def __init__(self) -> None:
-        """Read them all."""
         self._values = [_copy(each.read()) for each in SETTINGS]
 
     def changed(self) -> Iterator[str]:

@@ -96,7 +96,6 @@ class FuzzError(AssertionError):
     """Something did not hold; `report` has what, and where."""
 
     def __init__(self, report: FuzzReport) -> None:
-        """Show the report."""
         super().__init__(str(report))
         self.report = report
 

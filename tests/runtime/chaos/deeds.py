@@ -270,7 +270,7 @@ class Deeds:
                     life.agent,
                     self.world.agent,
                     0,
-                    prompts=["a", "b"],
+                    inputs=["a", "b"],
                     until=self.random.choice([1, "all"]),
                 )
 

@@ -238,7 +238,7 @@ async def producer(agent):
     async for message in agent.inputs():
         async with agent.turn(message):
             with agent.budget(seconds=30, tool_calls=5):
-                takes = await fan_out(agent, take, prompts=["one", "two", "three"], until=2)
+                takes = await fan_out(agent, take, inputs=["one", "two", "three"], until=2)
             say(agent, " ".join(result.text for result in takes if result is not None))
 
 

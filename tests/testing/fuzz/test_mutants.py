@@ -278,6 +278,7 @@ def left_unbroken(sought, first):
     return missing
 
 
+@pytest.mark.every(5)
 @pytest.mark.parametrize(("mutate", "invariants", "first"), MUTANTS.values(), ids=MUTANTS)
 def test_the_fuzz_finds(mutate, invariants, first, monkeypatch):
     mutate(monkeypatch)

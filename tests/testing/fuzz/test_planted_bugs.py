@@ -11,6 +11,7 @@ from tests.testing.fuzz.planted_bugs import PLANTED
 EVERYWHERE = os.environ.get("GREENROOM_FUZZ") == "all"
 
 
+@pytest.mark.every(6)
 @pytest.mark.parametrize(("make", "mode", "invariant", "says"), PLANTED.values(), ids=PLANTED)
 def test_a_planted_bug_is_found_with_its_reason(make, mode, invariant, says):
     with pytest.raises(FuzzError) as found:

@@ -14,7 +14,7 @@ from greenroom.agents import coder, plan_restore
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import AgentSession, FileStore
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
-from greenroom.testing.fuzz import INVARIANTS, FuzzError
+from greenroom.testing.fuzz import INVARIANTS, MODES, FuzzError
 from greenroom.tools import ToolRegistry, WebFetch, builtin_tools, tool
 from tests.agents.test_interrupts import processes_that_mention
 from tests.testing.fuzz.counting import count
@@ -194,8 +194,10 @@ def test_a_tool_in_a_process_of_its_own_can_be_cancelled_anywhere(tmp_path):
         model = ScriptedProvider(*[answer] * 9)
         return Scenario(coder, model, ToolRegistry([count]), rules, inputs="Count!")
 
-    report = cancel_at_every_checkpoint(scenario, at_most=None if EVERYWHERE else 3, real_time=True)
-    assert sum(report.cancels.values()) >= 3
+    modes = MODES if EVERYWHERE else ["interrupt", "kill"]
+    most = None if EVERYWHERE else 2
+    report = cancel_at_every_checkpoint(scenario, modes=modes, at_most=most, real_time=True)
+    assert sum(report.cancels.values()) >= 2
 
 
 def test_a_process_that_a_tool_leaves_behind_is_found():

@@ -46,6 +46,7 @@ def violations_of(make, workspace, **options):
     return found.value.report
 
 
+@pytest.mark.every(6)
 @pytest.mark.usefixtures("tidy")
 @pytest.mark.parametrize(("make", "invariants"), CARELESS.values(), ids=CARELESS)
 def test_a_careless_tool_is_found(make, invariants, tmp_path):
