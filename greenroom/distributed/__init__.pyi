@@ -1,0 +1,8 @@
+from greenroom.distributed.agent_types import (
+    AgentSpec as AgentSpec,
+    AgentType as AgentType,
+    NoHostError as NoHostError,
+)
+from greenroom.distributed.cluster import Cluster as Cluster
+from greenroom.distributed.host import Host as Host
+from greenroom.distributed.remote_agent import RemoteAgent as RemoteAgent

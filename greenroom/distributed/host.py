@@ -1,0 +1,298 @@
+"""`Host`: runs the agents that are placed on it, and takes over those of hosts that are gone."""
+
+import logging
+import os
+import socket
+from collections.abc import Iterable
+from functools import partial
+
+import trio
+
+from greenroom.core import ConfigurationError, SessionStorageError
+from greenroom.core._internal import log_error
+from greenroom.distributed import places
+from greenroom.distributed.agent_types import AgentType, check_names
+from greenroom.distributed.cluster import Cluster
+from greenroom.distributed.host_api import make_server
+from greenroom.distributed.hosted_agent import HostedAgent
+from greenroom.interop._internal import is_loopback
+from greenroom.runtime import AgentRuntime
+from greenroom.session import PostgresStore
+from greenroom.session._internal import Connection, ensure_presence
+
+logger = logging.getLogger("greenroom.distributed")
+
+LOOK = 1.0
+"""Seconds between two looks at the database, each for all agents of the host."""
+
+_CLOSING = 1.0  # seconds for requests in hand when the host ends
+_SETTLED = 2  # looks with one presence before others may be counted as gone
+
+
+class Host:
+    """Runs agents of some types for a cluster, in this process.
+
+    It is there as long as one connection to the database lasts; no agent of it has one. When it
+    ends, however it does, the others take its agents over, with their sessions and their mailboxes.
+    A host that the others count as gone writes nothing more, and comes back under a new number.
+
+    Args:
+        cluster: the cluster.
+        agent_types: what it can run.
+        name: what people call it; by default the name of the machine.
+        capabilities: what it offers, such as "gpu".
+        max_agents: how many agents it takes.
+        grace: seconds for open turns when it ends.
+        bind: HOST:PORT at which it answers the programs and hosts of the cluster over HTTP; port 0
+            takes a free one.
+        insecure: whether it may answer other machines without TLS, since the network between them
+            is private, or encrypts by itself.
+
+    Raises:
+        ConfigurationError: there is no type, or two have one name; or other machines could reach
+            the address, and the cluster was given no secret, or `insecure` is not set.
+        ValueError: a name is not printable, or a number negative, or the address is none.
+
+    Example:
+        ```python
+        async with Cluster() as cluster:
+            await Host(cluster, [AgentType("coder", make_coder)]).run()
+        ```
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        agent_types: Iterable[AgentType],
+        *,
+        name: str = "",
+        capabilities: Iterable[str] = (),
+        max_agents: int = 1000,
+        grace: float = 5.0,
+        bind: str = "127.0.0.1:0",
+        insecure: bool = False,
+    ) -> None:
+        types = tuple(agent_types)
+        self._types = {each.name: each for each in types}
+        if not types or len(self._types) < len(types):
+            raise ConfigurationError(
+                "a host runs at least one type of agent, and each has another name",
+                hint="Host(cluster, [AgentType(name, make), …])",
+            )
+        self._name = name or socket.gethostname()
+        self._capabilities = tuple(capabilities)
+        check_names([self._name, *self._capabilities])
+        if max_agents < 1 or not grace >= 0:
+            raise ValueError("a host takes at least one agent, and grace is 0 seconds or more")
+        self._address, self._port = _read_address(bind)
+        if not is_loopback(self._address):
+            _check_way(bind, cluster.links.given_secret, insecure)
+        self._links = cluster.links
+        self._database = cluster.database
+        self._max_agents = max_agents
+        self._grace = grace
+        self._poked = trio.Event()
+        self._is_ending = False
+
+    def drain(self) -> None:
+        """Let it take no more agents, give away those that it has, and end: `run` returns."""
+        self._is_ending = True
+        self._poked.set()
+
+    async def run(self, *, task_status: trio.TaskStatus[int] = trio.TASK_STATUS_IGNORED) -> None:
+        """Run agents until it is drained, or cancelled.
+
+        Args:
+            task_status: for `nursery.start`, which returns the host's number once it is there.
+
+        Raises:
+            SessionStorageError: the database can't be used from the beginning.
+        """
+        while True:
+            async with (
+                self._database.make_store() as store,
+                AgentRuntime(store=store) as runtime,
+            ):
+                life = _Life(self, store, runtime, task_status)
+                if await life.run():
+                    return
+                task_status = trio.TASK_STATUS_IGNORED
+            logger.warning("the host %s was counted as gone, and comes back", self._name)
+
+
+class _Life:
+    """A host under one number: from when it joins until it leaves, or is counted as gone."""
+
+    def __init__(
+        self,
+        host: Host,
+        store: PostgresStore,
+        runtime: AgentRuntime,
+        task_status: trio.TaskStatus[int],
+    ) -> None:
+        self._host = host
+        self._database = host._database
+        self._store = store
+        self._runtime = runtime
+        self._task_status = task_status
+        self._agents: dict[str, HostedAgent] = {}
+        self._number = 0
+        self._holder = 0
+        self._looks = 0
+        self._failure: SessionStorageError | None = None
+
+    async def run(self) -> bool:
+        """Do what the looks say; return whether it has left by itself.
+
+        Raises:
+            SessionStorageError: the database can't be used at the first look.
+            ConfigurationError: the address can't be had, or hypercorn is not installed.
+        """
+        host, has_left = self._host, False
+        secret = await host._links.secret()
+        server = make_server(
+            self._runtime, self, secret, host._address, (socket.gethostname().lower(),)
+        )
+        async with trio.open_nursery() as nursery:
+            address = await nursery.start(
+                partial(server.serve, host._address, host._port, grace=_CLOSING)
+            )
+            try:
+                await self._join(_reachable(address))
+                has_left = await self._live(nursery)
+            except SessionStorageError as error:
+                self._failure = error
+            nursery.cancel_scope.cancel()
+        if self._failure is not None:
+            if self._task_status is not trio.TASK_STATUS_IGNORED:
+                raise self._failure
+            log_error(logger, "the host has lost the database", self._failure)
+        return has_left
+
+    async def _join(self, address: str) -> None:
+        host = self._host
+
+        def join(connection: Connection) -> int:
+            joining = places.Joining(
+                host._name,
+                ensure_presence(self._store),
+                tuple(host._types),
+                host._capabilities,
+                host._max_agents,
+                os.getpid(),
+                address,
+            )
+            return places.join_hosts(connection, joining)
+
+        self._number = await self._database.run(join)
+
+    async def _live(self, nursery: trio.Nursery) -> bool:
+        """Look once a second; return whether it has left by itself."""
+        host = self._host
+        while (found := await self._look()) is not None:
+            self._follow(found, nursery)
+            self._task_status.started(self._number)
+            self._task_status = trio.TASK_STATUS_IGNORED
+            if host._is_ending or found.state == "draining":
+                await self._leave(found)
+                return True
+            with trio.move_on_after(LOOK):
+                await host._poked.wait()
+            host._poked = trio.Event()
+        return False
+
+    def has(self, session_id: str) -> bool:
+        """Whether an agent runs here."""
+        return session_id in self._agents
+
+    def poke(self, session_id: str) -> bool:
+        """Look into an agent's mailbox, or for the agent; whether it runs here."""
+        if session_id in self._agents:
+            self._agents[session_id].wake()
+            return True
+        self._host._poked.set()
+        return False
+
+    async def wait_done(self, session_id: str) -> None:
+        """Wait until an input of an agent is done, or it is not here."""
+        if session_id in self._agents:
+            await self._agents[session_id].wait_done()
+
+    async def _look(self) -> places.Look | None:
+        is_settled = self._looks >= _SETTLED and not self._host._is_ending
+
+        def look(connection: Connection) -> tuple[int, places.Look | None]:
+            holder = ensure_presence(self._store)
+            # After an outage all are gone for a moment: the others get time to come back.
+            sweeps = is_settled and holder == self._holder
+            rules = self._database.rules
+            return holder, places.look(connection, rules, self._number, holder, sweeps=sweeps)
+
+        holder, found = await self._database.run(look)
+        self._looks = self._looks + 1 if holder == self._holder else 0
+        self._holder = holder
+        return found
+
+    def _follow(self, found: places.Look, nursery: trio.Nursery) -> None:
+        for session_id, agent in self._agents.items():
+            if found.agents.get(session_id) != agent.epoch:
+                agent.lose()
+        for session_id, epoch in found.agents.items():
+            if session_id not in self._agents:
+                agent = HostedAgent(
+                    self._database,
+                    self._runtime,
+                    self._host._types,
+                    self._number,
+                    session_id,
+                    epoch,
+                )
+                self._agents[session_id] = agent
+                nursery.start_soon(self._run, session_id, agent)
+        for session_id in found.waiting:
+            if session_id in self._agents:
+                self._agents[session_id].wake()
+
+    async def _run(self, session_id: str, agent: HostedAgent) -> None:
+        try:
+            await agent.run()
+        finally:
+            del self._agents[session_id]
+
+    async def _leave(self, found: places.Look) -> None:
+        """Give all agents away, and leave."""
+        grace = found.grace if found.state == "draining" else self._host._grace
+        drain = self._database.run
+        await drain(lambda each: places.drain_host(each, self._number, grace))
+        async with trio.open_nursery() as nursery:
+            for agent in tuple(self._agents.values()):
+                nursery.start_soon(agent.move, grace)
+        await self._database.run(lambda each: places.leave_hosts(each, self._number))
+
+
+def _read_address(bind: str) -> tuple[str, int]:
+    host, colon, port = bind.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65_535 or not host:
+        raise ValueError(f"{bind!r} is not an address: write HOST:PORT, such as 127.0.0.1:0")
+    return host.strip("[]"), int(port)
+
+
+def _check_way(bind: str, secret: str | None, insecure: bool) -> None:
+    """Refuse to answer other machines in a way that a third one could use."""
+    if secret is None:
+        raise ConfigurationError(
+            f"other machines can reach {bind}, and the cluster has no secret of its own",
+            hint="give all of them the same: Cluster(secret=…), or the variable GREENROOM_SECRET",
+        )
+    if not insecure:
+        raise ConfigurationError(
+            f"what goes to and from {bind} is signed, but not encrypted",
+            hint="put hosts on a network that encrypts, and say so: insecure=True, or --insecure",
+        )
+
+
+def _reachable(address: str) -> str:
+    """Return the address for others: of a host that listens everywhere, the machine's name."""
+    for everywhere in ("//0.0.0.0:", "//[::]:"):
+        address = address.replace(everywhere, f"//{socket.gethostname().lower()}:")
+    return address

@@ -1,0 +1,476 @@
+"""Which hosts there are, and which agent runs where: tables and statements. Every function blocks.
+
+A host is there as long as its store is present (see `greenroom.session`): the number of that
+presence stands in its row, and is the half of a lock that PostgreSQL takes away with the
+connection. An agent belongs to the host in its row, in the `epoch` of it: each move begins a new
+one, and whatever an earlier host says of the agent is refused. Statements that change both lock the
+host's row first, so none waits for another in a circle.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, LiteralString, cast
+
+from greenroom.core import SessionLockedError
+from greenroom.core._internal import serde
+from greenroom.distributed.agent_types import AgentSpec, HostInfo, NoHostError
+from greenroom.session._internal import Connection, free_sessions, transaction
+
+ABOUT: Final = "cluster_about"
+"""The table that holds the version of the others."""
+
+STEPS: Final[tuple[tuple[LiteralString, ...], ...]] = (
+    (
+        "CREATE TABLE cluster_about (version integer NOT NULL)",
+        "INSERT INTO cluster_about VALUES (0)",
+        """CREATE TABLE hosts (
+            id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            name text NOT NULL,
+            holder integer NOT NULL,
+            state text NOT NULL,
+            types text[] NOT NULL,
+            capabilities text[] NOT NULL,
+            agents integer NOT NULL DEFAULT 0,
+            max_agents integer NOT NULL,
+            pid integer NOT NULL,
+            address text NOT NULL,
+            grace double precision NOT NULL DEFAULT 0,
+            seen timestamptz NOT NULL DEFAULT clock_timestamp()
+        )""",
+        """CREATE TABLE agents (
+            session_id text COLLATE "C" PRIMARY KEY,
+            token text NOT NULL,
+            parent text,
+            type text NOT NULL,
+            capabilities text[] NOT NULL,
+            spec bytea NOT NULL,
+            host bigint,
+            epoch bigint NOT NULL,
+            state text NOT NULL,
+            outcome bytea
+        )""",
+        "CREATE INDEX agents_by_host ON agents (host) WHERE state = 'live'",
+        """CREATE TABLE inputs (
+            number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+            session_id text COLLATE "C" NOT NULL,
+            input_id text COLLATE "C" NOT NULL,
+            digest bytea NOT NULL,
+            body bytea NOT NULL,
+            status text NOT NULL DEFAULT 'waiting',
+            epoch bigint,
+            ends integer NOT NULL DEFAULT 0,
+            asked boolean NOT NULL DEFAULT false,
+            word text,
+            result bytea,
+            UNIQUE (session_id, input_id)
+        )""",
+        "CREATE INDEX inputs_waiting ON inputs (session_id, number) WHERE status = 'waiting'",
+    ),
+    (
+        "ALTER TABLE cluster_about ADD COLUMN secret text",
+        # Of strong random numbers.
+        """UPDATE cluster_about
+            SET secret = gen_random_uuid()::text || gen_random_uuid()::text""",
+    ),
+)
+"""From each version of the tables to the next. Never change a step."""
+
+_MOST_TAKEN = 200  # agents of hosts that are gone, in one look
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What decides whether a host is there.
+
+    Attributes:
+        lock: the half of a presence's lock that stands for the schema.
+        patience: seconds after which a host that has not looked counts as gone.
+    """
+
+    lock: int
+    patience: float
+
+
+@dataclass(frozen=True)
+class Joining:
+    """What a host says of itself."""
+
+    name: str
+    holder: int
+    types: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    max_agents: int
+    pid: int
+    address: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a host finds when it looks.
+
+    Attributes:
+        state: its own state.
+        grace: seconds that its agents have to end, if it is draining.
+        agents: the epoch of each agent that is its own.
+        waiting: the sessions whose next input it has not taken yet.
+    """
+
+    state: str
+    grace: float
+    agents: dict[str, int]
+    waiting: tuple[str, ...]
+
+
+# ------------------------------------------------------------------------------------ placement
+
+_IS_THERE: Final = """state = 'live' AND seen > clock_timestamp() - make_interval(secs => %(late)s)
+    AND NOT pg_try_advisory_xact_lock_shared(%(lock)s, holder)"""
+
+_PICK: Final = f"""SELECT id FROM hosts WHERE agents < max_agents AND %(type)s = ANY(types)
+    AND capabilities @> %(capabilities)s::text[] AND {_IS_THERE}
+    ORDER BY agents, id LIMIT 1 FOR UPDATE"""  # noqa: S608 -- both are ours
+
+_ADD: Final = """INSERT INTO agents AS old
+        (session_id, token, parent, type, capabilities, spec, host, epoch, state)
+    VALUES (%(id)s, %(token)s, %(parent)s, %(type)s, %(capabilities)s, %(spec)s, %(host)s, 1,
+        'live')
+    ON CONFLICT (session_id) DO UPDATE SET token = excluded.token, parent = excluded.parent,
+        type = excluded.type, capabilities = excluded.capabilities, spec = excluded.spec,
+        host = excluded.host, epoch = old.epoch + 1, state = 'live', outcome = NULL
+    WHERE old.state = 'ended'"""
+
+
+def place_agent(
+    connection: Connection,
+    rules: Rules,
+    session_id: str,
+    parent: str | None,
+    spec: AgentSpec,
+    token: str,
+) -> None:
+    """Put an agent on the least loaded host that can run it; the token makes it safe to repeat.
+
+    Raises:
+        NoHostError: there is none.
+        SessionLockedError: an agent of this session runs already.
+    """
+    values: dict[str, object] = {
+        "id": session_id,
+        "token": token,
+        "parent": parent,
+        "type": spec.type,
+        "capabilities": list(spec.capabilities),
+        "spec": serde.encode(spec),
+        "lock": rules.lock,
+        "late": rules.patience,
+    }
+    with transaction(connection):
+        found = connection.execute(
+            "SELECT token, state, host FROM agents WHERE session_id = %(id)s FOR UPDATE", values
+        ).fetchone()
+        if found is not None and found[0] == token:
+            return
+        if found is not None and found[1] == "live":
+            raise _in_use(session_id, found[2])
+        picked = None
+        for ending in (" SKIP LOCKED", "", ""):  # another placement may hold the only one for long
+            picked = picked or connection.execute((_PICK + ending).encode(), values).fetchone()
+        if picked is None:
+            raise _no_host(connection, rules, spec)
+        values["host"] = picked[0]
+        query = "UPDATE hosts SET agents = agents + 1 WHERE id = %(host)s"
+        connection.execute(query, values)
+        if not connection.execute(_ADD, values).rowcount:
+            raise _in_use(session_id, None)  # another program was faster
+
+
+def _in_use(session_id: str, host: object) -> SessionLockedError:
+    return SessionLockedError(
+        f"an agent of the session {session_id!r} runs already",
+        session_id=session_id,
+        holder="" if host is None else f"host {host}",
+        hint="`Cluster.get` finds it",
+    )
+
+
+def _no_host(connection: Connection, rules: Rules, spec: AgentSpec) -> NoHostError:
+    """Say which of type, capabilities and room is missing."""
+    hosts = [each for each in read_hosts(connection, rules) if each.state == "live"]
+    with_type = [each for each in hosts if spec.type in each.types]
+    wanted = set(spec.capabilities)
+    fitting = [each for each in with_type if wanted <= set(each.capabilities)]
+    if not with_type:
+        known = ", ".join(sorted({name for each in hosts for name in each.types})) or "none"
+        return NoHostError(
+            f"no host runs agents of the type {spec.type!r}; types that hosts run: {known}",
+            missing="type",
+        )
+    if not fitting:
+        lacking = ", ".join(sorted(wanted.difference(*(each.capabilities for each in with_type))))
+        lacking = lacking or f"{', '.join(sorted(wanted))} together"
+        return NoHostError(
+            f"no host with agents of the type {spec.type!r} offers {lacking}",
+            missing="capabilities",
+        )
+    return NoHostError(
+        f"the {len(fitting)} hosts that could run an agent of the type {spec.type!r} are full",
+        missing="room",
+        hint="start another host, or one with a higher max_agents",
+    )
+
+
+# ---------------------------------------------------------------------------------------- hosts
+
+_HOSTS: Final = f"""SELECT id, name, CASE WHEN {_IS_THERE} THEN 'live' ELSE state END,
+        capabilities, types, agents, max_agents, pid, address,
+        pg_try_advisory_xact_lock_shared(%(lock)s, holder)
+    FROM hosts WHERE state <> 'gone' ORDER BY id"""  # noqa: S608 -- it is ours
+
+
+def read_hosts(connection: Connection, rules: Rules) -> tuple[HostInfo, ...]:
+    """Return the hosts that are there, by their numbers."""
+    rows = connection.execute(
+        _HOSTS.encode(), {"lock": rules.lock, "late": rules.patience}
+    ).fetchall()
+    return tuple(
+        serde.convert(dict(zip(HostInfo.__dataclass_fields__, row[:-1], strict=True)), HostInfo)
+        for row in rows
+        if not row[-1]
+    )
+
+
+def join_hosts(connection: Connection, host: Joining) -> int:
+    """Add a host, unless an attempt before did; return its number."""
+    connection.execute("DELETE FROM hosts WHERE state = 'gone' AND seen < now() - interval '1 day'")
+    query = "SELECT id FROM hosts WHERE holder = %s AND state <> 'gone'"
+    found = connection.execute(query, [host.holder]).fetchone()
+    if found is None:
+        query = """INSERT INTO hosts
+            (name, holder, state, types, capabilities, max_agents, pid, address)
+            VALUES (%s, %s, 'live', %s, %s, %s, %s, %s) RETURNING id"""
+        values = [host.name, host.holder, list(host.types), list(host.capabilities)]
+        found = connection.execute(
+            query, [*values, host.max_agents, host.pid, host.address]
+        ).fetchone()
+    assert found is not None
+    return cast("int", found[0])
+
+
+def read_secret(connection: Connection) -> str:
+    """Return the secret that the database keeps for hosts on one machine."""
+    found = connection.execute("SELECT secret FROM cluster_about").fetchone()
+    assert found is not None
+    return str(found[0])
+
+
+def drain_host(connection: Connection, host: int, grace: float) -> bool:
+    """Let a host take no more agents, and give away those that it has; whether it is there."""
+    query = """UPDATE hosts SET state = 'draining', grace = %s WHERE id = %s AND state <> 'gone'"""
+    return connection.execute(query, [grace, host]).rowcount == 1
+
+
+def leave_hosts(connection: Connection, host: int) -> None:
+    """Remove a host that has ended by itself; others take what it still had."""
+    with transaction(connection):
+        query = "UPDATE hosts SET state = 'gone', agents = 0 WHERE id = %s"
+        connection.execute(query, [host])
+        query = "UPDATE agents SET host = NULL WHERE host = %s AND state = 'live'"
+        connection.execute(query, [host])
+
+
+def look(
+    connection: Connection, rules: Rules, host: int, holder: int, *, sweeps: bool
+) -> Look | None:
+    """Say that a host is there, and find what it has to do; None if others count it as gone.
+
+    Args:
+        connection: the connection.
+        rules: what decides whether a host is there.
+        host: its number.
+        holder: the number of its store's presence now.
+        sweeps: whether it looks for hosts that are gone, and takes agents that no host has.
+    """
+    with transaction(connection):
+        query = """UPDATE hosts SET seen = clock_timestamp(), holder = %s
+            WHERE id = %s AND state <> 'gone'
+            RETURNING state, grace, types, capabilities, max_agents - agents"""
+        found = connection.execute(query, [holder, host]).fetchone()
+        if found is None:
+            return None
+        state, grace, types, capabilities, room = cast(
+            "tuple[str, float, list[str], list[str], int]", found
+        )
+        if sweeps:
+            _sweep(connection, rules, host)
+        if sweeps and state == "live":
+            _take_agents(connection, rules, host, types, capabilities, room)
+        query = "SELECT session_id, epoch FROM agents WHERE host = %s AND state = 'live'"
+        agents = cast("list[tuple[str, int]]", connection.execute(query, [host]).fetchall())
+        query = """SELECT session_id FROM agents, LATERAL (SELECT epoch FROM inputs
+                WHERE inputs.session_id = agents.session_id AND status = 'waiting'
+                ORDER BY number LIMIT 1) AS next
+            WHERE host = %s AND state = 'live' AND next.epoch IS DISTINCT FROM agents.epoch"""
+        waiting = connection.execute(query, [host]).fetchall()
+    return Look(state, grace, dict(agents), tuple(str(each[0]) for each in waiting))
+
+
+def _sweep(connection: Connection, rules: Rules, own: int) -> None:
+    """Count hosts as gone that are not there; their writes are refused from now on."""
+    query = """UPDATE hosts SET state = 'gone', agents = 0 WHERE id IN (
+            SELECT id FROM hosts WHERE state <> 'gone' AND id <> %s
+                AND (seen < clock_timestamp() - make_interval(secs => %s)
+                    OR pg_try_advisory_xact_lock_shared(%s, holder))
+            FOR UPDATE SKIP LOCKED)
+        RETURNING id, holder"""
+    values = [own, rules.patience, rules.lock]
+    dead = cast("list[tuple[int, int]]", connection.execute(query, values).fetchall())
+    for host, holder in dead:
+        free_sessions(connection, holder)
+        # The agents' rows first, as everybody locks them.
+        query = """WITH moved AS (UPDATE agents SET host = NULL
+                WHERE host = %s AND state = 'live' RETURNING session_id, epoch)
+            UPDATE inputs SET ends = ends + 1 FROM moved
+            WHERE moved.session_id = inputs.session_id AND inputs.epoch = moved.epoch
+                AND status = 'waiting' AND NOT (asked AND word IS NULL)"""
+        connection.execute(query, [host])
+
+
+def _take_agents(
+    connection: Connection,
+    rules: Rules,
+    host: int,
+    types: Sequence[str],
+    capabilities: Sequence[str],
+    room: int,
+) -> None:
+    """Take a fair part of the agents that have no host, as far as there is room."""
+    values = {"host": host, "types": types, "capabilities": capabilities}
+    fitting: Final = """host IS NULL AND state = 'live' AND type = ANY(%(types)s)
+        AND capabilities <@ %(capabilities)s::text[]"""
+    query = f"SELECT count(*) FROM agents WHERE {fitting}"  # noqa: S608 -- it is ours
+    ((homeless,),) = cast("list[tuple[int]]", connection.execute(query.encode(), values).fetchall())
+    if not homeless or room <= 0:
+        return
+    hosts = sum(each.state == "live" for each in read_hosts(connection, rules))
+    share = math.ceil(homeless / max(hosts, 1))
+    query = f"""UPDATE agents SET host = %(host)s, epoch = epoch + 1 WHERE session_id IN (
+        SELECT session_id FROM agents WHERE {fitting} LIMIT %(most)s
+        FOR UPDATE SKIP LOCKED)"""  # noqa: S608 -- it is ours
+    most = min(share, room, _MOST_TAKEN)
+    taken = connection.execute(query.encode(), {**values, "most": most}).rowcount
+    query = "UPDATE hosts SET agents = agents + %s WHERE id = %s"
+    connection.execute(query.encode(), [taken, host])
+
+
+# --------------------------------------------------------------------------------------- agents
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an agent is: what a host says who has it."""
+
+    host: int
+    session_id: str
+    epoch: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An agent as the directory has it.
+
+    Attributes:
+        session_id: its session.
+        spec: what it is like.
+        parent: the session that started it, or None.
+        host: its host's number; None while it waits for one.
+        epoch: how often it was placed.
+        state: "live" or "ended".
+        outcome: how it ended, as JSON.
+        address: where its host answers; empty if it has none, or that does not.
+        host_name: what its host is called; empty if it has none.
+        queued: how many inputs wait.
+    """
+
+    session_id: str
+    spec: AgentSpec
+    parent: str | None
+    host: int | None
+    epoch: int
+    state: str
+    outcome: bytes | None
+    address: str
+    host_name: str
+    queued: int
+
+
+_PLACED: Final = """SELECT session_id, spec, parent, host, epoch, agents.state, outcome,
+        coalesce(address, ''), coalesce(name, ''),
+        (SELECT count(*) FROM inputs
+            WHERE inputs.session_id = agents.session_id AND status = 'waiting')
+    FROM agents LEFT JOIN hosts ON hosts.id = host """
+
+
+def read_agent(connection: Connection, session_id: str) -> Placed | None:
+    """Return where an agent is, or None if there never was one."""
+    query = _PLACED + "WHERE session_id = %s"
+    row = connection.execute(query, [session_id]).fetchone()
+    return None if row is None else _read_placed(row)
+
+
+def read_agents(connection: Connection, after: str, limit: int) -> tuple[Placed, ...]:
+    """Return live agents by their ids, those behind this one."""
+    query = (
+        _PLACED
+        + """WHERE agents.state = 'live' AND session_id > %s
+        ORDER BY session_id LIMIT %s"""
+    )
+    return tuple(map(_read_placed, connection.execute(query, [after, limit]).fetchall()))
+
+
+def _read_placed(row: tuple[object, ...]) -> Placed:
+    session_id, spec, *others = row
+    decoded = serde.decode(cast("bytes", spec), AgentSpec)
+    return Placed(session_id, decoded, *others)  # type: ignore[arg-type]  # the table's types
+
+
+def release_agent(connection: Connection, place: Place) -> None:
+    """Give an agent away, which other hosts take; nothing happens if it is no longer ours."""
+    _end_place(connection, place, "host = NULL", [])
+
+
+def end_agent(connection: Connection, place: Place, outcome: bytes, unread: bytes) -> None:
+    """Record that an agent has ended, and answer what it has not taken.
+
+    Args:
+        connection: the connection.
+        place: the agent's.
+        outcome: how it ended, as JSON.
+        unread: the result of inputs that it never took, as JSON.
+    """
+    change: Final = "host = NULL, state = 'ended', outcome = %s"
+    _end_place(connection, place, change, [outcome], unread)
+
+
+def _end_place(
+    connection: Connection,
+    place: Place,
+    change: LiteralString,
+    values: list[object],
+    unread: bytes | None = None,
+) -> None:
+    with transaction(connection):
+        query = "UPDATE hosts SET agents = greatest(agents - 1, 0) WHERE id = %s"
+        connection.execute(query, [place.host])
+        query = f"""UPDATE agents SET {change}
+            WHERE session_id = %s AND host = %s AND epoch = %s"""  # noqa: S608 -- it is ours
+        found = connection.execute(
+            query.encode(), [*values, place.session_id, place.host, place.epoch]
+        )
+        if not found.rowcount:  # it was taken away, and no longer counts there
+            query = "UPDATE hosts SET agents = agents + 1 WHERE id = %s"
+            connection.execute(query, [place.host])
+        elif unread is not None:
+            query = """UPDATE inputs SET status = 'done', result = %s
+                WHERE session_id = %s AND status = 'waiting'"""
+            connection.execute(query, [unread, place.session_id])

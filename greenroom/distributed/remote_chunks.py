@@ -1,0 +1,168 @@
+"""The chunks of an agent on a host, read from wherever it runs by then."""
+
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias, cast
+
+import trio
+
+from greenroom.core import Error, Exited, Lagged, NetworkError, OutputChunk
+from greenroom.core._internal import serde
+from greenroom.distributed.host_client import session_path
+from greenroom.distributed.links import Links
+from greenroom.distributed.outcomes import read_outcome
+from greenroom.interop import RemoteError
+from greenroom.llm import SSEEvent
+from greenroom.llm._internal import SSEDecoder
+
+if TYPE_CHECKING:
+    from greenroom.net._internal import ChunkIterator
+
+RemoteReplay: TypeAlias = Literal["none", "all"] | tuple[int, int]
+"""Where a reader begins: what comes next, what the agent still has, or a position."""
+
+_PAUSE = 0.1  # seconds between two looks for a host
+_FENCED = "SessionFencedError"
+
+
+class RemoteChunks:
+    """Reads the chunks of an agent: an async context manager, and an iterator.
+
+    The chunks of a host that has lost the agent are not shown; where the agent goes on elsewhere,
+    what is lost in between is a `Lagged`. It ends with the agent's `Exited`.
+
+    Attributes:
+        position: behind the last chunk: (epoch, number), from which another reader may go on.
+    """
+
+    def __init__(self, session_id: str, links: Links, replay: RemoteReplay) -> None:
+        """Made by `RemoteAgent.subscribe`."""
+        self.position: tuple[int, int] | None = replay if isinstance(replay, tuple) else None
+        self._session_id = session_id
+        self._links = links
+        self._skips = replay == "none"
+        self._stack = AsyncExitStack()
+        self._pieces: ChunkIterator | None = None
+        self._decoder = SSEDecoder()
+        self._events: list[SSEEvent] = []
+        self._host: tuple[int | None, int] = (None, 0)
+        self._last: Exited | None = None
+        self._has_ended = False
+
+    async def __aenter__(self) -> Self:
+        if not self._skips:
+            return self
+        path = session_path(self._session_id)
+        try:
+            told = await self._links.ask_host(self._session_id, "GET", path, dict[str, object])
+        except RemoteError as error:
+            if error.status != 404:  # it is only starting there, and all is yet to come
+                raise
+        else:
+            self._note_position(str(told.get("position") or ""))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> OutputChunk:
+        while not self._has_ended:
+            if self._last is not None:
+                self._has_ended = True
+                return self._last
+            if not self._events:
+                self._events = await self._read()
+                continue
+            chunk = self._take(self._events.pop(0))
+            if isinstance(chunk, Lagged) and chunk.missed is None:
+                await self._close()  # and read all that the agent still has of its new life
+                self.position = None
+                return chunk
+            if isinstance(chunk, Error) and chunk.kind == _FENCED:
+                await self._close()  # it is another host's, which goes on
+            elif isinstance(chunk, Exited):
+                if await self._is_over():
+                    self._has_ended = True
+                    return chunk
+                await self._close()
+            elif chunk is not None:
+                return chunk
+        raise StopAsyncIteration
+
+    def _take(self, event: SSEEvent) -> OutputChunk | None:
+        data = event.data.encode()
+        chunk: OutputChunk | None = None
+        if event.name == "gap":
+            chunk = Lagged(serde.decode(data, dict[str, int | None]).get("missed"))
+        elif not event.name:
+            chunk = serde.decode(data, cast("type[OutputChunk]", OutputChunk))
+        self._note_position(event.id)
+        return chunk
+
+    def _note_position(self, written: str) -> None:
+        epoch, _, number = written.partition(".")
+        if number:
+            self.position = int(epoch), int(number)
+
+    async def _read(self) -> list[SSEEvent]:
+        """Wait for events; connect where the agent is, if there is no connection."""
+        if self._pieces is None:
+            await self._connect()
+        if self._pieces is None:
+            return []
+        try:
+            piece = await anext(self._pieces, None)
+        except NetworkError:
+            piece = None
+        events = [] if piece is None else self._decoder.feed(piece)
+        if piece is None:
+            await self._close()
+        elif not events:  # a heartbeat: nothing happens there
+            placed = await self._links.find(self._session_id)
+            if placed is None or (placed.host, placed.epoch) != self._host:
+                await self._close()
+        return events
+
+    async def _connect(self) -> None:
+        while True:
+            placed = await self._links.find(self._session_id)
+            if placed is None or placed.state != "live":
+                outcome = read_outcome(None if placed is None else placed.outcome)
+                self._last = Exited(outcome.status, str(outcome.error or ""))
+                return
+            if placed.address:
+                client = await self._links.client()
+                after = "" if self.position is None else f"{self.position[0]}.{self.position[1]}"
+                try:
+                    reply = await self._stack.enter_async_context(
+                        client.open_stream(placed.address, self._session_id, after)
+                    )
+                except (NetworkError, RemoteError):
+                    await self._close()
+                else:
+                    self._pieces, self._decoder = reply.chunks(), SSEDecoder()
+                    self._host = placed.host, placed.epoch
+                    return
+            await trio.sleep(_PAUSE)
+
+    async def _close(self) -> None:
+        self._pieces, self._events = None, []
+        await self._stack.aclose()
+
+    async def _is_over(self) -> bool:
+        """Whether the agent has ended; else it has moved."""
+        while True:
+            placed = await self._links.find(self._session_id)
+            if placed is None or placed.state != "live":
+                return True
+            if (placed.host, placed.epoch) != self._host:
+                return False
+            await trio.sleep(_PAUSE)

@@ -1,0 +1,286 @@
+"""What goes over HTTP: pokes, interrupts, questions and chunks, all of them signed."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import trio
+
+from greenroom.core import ConfigurationError, Done, Lagged, Message, NetworkError, TextComplete
+from greenroom.core._internal import set_clock
+from greenroom.distributed import AgentSpec, AgentType, Host, host, mailbox
+from greenroom.distributed.host_client import HostClient, mailbox_path, session_path
+from greenroom.distributed.hosted_agent import HostedAgent
+from greenroom.distributed.signing import sign
+from greenroom.interop import RemoteError
+from greenroom.net import HttpClient
+from greenroom.runtime import AgentNotRunningError
+from tests.distributed.kinds import ECHO, ENDING, wait_host
+
+SECRET = "a secret of the tests' own"
+
+
+async def wait(agent):
+    """Run until interrupted, in each turn."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            await agent.send(TextComplete("working"))
+            await trio.sleep_forever()
+
+
+async def confirm(agent):
+    """Ask a person about each input."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            answer = await agent.request_permission("Deploy", f"do {message.text}")
+            text = f"{answer.decision}: {answer.message}"
+            agent.session.add_message(Message.assistant(text))
+
+
+WAITING = AgentType("waiting", lambda spec: (wait, ()))
+CONFIRMING = AgentType("confirming", lambda spec: (confirm, ()))
+TYPES = [ECHO, WAITING, CONFIRMING, ENDING]
+
+
+@pytest.fixture
+async def cluster(make_cluster, monkeypatch):
+    async with make_cluster(secret=SECRET) as made:
+        monkeypatch.setattr(host, "LOOK", 60.0)  # whatever is quicker came over HTTP
+        yield made
+
+
+@pytest.fixture
+async def address(cluster, nursery):
+    await nursery.start(Host(cluster, TYPES, name="box").run)
+    (info,) = await cluster.hosts()
+    return info.address
+
+
+async def test_a_poke_wakes_the_host_and_the_agent(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        assert [(await agent.ask(f"{n}")).text for n in range(3)] == ["0", "1", "2"]
+
+
+async def test_an_interrupt_has_returned_when_the_turn_is_gone(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("waiting"))
+        result = await agent.ask("go", timeout=0.3)
+        assert result.status == "interrupted"
+        assert (await agent.interrupt()).stopped == ()  # nothing is left
+        for bad in ({"mode": "soon"}, {"grace": -1.0}):
+            with pytest.raises(ValueError, match=r"mode|seconds"):
+                await agent.interrupt(**bad)
+
+
+async def test_a_timeout_takes_its_own_input_back_and_stops_no_other_turn(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("waiting"))
+        first = await agent.send_input("go")
+        result = await agent.ask("and me?", timeout=0.1)
+        assert (result.status, result.kind) == ("interrupted", "")
+        found = await agent._links.database.run(
+            lambda each: mailbox.read_answer(each, agent.session_id, first.input_id)
+        )
+        assert found.status == "waiting"
+        await agent.interrupt()
+        assert (await agent.answer(first)).status == "interrupted"
+        assert (await agent.status()).queued == 0
+
+
+async def test_a_shutdown_returns_the_outcome_and_ends_the_placement(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        await agent.ask("hello")
+        assert (await agent.shutdown()).status == "completed"
+        assert (await agent.shutdown()).status == "completed"
+        with pytest.raises(AgentNotRunningError):
+            await agent.interrupt()
+        assert [each.agents for each in await cluster.hosts()] == [0]
+
+
+async def test_a_question_names_the_machine_and_its_first_answer_counts(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("confirming"))
+        assert await agent.pending() == ()
+        async with agent.subscribe() as chunks:
+            receipt = await agent.send_input("it")
+            async for chunk in chunks:
+                if getattr(chunk, "request_id", ""):
+                    break
+        (question,) = await agent.pending()
+        assert (question.action, question.host) == ("do it", "box")
+        assert await agent.respond_permission(question.request_id, "deny", message="not today")
+        assert not await agent.respond_permission(question.request_id, "allow")
+        assert (await agent.answer(receipt)).text == "deny: not today"
+
+
+async def test_a_reader_goes_on_where_the_agent_does(cluster, address, nursery, monkeypatch):
+    monkeypatch.setattr(host, "LOOK", 0.02)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        read, chunks = [], agent.subscribe()
+        async with chunks:
+            await agent.ask("one", id="i1")
+            await take_until_done(chunks, read)
+            first = chunks.position
+            second = await nursery.start(Host(cluster, TYPES).run)
+            (old, _) = await cluster.hosts()
+            await cluster.drain(old.id, grace=1.0)
+            await wait_host(agent, second)
+            await agent.ask("two", id="i2")
+            await take_until_done(chunks, read)
+        done = [each.input_id for each in read if isinstance(each, Done)]
+        assert done == ["i1", "i2"]
+        assert [each.missed for each in read if isinstance(each, Lagged)] == [None]
+        assert chunks.position[0] > first[0]
+        async with agent.subscribe(chunks.position) as again:
+            await agent.ask("three", id="i3")
+            rest = await take_until_done(again, [])
+        assert [each.input_id for each in rest if isinstance(each, Done)] == ["i3"]
+        assert not any(isinstance(each, Lagged) for each in rest)
+
+
+async def take_until_done(chunks, read):
+    async for chunk in chunks:
+        read.append(chunk)
+        if isinstance(chunk, Done):
+            break
+    return read
+
+
+async def test_a_reader_of_what_comes_next_may_be_there_before_the_agent(
+    cluster, address, monkeypatch
+):
+    settle, may_begin = HostedAgent._settle, trio.Event()
+
+    async def settle_late(hosted):
+        await may_begin.wait()
+        return await settle(hosted)
+
+    monkeypatch.setattr(HostedAgent, "_settle", settle_late)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        async with agent.subscribe("none") as chunks:
+            may_begin.set()
+            await agent.send_input("hi")
+            await take_until_done(chunks, [])
+
+
+async def test_a_reader_ends_with_the_agent(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("ending"))
+        async with agent.subscribe() as chunks:
+            await agent.send_input("bye")
+            kinds = [type(chunk).__name__ async for chunk in chunks]
+        assert kinds[-1] == "Exited"
+
+
+# ------------------------------------------------------------------------------- who may ask
+
+
+async def ask(address, method, path, secret=SECRET, body=None):
+    client = HostClient(secret, "tests")
+    try:
+        return await client.ask(address, method, path, dict[str, object], body)
+    finally:
+        await client.aclose()
+
+
+async def test_another_secret_or_an_old_clock_is_refused(cluster, address):
+    path = mailbox_path("mine")
+    assert await ask(address, "POST", path, body={}) == {"here": False}
+    with pytest.raises(ConfigurationError, match="another secret"):
+        await ask(address, "POST", path, "some other secret", {})
+    now = datetime.now(UTC)
+    for seconds in (-300, 300):
+        with pytest.MonkeyPatch.context() as patch:
+            moment = now + timedelta(seconds=seconds)
+            patch.setattr("greenroom.distributed.host_client.sign", sign_at(moment))
+            with pytest.raises(ConfigurationError, match="clocks are"):
+                await ask(address, "POST", path, body={})
+
+
+def sign_at(moment):
+    def sign_then(*args):
+        before = set_clock(lambda: moment)
+        try:
+            return sign(*args)
+        finally:
+            set_clock(before)
+
+    return sign_then
+
+
+async def test_what_is_not_what_was_signed_is_refused(address):
+    path = session_path("mine", "interrupt")
+    signed = sign(SECRET, "POST", path, b"{}", "tests")
+    async with HttpClient() as client:
+
+        async def status(method, path, body, authorization):
+            headers = {"authorization": authorization} if authorization else {}
+            async with client.stream(
+                method, f"{address}{path}", headers=headers, content=body
+            ) as reply:
+                await reply.read()
+                return reply.status
+
+        assert await status("POST", path, b"{}", signed) == 409  # no such agent here
+        for request in (
+            ("POST", path, b"{}", ""),
+            ("POST", session_path("yours", "interrupt"), b"{}", signed),
+            ("POST", f"{path}?more=1", b"{}", signed),
+            ("GET", path, None, signed),
+            ("POST", path, b"{}", signed.replace("tests", "admin")),
+            ("POST", path, b"{}", "Bearer " + SECRET),
+        ):
+            assert await status(*request) == 401, request
+        signed = sign(SECRET, "POST", mailbox_path("mine"), b"{}", "tests")
+        assert await status("POST", mailbox_path("mine"), b"{}", signed) == 200
+        assert await status("POST", mailbox_path("mine"), b"[]", signed) == 401
+
+
+async def test_a_host_starts_no_agent_that_was_not_placed_there(cluster, address):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"), session_id="mine")
+        await agent.ask("hello")
+    for path, body in (
+        ("/api/sessions", {"agent": "echo"}),
+        (session_path("mine", "input"), {"content": "past the mailbox"}),
+        (session_path("mine", "fork"), {}),
+        (session_path("another", "interrupt"), {}),
+    ):
+        with pytest.raises(RemoteError) as caught:
+            await ask(address, "POST", path, body=body)
+        assert caught.value.status == 409
+    told = await ask(address, "GET", session_path("mine"))
+    assert [each["role"] for each in told["messages"]] == ["user", "assistant"]
+
+
+async def test_a_host_for_other_machines_needs_a_secret_and_a_word(cluster, make_cluster):
+    with pytest.raises(ConfigurationError, match="not encrypted"):
+        Host(cluster, [ECHO], bind="0.0.0.0:0")
+    Host(cluster, [ECHO], bind="0.0.0.0:0", insecure=True)
+    with pytest.raises(ConfigurationError, match="no secret"):
+        Host(make_cluster(), [ECHO], bind="0.0.0.0:0", insecure=True)
+    with pytest.raises(ConfigurationError, match="16 characters"):
+        make_cluster(secret="short")
+    for bad in ("127.0.0.1", ":80", "127.0.0.1:http", "127.0.0.1:70000"):
+        with pytest.raises(ValueError, match="not an address"):
+            Host(cluster, [ECHO], bind=bad)
+
+
+async def test_the_secret_that_the_database_keeps_is_enough_on_one_machine(
+    make_cluster, nursery, monkeypatch
+):
+    monkeypatch.delenv("GREENROOM_SECRET", raising=False)
+    monkeypatch.setattr(host, "LOOK", 60.0)
+    async with make_cluster() as one, make_cluster() as two:
+        await nursery.start(Host(one, [ECHO]).run)
+        with trio.fail_after(60):
+            assert (await (await two.spawn(AgentSpec("echo"))).ask("hello")).text == "hello"
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_host_that_is_gone_is_no_answer(cluster):
+    with pytest.raises(NetworkError):
+        await ask("http://127.0.0.1:9", "POST", mailbox_path("mine"), body={})

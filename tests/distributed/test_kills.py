@@ -1,0 +1,124 @@
+"""Hosts that are killed, or stopped and continued, at any moment: nothing lost, nothing twice."""
+
+import os
+import random
+import signal
+import statistics
+import subprocess
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import trio
+
+from greenroom.distributed import AgentSpec, Cluster
+from tests.distributed.kinds import wait_for
+from tests.warm_python import start_warm
+
+ROUNDS = int(os.environ.get("GREENROOM_HOST_KILLS", "2"))
+SEED = int(os.environ.get("GREENROOM_HOST_KILLS_SEED", "1"))
+ROOT = Path(__file__).parents[2]
+PATIENCE = 1.5
+LOOK = 0.2
+AGENTS = 6
+FEWEST = 2  # hosts, before another one is started
+
+
+class Hosts:
+    """Hosts in processes of their own."""
+
+    def __init__(self, dsn, schema, path):
+        self._command = ["-m", "tests.distributed.host_program", path, schema, PATIENCE, LOOK]
+        self._environment = {**os.environ, "GREENROOM_DSN": dsn}
+        self.processes = {}
+
+    async def start(self):
+        """Start one; on a busy machine the database may be too slow for one, which then ends."""
+        for _ in range(5):
+            process = start_warm(self._command, ROOT, self._environment, stderr=subprocess.DEVNULL)
+            await trio.lowlevel.wait_readable(process.stdout)
+            if os.read(process.stdout.fileno(), 100):
+                self.processes[process.pid] = process
+                return
+            process.wait()
+            process.stdout.close()
+        raise AssertionError("no host could be started")
+
+    def close(self):
+        for process in self.processes.values():
+            process.kill()
+            process.wait()
+            process.stdout.close()
+
+
+async def send_until(over, agents, order, receipts):
+    """Send inputs to agents in turn, each of them as soon as the one before is stored."""
+    while not over.is_set():
+        agent = order.choice(agents)
+        receipt = await agent.send_input(f"{len(receipts)}", id=f"i{len(receipts)}")
+        receipts.append((agent, receipt))
+        await trio.sleep(0.03)  # a load that two slow cores can bear
+
+
+async def end_one(hosts, cluster, agents, order, times, *, is_stop):
+    """End or stop a host that has agents, and wait until others have them all."""
+    info = order.choice([each for each in await cluster.hosts() if each.agents])
+    process, number = hosts.processes[info.pid], info.id
+    process.send_signal(signal.SIGSTOP if is_stop else signal.SIGKILL)
+    start = trio.current_time()
+
+    async def have_moved():
+        found = [(await agent.status()).host for agent in agents]
+        return number not in found and None not in found
+
+    await wait_for(have_moved)
+    times["stopped" if is_stop else "killed"].append(trio.current_time() - start)
+    if is_stop:
+        process.send_signal(signal.SIGCONT)  # it comes back under another number
+    else:
+        del hosts.processes[info.pid]
+        process.wait()
+        process.stdout.close()
+    if len(hosts.processes) < FEWEST:
+        await hosts.start()
+
+
+@pytest.fixture
+def hosts(postgres_server, schema, tmp_path):
+    path = tmp_path / "effects"
+    path.touch()
+    with closing(Hosts(postgres_server.dsn, schema, path)) as hosts:
+        yield hosts
+
+
+async def test_nothing_is_lost_or_done_twice_when_hosts_end(
+    hosts, postgres_server, schema, tmp_path
+):
+    order, receipts, over = random.Random(SEED), [], trio.Event()
+    times = {"killed": [], "stopped": []}
+    async with Cluster(postgres_server.dsn, schema=schema, patience=PATIENCE) as cluster:
+        async with trio.open_nursery() as starting:
+            for _ in range(3):
+                starting.start_soon(hosts.start)
+        spec = AgentSpec("worker", workspace="shared", on_cut_off="continue")
+        agents = [await cluster.spawn(spec) for _ in range(AGENTS)]
+        async with trio.open_nursery() as sending:
+            sending.start_soon(send_until, over, agents, order, receipts)
+            for number in range(ROUNDS):
+                await end_one(hosts, cluster, agents, order, times, is_stop=number % 3 == 1)
+            over.set()
+        with trio.fail_after(60):
+            results = [await agent.answer(receipt) for agent, receipt in receipts]
+        effects = Counter((tmp_path / "effects").read_text().split())
+        assert max(effects.values()) == 1
+        assert {result.status for result in results} == {"completed"}
+        for agent in agents:
+            sent = [receipt.input_id for owner, receipt in receipts if owner is agent]
+            joined = [each.id for each in await agent.history() if each.id in set(sent)]
+            assert joined == sent
+        assert await cluster.set_aside() == ()
+    for kind, taken in times.items():
+        if taken:
+            print(f"{kind}: {len(taken)}, median {statistics.median(taken):.2f} s")
+    print(f"{len(receipts)} inputs, {len(effects)} effects")

@@ -1,0 +1,110 @@
+"""What is sent to an agent on a host: stored first, taken once, in order, with its result."""
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from greenroom.core import MailboxFullError, TextBlock, TurnError
+from greenroom.distributed import AgentSpec, Host, mailbox
+from greenroom.distributed.hosted_agent import HostedAgent
+from greenroom.runtime import AgentNotRunningError
+from tests.distributed.kinds import ECHO, ENDING, FAILING, wait_for
+
+
+@pytest.fixture
+async def agent(cluster, nursery):
+    await nursery.start(Host(cluster, [ECHO, FAILING, ENDING]).run)
+    return await cluster.spawn(AgentSpec("echo", {"prefix": "> "}))
+
+
+async def test_inputs_join_once_in_the_order_of_their_receipts(agent):
+    receipts = [await agent.send_input(f"{n}", id=f"i{n}") for n in range(5)]
+    again = [await agent.send_input(f"{n}", id=f"i{n}") for n in range(5)]
+    assert receipts == again
+    assert [(await agent.answer(each)).text for each in receipts] == [f"> {n}" for n in range(5)]
+    assert (await agent.send_input("3", id="i3")).input_id == "i3"
+    assert (await agent.ask("last")).text == "> last"
+    asked = [each.text for each in await agent.history() if each.role == "user"]
+    assert asked == ["0", "1", "2", "3", "4", "last"]
+
+
+async def test_an_id_names_one_input_only(agent):
+    await agent.send_input("one", id="i1")
+    for other in (
+        {"content": "two"},
+        {"content": "one", "sender": "planner"},
+        {"content": "one", "metadata": {"n": 1}},
+    ):
+        with pytest.raises(ValueError, match="other content"):
+            await agent.send_input(**other, id="i1")
+    receipt = await agent.send_input([TextBlock("one")], id="i1")  # the same, in other words
+    assert (await agent.answer(receipt)).text == "> one"
+
+
+async def test_any_program_reads_an_answer_at_any_time(agent, make_cluster):
+    receipt = await agent.send_input("hello")
+    async with make_cluster() as other:
+        found = await other.get(agent.session_id)
+        for _ in range(2):
+            assert (await found.answer(receipt.input_id)).text == "> hello"
+        with pytest.raises(TurnError, match="never sent"):
+            await found.answer("another")
+
+
+async def test_a_turn_that_fails_is_answered_with_its_error(cluster, agent):
+    failing = await cluster.spawn(AgentSpec("failing"))
+    result = await failing.ask("work")
+    assert (result.status, result.kind) == ("failed", "ToolError")
+    assert "out of paper" in result.error
+    assert (await failing.ask("work")).status == "failed"
+
+
+async def test_an_agent_that_ends_answers_what_it_never_took(cluster, agent):
+    ending = await cluster.spawn(AgentSpec("ending"))
+    first, second = [await ending.send_input(each) for each in ("bye", "wait!")]
+    with trio.fail_after(60):
+        assert (await ending.wait()).status == "completed"
+    assert (await ending.answer(first)).text == "bye"
+    assert (await ending.answer(second)).kind == "AgentNotRunningError"
+    with pytest.raises(AgentNotRunningError) as caught:
+        await ending.send_input("more")
+    assert caught.value.outcome.status == "completed"
+
+
+async def test_a_result_is_on_record_though_the_agent_ends_right_after_it(
+    cluster, agent, monkeypatch
+):
+    finish = HostedAgent._finish
+
+    async def finish_late(hosted, *args):
+        if hosted._handle is not None:
+            await hosted._handle.wait()  # as if the machine were busy
+            await wait_all_tasks_blocked()
+        await finish(hosted, *args)
+
+    monkeypatch.setattr(HostedAgent, "_finish", finish_late)
+    ending = await cluster.spawn(AgentSpec("ending"))
+    with trio.fail_after(60):
+        assert (await ending.ask("bye")).text == "bye"
+
+
+async def test_an_input_that_a_host_cannot_read_leaves_the_host_and_its_agents(
+    cluster, agent, caplog
+):
+    odd = await cluster.spawn(AgentSpec("echo"))
+    query = """INSERT INTO inputs (session_id, input_id, digest, body)
+        VALUES (%s, 'i1', '', '{"content": [{"type": "newer"}]}')"""
+    await cluster.database.run(lambda each: each.execute(query, [odd.session_id]))
+
+    async def is_refused():
+        return "could not go on" in caplog.text
+
+    await wait_for(is_refused)
+    assert (await agent.ask("still there?")).text == "> still there?"
+    assert [each.state for each in await cluster.hosts()] == ["live"]
+
+
+async def test_a_mailbox_has_a_bound(cluster, agent, monkeypatch):
+    monkeypatch.setattr(mailbox, "MOST_WAITING", 0)
+    with pytest.raises(MailboxFullError):
+        await agent.send_input("one too many")
