@@ -23,6 +23,8 @@ ready. Sessions are in a `FileStore`, the watchdog is off, and no agent has anyt
   open.
 - interrupt of a running `Bash`: from `handle.interrupt()` until it returns, with the ready-made
   `coder` and a command whose output has begun.
+- Agent.run -> first byte: from `agent.run(…)` in a runtime that is open, until the server of the
+  model has the first bytes of the request.
 
 It prints for each path the count, the bound, and the files in the order of their first entry. Exits
 with 1 where a bound is passed.
@@ -33,7 +35,8 @@ import sys
 import tempfile
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 
@@ -42,6 +45,7 @@ import trio.testing
 
 import greenroom
 from greenroom import (
+    Agent,
     AgentHandle,
     AgentInternals,
     AgentRuntime,
@@ -60,19 +64,22 @@ from greenroom import (
     stream_reply,
 )
 from greenroom.cli.terminal import Frame, PersonEvent, Terminal
+from greenroom.llm import ModelError, OpenAIProvider
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import Bash
 
 ROOT = f"{Path(greenroom.__file__).parent}{os.sep}"
 BOUNDS = {
-    "input -> loop": 12,
+    "input -> loop": 10,
     "chunk -> renderer": 13,
-    "allowed `Bash true`": 48,
-    "message -> disk": 12,
+    "allowed `Bash true`": 44,
+    "message -> disk": 11,
     "interrupt of a running `Bash`": 30,
+    "Agent.run -> first byte": 55,
 }
 LIMITS = RuntimeLimits(watchdog=None)
 BUSY = "echo begun; sleep 60"
+REFUSAL = b"HTTP/1.1 400 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Recorder:
@@ -126,6 +133,7 @@ class WatchedTerminal:
     """A live terminal that stops the recording when a frame shows the text."""
 
     is_live = True
+    echoes = False
     colors = None
     size = (80, 24)
 
@@ -148,6 +156,14 @@ class WatchedTerminal:
         raise AssertionError("there is no typing here")
 
     def put_back(self, text: str) -> None:
+        raise AssertionError("there is no typing here")
+
+    def adopt(self, options: object) -> None:
+        """There is no line to fit."""
+
+    restyle = know = adopt
+
+    def offer(self, kind: str, candidates: object) -> None:
         raise AssertionError("there is no typing here")
 
 
@@ -227,12 +243,41 @@ async def interrupted_command(recorder: Recorder, folder: str) -> None:
         await interrupt(handle)
 
 
+async def run_to_first_byte(recorder: Recorder, folder: str) -> None:
+    is_warm = False
+
+    async def answer(stream: trio.SocketStream) -> None:
+        async with stream:
+            await stream.receive_some()
+            if is_warm:
+                recorder.stop()
+            await stream.send_all(
+                b"HTTP/1.1 503 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+            )
+
+    async with trio.open_nursery() as nursery:
+        serve = partial(trio.serve_tcp, answer, 0, host="127.0.0.1")
+        [listener] = await nursery.start(serve)
+        port = listener.socket.getsockname()[1]
+        llm = OpenAIProvider("m-1", api_key="k", base_url=f"http://127.0.0.1:{port}")
+        agent = Agent(llm, instructions="Be brief.", tools=[])
+        async with runtime_in(folder) as runtime:
+            for is_warm in (False, True):
+                if is_warm:
+                    recorder.start()
+                with suppress(ModelError):
+                    await agent.run("hello", runtime=runtime)
+        await llm.aclose()
+        nursery.cancel_scope.cancel()
+
+
 PATHS: dict[str, Callable[[Recorder, str], Awaitable[None]]] = {
     "input -> loop": input_to_loop,
     "chunk -> renderer": chunk_to_renderer,
     "allowed `Bash true`": allowed_command,
     "message -> disk": message_to_disk,
     "interrupt of a running `Bash`": interrupted_command,
+    "Agent.run -> first byte": run_to_first_byte,
 }
 
 

@@ -46,7 +46,7 @@ class Day:
 
     async def retrying(self, agent: AgentInternals) -> None:
         """Call a model that is overloaded three times of four, and wait longer each time."""
-        backoff = Backoff(first=1.0, limit=30.0)
+        backoff = Backoff(first=1.0, max_delay=30.0)
         async for message in agent.inputs():
             async with agent.turn(message):
                 for attempt in range(1, 5):

@@ -13,9 +13,9 @@ import time
 
 import pyte
 
-from tests.warm_python import WarmProgram
+from tests.warm_python import WarmProcess
 
-SECONDS = 60
+SECONDS = 120
 TAKE_TERMINAL = (
     "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
     "os.execv(sys.argv[1], sys.argv[1:])"
@@ -23,17 +23,11 @@ TAKE_TERMINAL = (
 
 
 def start(command, terminal, cwd, env):
+    options = {"stdin": terminal, "stdout": terminal, "stderr": terminal, "cwd": cwd, "env": env}
     if command[0] == sys.executable:
-        return WarmProgram(command[1:], terminal, cwd, env)
-    return subprocess.Popen(
-        [sys.executable, "-ISc", TAKE_TERMINAL, *command],
-        stdin=terminal,
-        stdout=terminal,
-        stderr=terminal,
-        cwd=cwd,
-        env=env,
-        start_new_session=True,
-    )
+        return WarmProcess(command, **options)
+    taking = [sys.executable, "-ISc", TAKE_TERMINAL, *command]
+    return subprocess.Popen(taking, **options, start_new_session=True)
 
 
 _ALTERNATE = 1049
@@ -69,15 +63,19 @@ class TerminalProgram:
         self._slave = slave
         self.output = b""
         self._screen = Screen(size[1], size[0])
+        self._shown = None
         self._stream = pyte.ByteStream(self._screen)
         self.process = start(command, slave, cwd, env)
 
     @property
     def screen(self):
         # Not its `display`, which fails where half of a wide character has just been written over.
-        rows = (self._screen.buffer[y] for y in range(self._screen.lines))
-        columns = range(self._screen.columns)
-        return "\n".join("".join(row[x].data for x in columns).rstrip() for row in rows).rstrip()
+        if self._shown is None:
+            rows = (self._screen.buffer[y] for y in range(self._screen.lines))
+            columns = range(self._screen.columns)
+            lines = ("".join([row[x].data for x in columns]).rstrip() for row in rows)
+            self._shown = "\n".join(lines).rstrip()
+        return self._shown
 
     @property
     def mode(self):
@@ -88,6 +86,7 @@ class TerminalProgram:
         """Make the terminal's window larger or smaller."""
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self._screen.resize(lines, columns)
+        self._shown = None
 
     def type(self, text):
         os.write(self._master, text.encode())
@@ -130,6 +129,7 @@ class TerminalProgram:
         data = os.read(self._master, 65536)
         self.output += data
         self._stream.feed(data)
+        self._shown = None
 
     def hang_up(self):
         """Close the terminal's window; return the exit code of the program in it."""

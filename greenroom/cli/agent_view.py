@@ -3,17 +3,19 @@
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import msgspec
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from greenroom import core
+from greenroom.cli.awaited import Awaited
 from greenroom.cli.formatting import describe_seconds, quantity, shorten
 from greenroom.cli.markdown_stream import Block, MarkdownStream
 from greenroom.cli.markdown_view import render_markdown
 from greenroom.cli.painter import ColorScheme, LastRows, PaintConsole, Prefixed
-from greenroom.cli.plan_view import PlanView
 from greenroom.cli.render_chunk import (
     render_call,
     render_chunk,
@@ -23,8 +25,13 @@ from greenroom.cli.render_chunk import (
     render_todos,
 )
 from greenroom.core import OutputChunk
-from greenroom.core._internal import find_error, visible
-from greenroom.flow._internal import PLAN_STEP
+from greenroom.core._internal import exact, find_error, visible
+
+if TYPE_CHECKING:
+    from greenroom.cli.plan_view import PlanView
+
+PLAN_STEP = "plan.step"
+"""The kind of the chunks of plans, which `greenroom.flow` sends."""
 
 _PROGRESS = 4_000  # characters of a running tool's output that are shown
 _LIVE_THINKING = 600
@@ -71,14 +78,14 @@ class AgentView:
         self._calls: dict[str, tuple[core.ToolStart, str]] = {}
         self._asking: dict[str, str] = {}  # the calls that wait for an answer, by request
         self._children: dict[str, _Child] = {}
+        self._name_width = 0  # of the widest name so far, for lines that begin in one column
         self._todos: list[object] = []
         self.shows_todos = True
         """Whether the to-do list stands among what may still change."""
         self.call_count = 0
-        self.wait = ""
-        """What the agent waits for before it asks the model again, in words."""
+        self.awaited = Awaited(clock)
+        """What the agent waits for."""
         self._error: core.Error | None = None
-        self.state = core.AgentState.idle()
         self.tokens = 0
         self.cost: float | None = None
         self.context = 0
@@ -86,9 +93,22 @@ class AgentView:
         self.cache_note = ""
         self.model = model
 
+    def restyle(self, scheme: ColorScheme) -> None:
+        """Draw in these styles from now on."""
+        self._scheme = scheme
+        for child in self._children.values():
+            child.scheme = scheme
+            child.view.restyle(scheme)
+        if self._plan is not None:
+            self._plan.scheme = scheme
+
     def feed(self, chunk: OutputChunk) -> list[RenderableType]:
         """Take the next chunk and return the output that it finishes."""
+        self.awaited.feed(chunk)
         if isinstance(chunk, core.Custom) and chunk.kind == PLAN_STEP and self._redraws:
+            # Most runs have no plan; in those that have, the agent has loaded what this loads.
+            from greenroom.cli.plan_view import PlanView
+
             self._plan = self._plan or PlanView(self._scheme)
             return self._plan.feed(chunk)
         return [*self._end_plan(chunk), *self._handle(chunk)]
@@ -113,7 +133,6 @@ class AgentView:
             child.view._miss()
 
     def _handle(self, chunk: OutputChunk) -> list[RenderableType]:
-        self.wait = ""
         match chunk:
             case core.TextDelta():
                 return self._render_blocks(self._text.feed(chunk.text))
@@ -135,7 +154,6 @@ class AgentView:
     def _feed_event(self, chunk: OutputChunk) -> list[RenderableType]:
         match chunk:
             case core.StateChange():
-                self.state = chunk.state
                 return []
             case core.UsageReport():
                 self.tokens, self.cost = chunk.total.total, chunk.total.cost
@@ -150,8 +168,7 @@ class AgentView:
                 self._asking.pop(chunk.request_id, None)
                 return self._render(chunk)
             case core.Custom(kind="model.wait" | "model.retry") if self._redraws:
-                self.wait = chunk.text
-                return []
+                return []  # `awaited` says it while it lasts
             case core.Exited() if self._is_nested:
                 return self._end_all()  # its parent says how it ended
             case core.Exited() if self._repeats_error(chunk.error):
@@ -262,7 +279,10 @@ class AgentView:
         view = AgentView(self._scheme, is_nested=True, redraws=self._redraws, clock=self._clock)
         is_called = isinstance(chunk, core.SubAgentSpawned) and bool(chunk.tool_use_id)
         is_folded = is_called and self._redraws
-        child = _Child(visible(name), view, self._scheme, is_folded, self._clock, self._clock())
+        name = visible(name)
+        self._name_width = max(self._name_width, cell_len(shorten(name, _NAME)))
+        parts = (view, self._scheme, is_folded, self._clock, self._clock())
+        child = _Child(name, *parts, lambda: self._name_width)
         self._children[chunk.session_id] = child
         return child
 
@@ -280,7 +300,9 @@ class AgentView:
             parts.append(LastRows(render_markdown(self._text.tail, self._scheme), text_rows))
         waiting = set(self._asking.values())
         for start, output in self._calls.values():
-            parts.append(render_call(start, self._scheme, is_waiting=start.id in waiting))
+            is_waiting = start.id in waiting
+            seconds = self.awaited.call_seconds(start.id) if len(self._calls) > 1 else 0.0
+            parts.append(render_call(start, self._scheme, is_waiting=is_waiting, seconds=seconds))
             if output:
                 parts.append(render_progress(output, self._scheme))
         for child in self._children.values():
@@ -298,8 +320,7 @@ def _is_open(todo: object) -> bool:
 _MAX_PARTS = 1_000  # of what a subagent said, kept to be unfolded
 
 
-@dataclass
-class _Child:
+class _Child(msgspec.Struct):
     """A subagent, as its parent's view shows it."""
 
     name: str
@@ -308,12 +329,15 @@ class _Child:
     is_folded: bool
     clock: Callable[[], float]
     began: float
-    parts: deque[RenderableType] = field(default_factory=lambda: deque(maxlen=_MAX_PARTS))
+    name_width: Callable[[], int]
+    parts: deque[RenderableType] = msgspec.field(default_factory=lambda: deque(maxlen=_MAX_PARTS))
 
     @property
     def prefix(self) -> Text:
         """What stands before each of its lines."""
-        return Text(f"{shorten(self.name, _NAME)} │ ", self.scheme.subagent)
+        name = shorten(self.name, _NAME)
+        blanks = " " * (self.name_width() - cell_len(name))
+        return Text(f"{name}{blanks} │ ", self.scheme.subagent)
 
     def prefixed(self, parts: Iterable[RenderableType]) -> list[RenderableType]:
         """Put its name before what it said."""
@@ -326,7 +350,7 @@ class _Child:
 
     def live(self) -> Text:
         """Show in a line what it does."""
-        return self._line(str(self.view.state), "")
+        return self._line(self.view.awaited.describe(self.view.model), "")
 
     def summary(self, reason: str, rest: Iterable[RenderableType]) -> RenderableType:
         """Show in a line what it did, before that all that it said where all is unfolded."""
@@ -335,7 +359,7 @@ class _Child:
     def _line(self, state: str, reason: str) -> Text:
         view, line = self.view, Text("◆ ", no_wrap=True, overflow="ellipsis")
         line.append(self.name, self.scheme.subagent)
-        did = [visible(state), describe_seconds(self.clock() - self.began)]
+        did = [exact(state), describe_seconds(self.clock() - self.began)]
         did += [quantity(view.call_count, "call")] if view.call_count else []
         did += [f"{view.tokens:,} tokens"] if view.tokens else []
         line.append(f"  {' · '.join(filter(None, did))}", self.scheme.note)

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import trio
 
-from greenroom.cli.options import FAILED, AuditOptions
+from greenroom.cli.command_options import AuditOptions
+from greenroom.cli.options import FAILED
 from greenroom.cli.stdio import OutputWriter
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import InvalidJSONError, serde, visible

@@ -15,6 +15,7 @@ from greenroom.cli.menu import Candidate
 from greenroom.cli.modes import DESCRIPTIONS
 from greenroom.cli.session_commands import SCOPES, find_turns
 from greenroom.cli.stored_sessions import SessionList
+from greenroom.cli.themes import DESCRIPTIONS as THEME_DESCRIPTIONS
 from greenroom.core import SessionError
 from greenroom.core._internal import Effort
 from greenroom.llm._internal import MODELS, VENDORS
@@ -61,6 +62,10 @@ async def _modes(run: OpenRun) -> list[Candidate]:
     return [Candidate(each, DESCRIPTIONS[each]) for each in run.setup.modes.modes]
 
 
+async def _themes(run: OpenRun) -> list[Candidate]:
+    return [Candidate(name, about) for name, about in THEME_DESCRIPTIONS.items()]
+
+
 async def _scopes(run: OpenRun) -> list[Candidate]:
     return [Candidate(name, about) for name, about in SCOPES.items()]
 
@@ -102,7 +107,9 @@ async def _describe_session(run: OpenRun, session: SessionMetadata, *, is_read: 
 async def _agents(run: OpenRun) -> list[Candidate]:
     own = run.setup.session.session_id
     handles = (run.runtime.get(each) for each in run.runtime.list_active() if each != own)
-    return [Candidate(each.name, str(each.state)) for each in handles if each is not None]
+    agents = [Candidate(each.name, str(each.state)) for each in handles if each is not None]
+    commands = run.setup.commands.running
+    return [*agents, *(Candidate(each.id, one_line(each.command)) for each in commands)]
 
 
 async def _files(run: OpenRun) -> list[Candidate]:
@@ -130,5 +137,6 @@ _FINDERS: dict[str, Callable[[OpenRun], Awaitable[list[Candidate]]]] = {
     "session": _sessions,
     "all sessions": partial(_sessions, has_headless=True),
     "agent": _agents,
+    "theme": _themes,
     "file": _files,
 }

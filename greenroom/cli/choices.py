@@ -1,14 +1,18 @@
 """The answers to a permission request that can be chosen, and what each of them decides."""
 
-from dataclasses import dataclass
+import msgspec
 
 from greenroom import core
-from greenroom.agents._internal import PLAN_OPTIONS, SubmitPlan
 from greenroom.core import PermissionRequest, RuleDecision
 
+SUBMIT_PLAN, PLAN_OPTIONS = "SubmitPlan", ("approve", "approve, and accept edits")
+"""The tool that puts a plan before the person, and the options of its requests.
 
-@dataclass(frozen=True)
-class Choice:
+`greenroom.agents` has them as well; most agents are shown without loading that.
+"""
+
+
+class Choice(msgspec.Struct, frozen=True):
     """One answer that can be chosen.
 
     Attributes:
@@ -93,16 +97,16 @@ _TAKES_TEXT = "type an answer{number}, then Enter; Ctrl-D: no answer"
 
 def is_plan(request: PermissionRequest) -> bool:
     """Whether a request puts a plan before the person."""
-    is_offered = request.tool_name == SubmitPlan.name and request.options == PLAN_OPTIONS
+    is_offered = request.tool_name == SUBMIT_PLAN and request.options == PLAN_OPTIONS
     return is_offered and isinstance(request.input.get("plan"), str)
 
 
 def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice, ...]:
     """Return the choices of a request; without a narrow rule nothing can be remembered.
 
-    A credential can be given where typing can be hidden, and is the only yes to such a request. A
-    plan can be changed where the terminal is live, and so can hide as well. A question in words has
-    none.
+    A credential can be given where typing can be hidden, and is the only yes to such a request. An
+    agent elsewhere gets none, and remembers an answer for its session at most. A plan can be
+    changed where the terminal is live, and so can hide as well. A question in words has none.
     """
     if is_plan(request):
         return tuple(each for each in PLAN_CHOICES if can_hide or not each.asks_plan)
@@ -113,6 +117,7 @@ def find_choices(request: PermissionRequest, *, can_hide: bool) -> tuple[Choice,
         each
         for each in CHOICES
         if (each.remember is None or rules[each.decision])
+        and not (request.host and (each.asks_value or each.remember in ("project", "always")))
         and (not each.asks_result or request.may_have_run)
         and (not each.asks_what or isinstance(request.input.get(COMMAND_FIELD), str))
         and (each.decision is _DENY or each.asks_value == bool(request.credential))

@@ -1,15 +1,23 @@
 """What the functions of the input line's commands are given."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+import trio
 
 from greenroom.cli.commands import CandidateKind, Command
+from greenroom.cli.formatting import quantity
 from greenroom.cli.menu import Candidate
-from greenroom.cli.options import Options
-from greenroom.cli.run_setup import RunSetup
 from greenroom.cli.screen import Screen
 from greenroom.core._internal import Effort
 from greenroom.runtime import AgentHandle, AgentRuntime
+
+if TYPE_CHECKING:  # an agent that is not the command's own is shown without these
+    from greenroom.cli.hooks import SessionSource
+    from greenroom.cli.options import Options
+    from greenroom.cli.run_setup import RunSetup
 
 
 @dataclass(frozen=True)
@@ -21,12 +29,14 @@ class NextRun:
         prepare: what is done between the two, such as a rewind; it returns what to say.
         draft: the text that the input line begins with.
         effort: how hard the model thinks, if the person has said so.
+        source: why its session begins, for hooks.
     """
 
-    options: Options
+    options: "Options"
     prepare: Callable[[], Awaitable[str]] | None = None
     draft: str = ""
     effort: Effort | None = None
+    source: "SessionSource" = "resume"
 
 
 @dataclass
@@ -37,17 +47,42 @@ class OpenRun:
         options: its options.
         setup: its parts.
         runtime: where its agents run.
+        said: what the person has said on the command line, until it is entered.
         next: what follows it, once that is decided.
+        branch: the branch of the repository around its folder, if there is one.
+        is_light: whether the terminal's background is light.
+        followed: the agents and commands that the person follows, each with what ends that.
     """
 
-    options: Options
-    setup: RunSetup
+    options: "Options"
+    setup: "RunSetup"
     runtime: AgentRuntime
+    said: str = ""
     next: NextRun | None = None
+    branch: str = ""
+    is_light: bool = False
+    followed: dict[str, trio.CancelScope] = field(default_factory=dict)
+
+    @property
+    def place(self) -> Sequence[str]:
+        """What the status line says about where it works: its branch, its sandbox."""
+        sandbox = self.options.sandbox
+        return self.branch, "" if sandbox == "off" else f"sandbox {sandbox}"
+
+    @property
+    def remark(self) -> str:
+        """What stands above the input line: how many commands run in the background."""
+        running = len(self.setup.commands.running)
+        return f"{quantity(running, 'command')} in the background: /agents" if running else ""
+
+    async def look_at_branch(self) -> None:
+        """Look which branch is checked out now."""
+        from greenroom.agents._internal import git_branch  # loaded before such a run is open
+
+        self.branch = await trio.to_thread.run_sync(git_branch, self.setup.workspace)
 
 
-@dataclass(frozen=True)
-class CommandContext:
+class CommandContext(msgspec.Struct, frozen=True):
     """The agent, the screen and the run that a command is about, and what it may do.
 
     Attributes:

@@ -5,10 +5,11 @@ named here and loaded when they are needed; each takes a `CommandContext` and th
 command.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Literal, TypeAlias
+
+import msgspec
 
 CandidateKind: TypeAlias = Literal[
     "command", "model", "effort", "mode", "session", "turn", "scope", "agent", "theme", "file"
@@ -16,8 +17,7 @@ CandidateKind: TypeAlias = Literal[
 """What a word of the input line can be one of."""
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(msgspec.Struct, frozen=True):
     """A command of the input line.
 
     Attributes:
@@ -76,7 +76,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "permissions",
-        "show the rules and what was decided; allow, deny, ask RULE or remove NAME",
+        "show the rules and what was decided; allow, deny, ask [SCOPE] RULE or remove NAME",
         "run_commands.show_permissions",
         "[VERB RULE]",
     ),
@@ -124,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "agents",
-        "list the agents that run; follow NAME, say TEXT to it, stop it",
+        "list subagents and commands in the background; follow NAME, say TEXT to it, stop it",
         "agent_commands.show_agents",
         "[NAME VERB]",
         ("agent",),
@@ -134,12 +134,21 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "memory", "show the instructions that are read, and the memory", "run_commands.show_memory"
     ),
+    Command("mcp", "list the servers of tools, and what they have", "run_commands.show_servers"),
     Command("skills", "list the skills, and where they come from", "run_commands.show_skills"),
     Command(
         "export",
         "write the session to a file: .md, .html or .json",
         "run_commands.export",
         "[FILE]",
+    ),
+    Command(
+        "theme",
+        "draw in other colours from now on: greenroom config set theme",
+        "run_commands.change_theme",
+        "[NAME]",
+        ("theme",),
+        is_picker=True,
     ),
     Command("doctor", "say what is set up, and what is missing", "run_commands.check_setup"),
     Command("quit", "leave; the session stays", "agent_commands.leave", needs_run=False),
@@ -148,8 +157,7 @@ COMMANDS: tuple[Command, ...] = (
 """Every command, in the order of the help."""
 
 
-@dataclass(frozen=True)
-class CommandLine:
+class CommandLine(msgspec.Struct, frozen=True):
     """A command that was entered, and the words behind it."""
 
     command: Command
@@ -173,22 +181,40 @@ def read_command(line: str, commands: Iterable[Command]) -> CommandLine | str | 
     """
     first, _, words = line.strip().partition(" ")
     first, newline, more = first.partition("\n")
-    if not first.startswith("/") or "/" in first[1:]:
+    if not _is_command(first):
         return None
     known = {each.name: each for each in commands}
     name = first[1:].casefold()
     if name in known:
         return CommandLine(known[name], f"{more} {words}".strip() if newline else words.strip())
-    return f"there is no command {first}; {_suggest(name, tuple(known))}"
+    return f"there is no command {first}; {_suggest(name, known) or '/help lists them'}"
 
 
-def _suggest(name: str, known: Sequence[str]) -> str:
-    near = get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean /{near[0]}?" if near else "/help lists them"
+def find_unknown_command(text: str, known: Iterable[str]) -> str:
+    """Say that a text begins with a command that is not among these names; else return "".
+
+    Example:
+        >>> find_unknown_command("/grete Ann", ["greet"])
+        'there is no command /grete; did you mean /greet?'
+    """
+    first = (text.split(maxsplit=1) or [""])[0]
+    known = tuple(known)
+    if not _is_command(first) or first == "/" or first[1:].casefold() in known:
+        return ""
+    return "; ".join(filter(None, (f"there is no command {first}", _suggest(first[1:], known))))
 
 
-@dataclass(frozen=True)
-class KeyHelp:
+def _is_command(first: str) -> bool:
+    """Whether the first word of a line is a command's, and not that of a path or of other text."""
+    return first.startswith("/") and "/" not in first[1:]
+
+
+def _suggest(name: str, known: Iterable[str]) -> str:
+    near = get_close_matches(name.casefold(), tuple(known), n=1, cutoff=0.5)
+    return f"did you mean /{near[0]}?" if near else ""
+
+
+class KeyHelp(msgspec.Struct, frozen=True):
     """What a key does.
 
     Attributes:
@@ -226,7 +252,7 @@ KEYS: tuple[KeyHelp, ...] = (
     ),
     KeyHelp("Ctrl-D", "leave, on an empty line", at_question="no"),
     KeyHelp("Ctrl-Z", "stop; `fg` goes on, also with a turn", at_question="the same"),
-    KeyHelp("Ctrl-L", "draw the screen anew", at_question="the same"),
+    KeyHelp("Ctrl-L", "draw the screen again", at_question="the same"),
     KeyHelp(
         "Up, Down",
         "earlier inputs of this folder, or move in a menu",
@@ -237,7 +263,12 @@ KEYS: tuple[KeyHelp, ...] = (
     KeyHelp("Tab", "take what is marked in a menu", at_question="exact words or a prefix"),
     KeyHelp("Shift-Tab", "the next permission mode"),
     KeyHelp("Ctrl-G", "edit the draft in $VISUAL or $EDITOR"),
-    KeyHelp("Ctrl-O", "", at_question="the long form, or the short one again"),
+    KeyHelp(
+        "Ctrl-O",
+        "all that was printed, with nothing folded; again: back",
+        at_question="the long form, or the short one again",
+    ),
+    KeyHelp("Ctrl-T", "hide the to-do list, or show it again"),
     KeyHelp("Space, PgDn, PgUp", "", at_question="all of a file's content; pages"),
 )
 """Every key that does more than to edit the line."""

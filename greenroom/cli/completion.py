@@ -17,7 +17,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from greenroom.cli.arguments import command_parser
-from greenroom.cli.options import CompletionOptions
+from greenroom.cli.command_options import CompletionOptions
 
 if TYPE_CHECKING:
     from greenroom.session import SessionMetadata
@@ -224,13 +224,13 @@ def _sessions(point: CompletionPoint) -> "list[SessionMetadata]":
     import trio
 
     from greenroom.cli.options import Options
-    from greenroom.cli.stored_sessions import open_store
+    from greenroom.cli.stored_sessions import open_configured_store
     from greenroom.core import GreenroomError
     from greenroom.session import AgentSession
 
     folder = None if point.sessions is None else os.path.expanduser(point.sessions)
     try:
-        store = open_store(Options(sessions=folder))
+        store = open_configured_store(Options(sessions=folder))
         sessions = trio.run(
             partial(AgentSession.list_all, store=store, archived=point.only_archived)
         )

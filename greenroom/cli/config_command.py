@@ -7,8 +7,9 @@ from pathlib import Path
 
 import trio
 
+from greenroom.cli.command_options import ConfigOptions
 from greenroom.cli.formatting import one_line, shorten_home
-from greenroom.cli.options import ConfigOptions, Options
+from greenroom.cli.options import Options
 from greenroom.cli.run_settings import list_run_settings
 from greenroom.cli.settings import parse_settings, read_settings, user_settings_path
 from greenroom.cli.settings_layers import Layers, project_settings_path, read_layers

@@ -1,55 +1,55 @@
-"""`greenroom sessions cost`: the tokens of a session and its subagents, and what they cost."""
+"""`greenroom cost`: what was paid for tokens, by day, agent, model or session."""
 
 import trio
 
-from greenroom.cli.options import SessionsOptions
+from greenroom.cli.command_options import CostOptions
+from greenroom.cli.options import FAILED
 from greenroom.cli.settings import read_settings
 from greenroom.cli.stdio import OutputWriter, tell
-from greenroom.cli.stored_sessions import load_session, open_store
-from greenroom.core import SessionError, Usage
-from greenroom.core._internal import serde
-from greenroom.session import AgentSession
-from greenroom.session._internal import descendants
+from greenroom.cli.stored_sessions import find_session_id, open_store
+from greenroom.core import Usage
+from greenroom.core._internal import serde, visible
+from greenroom.observability import Ledger
 
 _KINDS = ("input", "output", "cache read", "cache write")
 
 
-async def show_cost(options: SessionsOptions) -> int:
-    """Print tokens by kind and their cost; the exit code is 1 if a subagent's can't be read.
+async def show_cost(options: CostOptions) -> int:
+    """Print tokens by kind and their cost, of all sessions, or of one and those below it.
+
+    The exit code is 1 if a session is damaged, and so left out.
 
     Raises:
-        SessionError: the session is unknown or can't be read.
+        SessionError: the session is unknown, or the store can't be read.
         OSError: standard output can't be written.
     """
     store = open_store(options)
-    session = await load_session(options.session_id, store)
+    id_ = await find_session_id(options.session_id, store) if options.session_id else None
+    by = options.by or ("session" if id_ else "day")
     currency = (await trio.to_thread.run_sync(read_settings)).currency
-    below, missing = Usage(), 0
-    listed = await store.list_all()
-    for children in descendants(session.session_id, listed).values():
-        for each in children:
-            try:
-                below += (await AgentSession.load(each, store=store)).used.usage
-            except SessionError as error:
-                tell(error.message)
-                missing += 1
-    own = session.used.usage
+    ledger = await Ledger.of_store(store, options.since, session_id=id_)
+    groups = ledger.by(by)
+    rows = {str(key): groups[key,] for (key,) in sorted(groups, key=str)}
     if options.json:
-        found = {"session": own, "subagents": below, "total": own + below, "currency": currency}
-        await OutputWriter().line(serde.encode(found))
+        found = [{by: name, "usage": usage} for name, usage in rows.items()]
+        whole = {"rows": found, "total": ledger.total, "currency": currency}
+        await OutputWriter().line(serde.encode(whole))
     else:
-        await print_usage({"session": own, "subagents": below, "together": own + below}, currency)
-    return 1 if missing else 0
+        shown = {visible(name) or "(not named)": usage for name, usage in rows.items()}
+        await print_usage({**shown, "together": ledger.total}, currency, by)
+    for each in ledger.damaged:
+        tell(f"left out: {each.message}")
+    return FAILED if ledger.damaged else 0
 
 
-async def print_usage(rows: dict[str, Usage], currency: str) -> None:
+async def print_usage(rows: dict[str, Usage], currency: str, about: str = "tokens") -> None:
     """Print tokens by kind, and their cost where it is known.
 
     Raises:
         OSError: standard output can't be written.
     """
     table = []
-    for about, usage in rows.items():
+    for name, usage in rows.items():
         counts = (
             usage.input_tokens,
             usage.output_tokens,
@@ -57,5 +57,5 @@ async def print_usage(rows: dict[str, Usage], currency: str) -> None:
             usage.cache_write_tokens,
         )
         cost = "" if usage.cost is None else f"{usage.cost:,.4f} {currency}".strip()
-        table.append((about, *(f"{count or 0:,}" for count in counts), cost))
-    await OutputWriter().table(("tokens", *_KINDS, "cost"), table)
+        table.append((name, *(f"{count or 0:,}" for count in counts), cost))
+    await OutputWriter().table((about, *_KINDS, "cost"), table)

@@ -1,8 +1,10 @@
-"""Diagnostics of a run: its log, its dump on SIGUSR1, its tree for `greenroom tree`.
+"""Diagnostics of a run: its log, its dump on SIGUSR1, its agents for `greenroom tree` and `watch`.
 
 For each of its runtimes a process listens at a socket that only its user can reach. A client that
-connects gets one JSON object, `runtime.tree()`, with names and states but nothing of any
-conversation; then the connection ends.
+connects and says nothing gets one JSON object, `runtime.tree()`, with names and states but nothing
+of any conversation; then the connection ends. One that writes a line with the id of a session gets
+the chunks of its agent, those of the last turn first, each as a line of JSON, until the agent ends.
+It is a reader as any other: nobody waits for it, and it can't answer.
 """
 
 import io
@@ -11,9 +13,8 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -24,9 +25,10 @@ import trio
 from greenroom.cli.options import Options
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
-from greenroom.core import ConfigurationError, conceal_secrets
-from greenroom.core._internal import InvalidJSONError, serde, timestamp, visible
-from greenroom.runtime import AgentRuntime
+from greenroom.core import ConfigurationError, OutputChunk
+from greenroom.core._internal import InvalidJSONError, serde, visible
+from greenroom.observability import JsonLog
+from greenroom.runtime import AgentHandle, AgentRuntime, Subscription
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
 _BACKUPS = 3
@@ -62,7 +64,7 @@ def _open(path: str) -> logging.Handler:
         raise ConfigurationError(
             f"the log {path} can't be written: {reason}", hint="name another file with --log"
         ) from error
-    handler.setFormatter(_JsonLines())
+    handler.setFormatter(JsonLog())
     return handler
 
 
@@ -70,19 +72,6 @@ class _PrivateFile(RotatingFileHandler):
     def _open(self) -> TextIO:  # type: ignore[override]  # the stub's wrapper is a TextIO
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "a", encoding="utf-8")
-
-
-class _JsonLines(logging.Formatter):
-    def format(self, record: logging.LogRecord) -> str:
-        entry: dict[str, object] = {
-            "time": timestamp(datetime.fromtimestamp(record.created, UTC)),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": conceal_secrets(record.getMessage()),
-        }
-        if record.exc_info:
-            entry["error"] = conceal_secrets(self.formatException(record.exc_info))
-        return serde.dumps(entry).decode()
 
 
 logger = logging.getLogger("greenroom.cli")
@@ -124,6 +113,11 @@ _numbers = itertools.count(1)  # of the runtimes that this process serves
 
 _TIMEOUT = 2.0
 _MAX_ANSWER = 16 * 1024 * 1024  # bytes of an answer; a tree describes 1,000 agents
+_PATIENCE = 0.25  # seconds for a client to say what it wants
+_FAREWELL = 1.0  # seconds for a client to take what was said last
+_PIECE = 65_536  # bytes that are sent at once
+_MAX_WISH = 1_024  # bytes of that
+_MAX_WATCHERS = 16  # of the agents of one runtime
 _MAX_PATH = 100  # bytes of a socket's path: macOS takes 103, Linux 107
 
 
@@ -134,11 +128,13 @@ class LiveTree(NamedTuple):
         pid: the process.
         text: its tree, for people; empty if it did not answer in time.
         tree: its tree, for programs.
+        path: its socket.
     """
 
     pid: int
     text: str
     tree: object
+    path: Path
 
 
 def live_folder(env: Mapping[str, str] | None = None) -> Path:
@@ -154,7 +150,9 @@ def live_folder(env: Mapping[str, str] | None = None) -> Path:
 
 
 async def serve_tree(runtime: AgentRuntime) -> None:
-    """Serve a runtime's agents to `greenroom tree` until it is cancelled; start it in a nursery.
+    """Serve a runtime's agents to `greenroom tree` and `watch` until it is cancelled.
+
+    Start it in a nursery.
 
     If no socket can be opened it returns at once and logs why.
 
@@ -173,7 +171,8 @@ async def serve_tree(runtime: AgentRuntime) -> None:
         _tree_logger.info("greenroom tree can't list these agents: %s", error)
         return
     try:
-        await trio.serve_listeners(partial(_answer, runtime), [listener])
+        seats = trio.CapacityLimiter(_MAX_WATCHERS)
+        await trio.serve_listeners(partial(_answer, runtime, seats), [listener])
     finally:
         _remove(path)
 
@@ -212,12 +211,87 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-async def _answer(runtime: AgentRuntime, stream: trio.SocketStream) -> None:
-    tree = runtime.tree()
-    answer = {"text": str(tree), "tree": serde.loads(tree.to_json().encode())}
+async def _answer(
+    runtime: AgentRuntime, seats: trio.CapacityLimiter, stream: trio.SocketStream
+) -> None:
     async with stream:
-        with trio.move_on_after(_TIMEOUT), suppress(trio.BrokenResourceError):
-            await stream.send_all(serde.dumps(answer))
+        with suppress(trio.BrokenResourceError):
+            wanted = await _read_wish(stream)
+            if wanted:
+                await _show_agent(runtime.get(wanted), seats, stream)
+                return
+            tree = runtime.tree()
+            answer = {"text": str(tree), "tree": serde.loads(tree.to_json().encode())}
+            with trio.move_on_after(_TIMEOUT):
+                await stream.send_all(serde.dumps(answer))
+
+
+async def _read_wish(stream: trio.SocketStream) -> str:
+    """Return the session that a client wants to watch; empty if it wants the tree."""
+    wish = bytearray()
+    with trio.move_on_after(_PATIENCE):
+        while len(wish) < _MAX_WISH and not wish.endswith(b"\n"):
+            piece = await stream.receive_some()
+            if not piece:
+                break
+            wish += piece
+    return wish.decode("utf-8", "replace").strip()
+
+
+async def _show_agent(
+    handle: AgentHandle | None, seats: trio.CapacityLimiter, stream: trio.SocketStream
+) -> None:
+    """Send what an agent says until it ends or the client leaves."""
+    try:
+        seats.acquire_on_behalf_of_nowait(stream)
+    except trio.WouldBlock:
+        handle = None
+    else:
+        try:
+            if handle is not None:
+                async with trio.open_nursery() as nursery, handle.subscribe("turn") as chunks:
+                    nursery.start_soon(_notice_end, stream, nursery.cancel_scope)
+                    await _send_chunks(chunks, stream)
+                    nursery.cancel_scope.cancel()
+        finally:
+            seats.release_on_behalf_of(stream)
+
+
+async def _send_chunks(chunks: Subscription, stream: trio.SocketStream) -> None:
+    """Send chunks until the agent ends, or the client no longer takes them."""
+    unsent = bytearray()
+    with suppress(OSError):  # here and not outside: a nursery would wrap it
+        try:
+            while batch := await chunks.take():
+                unsent += _write_lines(batch)
+                await _send(unsent, stream)
+        except trio.Cancelled:
+            # The runtime ends: what was said last is sent, if the client takes it.
+            with trio.CancelScope(shield=True, deadline=trio.current_time() + _FAREWELL):
+                await _send(unsent, stream)
+                while chunks.lag and (batch := await chunks.take()):
+                    unsent += _write_lines(batch)
+                    await _send(unsent, stream)
+            raise
+
+
+async def _send(unsent: bytearray, stream: trio.SocketStream) -> None:
+    """Send these bytes; what a cancel leaves unsent is still there."""
+    while unsent:
+        count = await stream.socket.send(unsent[:_PIECE])
+        del unsent[:count]
+
+
+def _write_lines(chunks: Iterable[OutputChunk]) -> bytes:
+    return b"".join(serde.encode(each) + b"\n" for each in chunks)
+
+
+async def _notice_end(stream: trio.SocketStream, scope: trio.CancelScope) -> None:
+    """Stop the block of this scope once the client has gone: an agent may say nothing for hours."""
+    with suppress(trio.BrokenResourceError):
+        while await stream.receive_some():
+            pass
+    scope.cancel()
 
 
 async def read_trees() -> list[LiveTree]:
@@ -230,7 +304,7 @@ async def read_trees() -> list[LiveTree]:
     trees: dict[Path, LiveTree | None] = dict.fromkeys(paths)
 
     async def read(path: Path) -> None:
-        trees[path] = await _read(path)
+        trees[path] = await read_tree(path)
 
     async with trio.open_nursery() as nursery:
         for path in paths:
@@ -238,7 +312,8 @@ async def read_trees() -> list[LiveTree]:
     return [each for each in trees.values() if each is not None]
 
 
-async def _read(path: Path) -> LiveTree | None:
+async def read_tree(path: Path) -> LiveTree | None:
+    """Ask the process behind a socket; None if it has ended, and then the socket is removed."""
     pid = path.stem.partition("-")[0]
     if not pid.isdecimal():
         return None
@@ -246,6 +321,7 @@ async def _read(path: Path) -> LiveTree | None:
     try:
         with trio.move_on_after(_TIMEOUT):
             async with await trio.open_unix_socket(os.fspath(path)) as stream:
+                await stream.send_eof()
                 async for piece in stream:
                     answer += piece
                     if len(answer) > _MAX_ANSWER:
@@ -257,7 +333,7 @@ async def _read(path: Path) -> LiveTree | None:
     except (OSError, trio.BrokenResourceError, InvalidJSONError):
         data = None
     fields = data if isinstance(data, dict) else {}
-    return LiveTree(int(pid), str(fields.get("text", "")), fields.get("tree"))
+    return LiveTree(int(pid), str(fields.get("text", "")), fields.get("tree"), path)
 
 
 async def print_trees(options: Options) -> int:

@@ -12,6 +12,7 @@ from typing import Literal
 import trio
 
 from greenroom import core
+from greenroom.cli.argument_values import is_server
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.options import Options
 from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
@@ -23,7 +24,12 @@ from greenroom.cli.settings import (
     user_settings_path,
 )
 from greenroom.cli.stdio import OutputWriter
-from greenroom.cli.stored_sessions import sessions_folder, working_folder
+from greenroom.cli.stored_sessions import (
+    configured_place,
+    open_place,
+    sessions_folder,
+    working_folder,
+)
 from greenroom.cli.tool_names import find_unknown_names
 from greenroom.core._internal import SandboxReport, serde
 from greenroom.llm import HOSTS
@@ -78,7 +84,6 @@ async def run_doctor(options: Options) -> int:
 def examine(options: Options, env: Mapping[str, str] | None = None) -> list[Finding]:
     """Check everything that a run needs. Keys are named; their values are never shown."""
     env = os.environ if env is None else env
-    folder = Path(options.sessions) if options.sessions else sessions_folder(env)
     settings, about_settings = _settings()
     return [
         Finding("Python", "ok", f"{platform.python_version()}, {sys.executable}"),
@@ -88,8 +93,9 @@ def examine(options: Options, env: Mapping[str, str] | None = None) -> list[Find
         _variables(env),
         _program("bash", "problem", "install bash: the Bash tool runs every command in it"),
         _program("git", "note", "install git: most projects use it"),
+        *_search(settings, env),
         _program("rg", "note", "install ripgrep: searching large folders is faster with it"),
-        _folder(folder),
+        _sessions(options, env),
         _rules("your rules", user_rules_path()),
         _project_rules(project_rules_path(working_folder())),
         _terminal(env),
@@ -159,12 +165,35 @@ def _variables(env: Mapping[str, str]) -> Finding:
     return Finding("variables set", "ok", ", ".join(names) or "none")
 
 
+def _search(settings: Settings, env: Mapping[str, str]) -> list[Finding]:
+    """Say what searches the web, if the user has set it up; it is not contacted."""
+    found, about = settings.web_search, "web search"
+    if found is None:
+        return []
+    try:
+        found.open(env)
+    except core.ConfigurationError as error:
+        return [Finding(about, "problem", f"off: {error.message}", error.hint)]
+    place = f" at {found.url}" if found.url else ""
+    key = f", with the key in {found.key_env}" if found.key_env else ""
+    return [Finding(about, "ok", f"{found.backend}{place}{key}")]
+
+
 def _program(name: str, missing: Literal["note", "problem"], fix: str) -> Finding:
     path = shutil.which(name)
     return Finding(name, "ok", path) if path else Finding(name, missing, "not found", fix)
 
 
-def _folder(folder: Path) -> Finding:
+def _sessions(options: Options, env: Mapping[str, str]) -> Finding:
+    try:
+        given = options.sessions or configured_place(env) or str(sessions_folder(env))
+        if is_server(given):
+            store = open_place(given)
+            trio.run(store.exists, "s-none")  # whether the server takes us
+            return Finding("sessions", "ok", repr(store))
+    except (core.ConfigurationError, core.SessionError) as error:
+        return Finding("sessions", "problem", error.message, error.hint)
+    folder = Path(given).expanduser()
     place = folder.parent if folder.is_file() else folder  # a database has files beside it
     nearest = next(each for each in (place, *place.absolute().parents) if each.exists())
     if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):

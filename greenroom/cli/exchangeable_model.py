@@ -21,7 +21,6 @@ class ExchangeableModel(ProviderWrapper):
     """
 
     def __init__(self, llm: LLMProvider) -> None:
-        """Begin with this model."""
         super().__init__(llm)
         self.effort: Effort | None = None
         self._others: list[LLMProvider] = []

@@ -6,9 +6,11 @@
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from greenroom import core
 from greenroom.core import Message, utc_now
@@ -114,6 +116,7 @@ def shorten_home(place: str) -> str:
 
 _KEYS = ("command", "file_path", "pattern", "url", "prompt")
 _MAX_CALL = 120
+_MAX_END = 3  # lines at the end of what a call has printed before it was cut off, in a recap
 _MAX_LINES = 20  # of what a person has said, in a recap
 _BLANKS = re.compile(r"[ \t\n]++")
 
@@ -138,8 +141,7 @@ RecapKind: TypeAlias = Literal["user", "reply", "call", "failed"]
 _MARKS: dict[RecapKind, str] = {"user": "> ", "reply": "", "call": "● ", "failed": "✗ "}
 
 
-@dataclass(frozen=True)
-class RecapLine:
+class RecapLine(msgspec.Struct, frozen=True):
     """One thing that was said or done; control characters in the text are made visible.
 
     Attributes:
@@ -234,5 +236,13 @@ def _call(call: core.ToolUseBlock, results: Sequence[core.ToolResultBlock]) -> R
     result = next((each for each in results if each.tool_use_id == call.id), None)
     if result is None or not result.is_error:
         return RecapLine("call", head)
-    reason = visible(next(iter(result.text.splitlines()), "failed"))
-    return RecapLine("failed", f"{head}\n  {reason}")
+    return RecapLine("failed", "\n  ".join([head, *_describe_failure(result.text)]))
+
+
+def _describe_failure(text: str) -> list[str]:
+    """Return the first line of what went wrong; where it announces output, also the end of that."""
+    first, *output = [visible(line) for line in text.splitlines() if line.strip()] or ["failed"]
+    if not first.endswith(":"):
+        return [first]
+    more = [f"… {len(output) - _MAX_END} lines"] if len(output) > _MAX_END else []
+    return [first, *more, *output[-_MAX_END:]]

@@ -23,11 +23,12 @@ import trio
 
 from greenroom import core
 from greenroom._version import __version__
+from greenroom.cli.commands import find_unknown_command
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import describe_call
 from greenroom.cli.input_lines import AnswerLine, BadLine, InputLine, InputLines, UserLine
 from greenroom.cli.options import BROKEN_PIPE, DONE, FAILED, Options
-from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.run_setup import RunSetup, describe_untrusted, open_setup
 from greenroom.cli.stdio import (
     OutputWriter,
     add_context,
@@ -58,6 +59,8 @@ if TYPE_CHECKING:
 MAX_WAITING = 1_000
 """Inputs that may wait for their turn; a further line is answered with an `input_error`."""
 
+_ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 _ANSWERS: dict[str, tuple[RuleDecision, Remember | None]] = {
     "once": (RuleDecision.ALLOW, None),
     "session": (RuleDecision.ALLOW, "session"),
@@ -71,16 +74,17 @@ _ANSWERS: dict[str, tuple[RuleDecision, Remember | None]] = {
 async def run_headless(options: Options) -> int:
     """Answer the prompt, or what is read as lines, and return the exit code of the last turn.
 
-    SIGINT and SIGTERM interrupt the turn and end the run, a second one ends the agent at once; the
-    session is saved all the same. SIGUSR1 writes what the agents are doing to the log, else to the
-    standard error.
+    SIGINT, SIGTERM and SIGHUP interrupt the turn and end the run, a second one ends the agent at
+    once; the session is saved all the same. SIGUSR1 writes what the agents are doing to the log,
+    else to the standard error.
 
     Raises:
         GreenroomError: the run can't begin: its set-up or its session can't be used.
     """
     prompt = await _read_prompt(options)
     async with open_setup(options) as setup:
-        tell(*setup.warnings, *setup.notes)
+        tell(*setup.warnings, *describe_untrusted(setup.untrusted), *setup.notes)
+        _check_command(options, setup)
         async with AgentRuntime(
             setup.store,
             workspace=setup.workspace,
@@ -94,6 +98,7 @@ async def run_headless(options: Options) -> int:
                 signal.SIGUSR1, open_dump_target(options, owns_terminal=False)
             ):
                 code = await run.run()
+                tell(*(note for gate in setup.gates for note in gate.take_notes()))
     return code
 
 
@@ -113,6 +118,17 @@ async def _read_prompt(options: Options) -> str | None:
             "the prompt is empty", hint="-p - takes it from standard input, such as a pipe"
         )
     return prompt
+
+
+def _check_command(options: Options, setup: RunSetup) -> None:
+    """Refuse a prompt that begins with an unknown command, which a model would answer at a price.
+
+    Raises:
+        ConfigurationError: it does. What is piped in may begin with anything.
+    """
+    text = options.prompt if options.input_format == "text" and options.prompt != "-" else ""
+    if fault := find_unknown_command(text or "", setup.own.commands if setup.own else ()):
+        raise ConfigurationError(fault, hint="a run with -p knows the commands in files that count")
 
 
 @dataclass(eq=False)
@@ -194,7 +210,12 @@ class _Headless:
             tell(f"{error.filename}: {error.strerror}")
 
     async def _watch_signals(self, task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        # What is to be ignored by whoever has started this, such as nohup, is ignored.
+        numbers = [each for each in _ENDS if signal.getsignal(each) is not signal.SIG_IGN]
+        if not numbers:
+            task_status.started()
+            return
+        with trio.open_signal_receiver(*numbers) as signals:
             task_status.started()
             async for number in signals:
                 if self._signal is not None and self._handle is not None:

@@ -8,9 +8,14 @@ that its command names has to be trusted as well. What has changed since the run
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from glob import has_magic, iglob
+from itertools import islice
 from pathlib import Path
+
+import msgspec
 
 from greenroom.cli.settings import (
     HookSettings,
@@ -26,11 +31,12 @@ from greenroom.permissions._internal import rules_digest
 
 _WORDS = re.compile(r"""[^\s;&|<>()'"`=]+""")
 _WRITTEN = re.compile(r"""(?<![<>])>[>|]?\s*[^\s;&|<>()'"`]+""")  # what is only written is not run
-_PROJECT = re.compile(r"\$\{?GREENROOM_PROJECT\}?")
+_PROJECT = re.compile(r"\$(?:\{(?:GREENROOM_PROJECT|PWD)\}|GREENROOM_PROJECT|PWD|\(pwd\))|`pwd`")
+_QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""")
+_MOST_FILES = 200  # that a pattern in a command finds
 
 
-@dataclass(frozen=True)
-class Hook:
+class Hook(msgspec.Struct, frozen=True):
     """A hook that counts.
 
     Attributes:
@@ -103,15 +109,35 @@ def _read(
 def find_files(command: str, workspace: Path) -> dict[Path, str]:
     """Find the files of a project that a command names, and their digests. Blocks.
 
-    Every word is tried, from the project's folder, wherever it stands in the command, but for the
-    files that output is redirected to.
+    Every word is tried, wherever it stands in the command, from the project's folder and from each
+    folder that is named, but for the files that output is redirected to.
     """
     found = dict[Path, str]()
     root = Path(os.path.realpath(workspace))
-    for word in _WORDS.findall(_WRITTEN.sub(" ", _PROJECT.sub(str(root), command))):
-        path = root / word
+    command = _WRITTEN.sub(" ", _PROJECT.sub(lambda _: str(root), command))
+    words = _list_words(command)
+    folders = [root, *(root / each for each in words if (root / each).is_dir())]
+    paths = [folder / word for word in words for folder in folders]
+    for pattern in _list_patterns(command, words):
+        for folder in folders:
+            paths += map(Path, islice(iglob(str(folder / pattern)), _MOST_FILES))
+    for path in paths:
         real = Path(os.path.realpath(path))
         inside = path.is_relative_to(root) or real.is_relative_to(root)
         if inside and path.is_file():
             found[path] = rules_digest(path) or "it can't be read"
     return found
+
+
+def _list_words(command: str) -> list[str]:
+    """List what may be a word of a command: with and without its quotes, variables, home."""
+    words = _WORDS.findall(command)
+    with suppress(ValueError):  # a quote without its end: then bash refuses it as well
+        words += shlex.split(command)
+    return [*dict.fromkeys(os.path.expanduser(os.path.expandvars(each)) for each in words)]
+
+
+def _list_patterns(command: str, words: list[str]) -> list[str]:
+    """List the words that may be a pattern for files; in quotes it is rather one for a text."""
+    bare = _WORDS.findall(_QUOTED.sub(" ", command))
+    return [each for each in words if has_magic(each) and ("/" in each or each in bare)]

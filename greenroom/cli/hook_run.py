@@ -7,9 +7,9 @@ at a cancel, and when this process dies.
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
+import msgspec
 import trio
 
 from greenroom.cli.hook_files import Hook
@@ -34,8 +34,7 @@ Decision: TypeAlias = Literal["allow", "deny", "ask", ""]
 """What a hook decides about a call; empty for no opinion."""
 
 
-@dataclass(frozen=True)
-class HookAnswer:
+class HookAnswer(msgspec.Struct, frozen=True):
     """What one hook has said.
 
     Attributes:

@@ -22,6 +22,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import msgspec
 import trio
 
 from greenroom.cli.hook_files import Hook
@@ -46,13 +47,17 @@ from greenroom.runtime import AgentHandle, AgentInternals
 SessionSource: TypeAlias = Literal["startup", "resume", "fork", "clear"]
 """Why a session begins or ends."""
 
+_SIDE_BY_SIDE = 8
 _MOST_NOTES = 100
 _END_SECONDS = 10.0  # that the hooks of a session's end have together
 _BY = "hook"  # who answers, in the record
 
 
 class Hooks:
-    """The hooks of one run, as a gate and as what the coder asks at the edges of its turns."""
+    """The hooks of one run, as a gate and as what the coder asks at the edges of its turns.
+
+    A server has many sessions in one run: what one of them is told stays in it.
+    """
 
     timeout = 610.0  # each hook has its own, of at most 600 seconds
 
@@ -63,12 +68,11 @@ class Hooks:
         self._hooks = tuple(hooks)
         self._workspace = workspace
         self._mode = mode
+        self._limiter = trio.CapacityLimiter(_SIDE_BY_SIDE)
         self._said_once = set[str]()
-        self._notes = deque[str](maxlen=_MOST_NOTES)
-        self._opening = list[str]()
-        self._has_begun = trio.Event()  # the session, for its hooks
-        if not any(each.settings.event == "SessionStart" for each in hooks):
-            self._has_begun.set()
+        self._notes = deque[tuple[str, str]](maxlen=_MOST_NOTES)  # sessions, and what to tell there
+        self._openings = dict[str, _Opening]()  # by session
+        self._opens = any(each.settings.event == "SessionStart" for each in hooks)
 
     def __len__(self) -> int:
         return len(self._hooks)
@@ -92,33 +96,43 @@ class Hooks:
         answers = list[HookAnswer]()
 
         async def run(hook: Hook) -> None:
-            answers.append(await run_hook(hook, given))
+            async with self._limiter:
+                answers.append(await run_hook(hook, given))
 
         async with trio.open_nursery() as nursery:
             for each in hooks:
                 nursery.start_soon(run, each)
         for answer in answers:
-            self._note(answer)
+            self._note(session_id, answer)
         return answers
 
-    def _note(self, answer: HookAnswer) -> None:
+    def _note(self, session_id: str, answer: HookAnswer) -> None:
         if answer.failure:
-            self._notes.append(answer.failure)
+            self._notes.append((session_id, answer.failure))
         if answer.decision == "allow" and answer.hook.settings.event == "PreToolUse":
-            self._note_once(answer.hook, "allows nothing: a hook can only tighten")
+            self._note_once(session_id, answer.hook, "allows nothing: a hook can only tighten")
         if answer.changes_input:
-            self._note_once(answer.hook, "can't change the input of a call")
+            self._note_once(session_id, answer.hook, "can't change the input of a call")
 
-    def _note_once(self, hook: Hook, text: str) -> None:
+    def _note_once(self, session_id: str, hook: Hook, text: str) -> None:
         note = f"{hook} {text}"
         if note not in self._said_once:
             self._said_once.add(note)
-            self._notes.append(note)
+            self._notes.append((session_id, note))
+
+    def take_notes(self) -> tuple[str, ...]:
+        """Take what is still to be told, such as a hook of the session's end that has failed."""
+        notes = tuple(note for _, note in self._notes)
+        self._notes.clear()
+        return notes
 
     async def _tell(self, agent: AgentInternals) -> None:
-        """Tell the person what is to be told."""
-        while self._notes:
-            await agent.send(Custom("hook.note", {}, self._notes.popleft()))
+        """Tell the person what is to be told of their session."""
+        own = [each for each in self._notes if each[0] == agent.context.session_id]
+        for each in own:
+            self._notes.remove(each)
+        for _, note in own:
+            await agent.send(Custom("hook.note", {}, note))
 
     async def judge(self, agent: AgentContext, call: ToolUseBlock) -> Deny | Ask | None:
         """Run the hooks before a call: the strictest answer counts, and a failure asks."""
@@ -157,18 +171,29 @@ class Hooks:
         """Run the hooks of an input; one that refuses it drops it."""
         if agent.context.parent_session_id is not None:
             return ()  # that is what another agent says
-        await self._has_begun.wait()
-        opening, self._opening = self._opening, []
         id_ = agent.context.session_id
+        opening = await self._take_opening(id_)
         answers = await self._run("UserPromptSubmit", id_, {"prompt": message.text})
         await self._tell(agent)
         for each in answers:
             if each.decision == "deny":
                 reason = each.reason or f"{each.hook} refused it"
                 await agent.send(Custom("hook.dropped", {}, f"the input was dropped: {reason}"))
-                self._opening = opening
+                self._find_opening(id_).texts += opening
                 return None
         return (*opening, *_find_context(answers))
+
+    def _find_opening(self, session_id: str) -> "_Opening":
+        return self._openings.setdefault(session_id, _Opening())
+
+    async def _take_opening(self, session_id: str) -> list[str]:
+        """Take what the hooks of the session's begin have to say, once they have said it."""
+        if not self._opens:
+            return []
+        opening = self._find_opening(session_id)
+        await opening.is_said.wait()
+        texts, opening.texts = opening.texts, []
+        return texts
 
     async def on_stop(self, agent: AgentInternals, reply: Message) -> str:
         """Run the hooks of a turn's end; return what they want done before."""
@@ -181,23 +206,28 @@ class Hooks:
         await self._tell(agent)
         return _join([each.reason for each in answers if each.decision == "deny"])
 
-    async def watch(self, handle: AgentHandle, source: SessionSource) -> None:
+    async def watch(
+        self, handle: AgentHandle, source: SessionSource, *, grace: float = _END_SECONDS
+    ) -> None:
         """Run the hooks of the session's begin, answer its questions, and at a cancel run its last.
 
-        An input waits for the former, and brings what they have to say.
+        An input waits for the former, and brings what they have to say; the last have `grace`
+        seconds together.
         """
         id_, about = handle.session_id, {"source": source}
-        answers = await self._run("SessionStart", id_, about)
-        self._opening = _find_context(answers)
-        self._has_begun.set()
         try:
+            answers = await self._run("SessionStart", id_, about)
+            opening = self._find_opening(id_)
+            opening.texts = _find_context(answers)
+            opening.is_said.set()
             if any(each.settings.event == "PermissionRequest" for each in self._hooks):
                 await _Answerer(self._ask, handle).run()
             else:
                 await trio.sleep_forever()
         finally:
-            with trio.move_on_after(_END_SECONDS, shield=True):
+            with trio.move_on_after(grace, shield=True):
                 await self._run("SessionEnd", id_, about)
+            self._openings.pop(id_, None)
 
     async def _ask(self, request: PermissionRequest) -> HookAnswer | None:
         """Return the answer of the hooks to a question; None where none has one."""
@@ -224,8 +254,16 @@ class Hooks:
             if each.decision == "allow" and each.hook.is_users:
                 found = each
             elif each.decision == "allow":
-                self._note_once(each.hook, "allows nothing: only a hook of your own file can")
+                why = "allows nothing: only a hook of your own file can"
+                self._note_once(request.session_id, each.hook, why)
         return found
+
+
+class _Opening(msgspec.Struct):
+    """What the hooks of a session's begin have to say to its first input."""
+
+    is_said: trio.Event = msgspec.field(default_factory=trio.Event)
+    texts: list[str] = msgspec.field(default_factory=list)
 
 
 class _Answerer:

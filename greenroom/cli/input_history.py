@@ -8,7 +8,11 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import trio
+
+from greenroom.cli.settings import Settings
 from greenroom.cli.stored_sessions import name_folder, sessions_folder
+from greenroom.cli.terminal import LineOptions
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.fs._internal import durable
 
@@ -36,6 +40,13 @@ def read_history(path: Path) -> list[str]:
         data = b"".join(serde.dumps(text) + b"\n" for text in texts[-_KEPT:])
         durable.write_file(str(path), data)
     return texts
+
+
+async def read_line_options(settings: Settings, workspace: Path) -> LineOptions:
+    """Return how the input line is edited, with what was typed in a folder before."""
+    editor = settings.editor or os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
+    history = await trio.to_thread.run_sync(read_history, history_file(workspace))
+    return LineOptions(settings.key_bindings == "vi", editor, history)
 
 
 def _decode(line: bytes) -> str:

@@ -91,7 +91,6 @@ class InputLines:
     """
 
     def __init__(self, descriptor: int = 0) -> None:
-        """Read this file descriptor."""
         self.number = 0
         self._descriptor = descriptor
         self._unread = bytearray()

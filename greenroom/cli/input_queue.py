@@ -1,7 +1,8 @@
 """The inputs that a person has sent to an agent, and that it has not answered yet."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from greenroom import core
 from greenroom.cli.render_chunk import render_user
@@ -10,8 +11,7 @@ from greenroom.core import ContentBlock, OutputChunk
 from greenroom.runtime import AgentHandle, AgentNotRunningError
 
 
-@dataclass(frozen=True)
-class SentInput:
+class SentInput(msgspec.Struct, frozen=True):
     """An input as the person has typed it, and as it was shown."""
 
     text: str
@@ -25,7 +25,6 @@ class InputQueue:
     """
 
     def __init__(self, handle: AgentHandle, screen: Screen) -> None:
-        """Send to this agent."""
         self._handle = handle
         self._screen = screen
         self._unanswered_ids: set[str] = set()
@@ -63,8 +62,9 @@ class InputQueue:
         self._show()
 
     def echo(self, text: str) -> None:
-        """Print what the person has said."""
-        self._screen.print(render_user(text, self._screen.scheme))
+        """Print what the person has said, unless the terminal has shown it as it was typed."""
+        if not self._screen.terminal.echoes:
+            self._screen.print(render_user(text, self._screen.scheme))
 
     def send(self, sent: SentInput, content: str | Sequence[ContentBlock]) -> bool:
         """Send an input; return whether it was taken or queued."""

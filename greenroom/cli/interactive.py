@@ -1,40 +1,44 @@
 """`greenroom` without `-p`: the coding agent in the terminal."""
 
-import os
 import signal
+from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
+from importlib import import_module
 
+import msgspec
 import trio
 from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
-from greenroom.agents._internal import git_branch
 from greenroom.cli.command_context import NextRun, OpenRun
 from greenroom.cli.diagnostics import open_dump_target, serve_tree
 from greenroom.cli.formatting import count_earlier_turns, recap
-from greenroom.cli.input_history import history_file, read_history
+from greenroom.cli.hooks import SessionSource
+from greenroom.cli.input_history import read_line_options
+from greenroom.cli.line_styles import LINE_STYLES
 from greenroom.cli.options import DONE, FAILED, USAGE, Options
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
 from greenroom.cli.renderer import ConsoleRenderer
-from greenroom.cli.run_setup import RunSetup, open_setup
+from greenroom.cli.run_setup import RunSetup, describe_untrusted, open_setup
 from greenroom.cli.stdio import EndSignals
 from greenroom.cli.stored_sessions import describe_session, resume_command
-from greenroom.cli.terminal import LineOptions, Terminal
-from greenroom.cli.themes import choose_scheme
+from greenroom.cli.terminal import Terminal
+from greenroom.cli.themes import THEMES, name_look
+from greenroom.cli.told_once import find_untold
 from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart
 from greenroom.core._internal import visible
-from greenroom.runtime import AgentHandle, AgentRuntime, Outcome
+from greenroom.runtime import AgentHandle, AgentRuntime, Outcome, RuntimeLimits
 from greenroom.session import AgentSession
 
 _RECAP_MESSAGES = 6  # messages of a resumed session that are shown
+_LONGEST_HOLD = 0.1  # seconds for which keys may wait for one call, before the log names it
+_LATER = ("markdown_it", "rich.syntax", "jsonschema", "referencing.jsonschema")
 
 
-@dataclass(frozen=True)
-class _Ended:
+class _Ended(msgspec.Struct, frozen=True):
     """How a session was left: its agent's outcome, the signal that came, and what follows it."""
 
     session: AgentSession
@@ -67,11 +71,10 @@ async def run_sessions(
         GreenroomError: the run can't begin: its set-up or its session can't be used.
     """
     async with open_setup(options) as setup:
-        terminal.adopt(await _line_options(setup))
-        colors = choose_scheme(setup.settings.theme, is_light=is_light)
-        ended = await _converse(setup, options, terminal, colors, said=options.opening)
+        terminal.adopt(await read_line_options(setup.settings, setup.workspace))
+        ended = await _converse(setup, options, terminal, is_light, said=options.opening or "")
         while ended.next is not None:
-            ended = await _go_on(ended, ended.next, terminal, colors)
+            ended = await _go_on(ended, ended.next, terminal, is_light)
     code = _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
     if not ended.session.history:
         return code, ""
@@ -79,18 +82,7 @@ async def run_sessions(
     return code, f"{way_back}   continues this session"
 
 
-async def _line_options(setup: RunSetup) -> LineOptions:
-    """Return how the input line is edited, with what was typed in this folder before."""
-    settings, env = setup.settings, os.environ
-    editor = settings.editor or env.get("VISUAL") or env.get("EDITOR") or "vi"
-    path = history_file(Path(setup.workspace))
-    history = await trio.to_thread.run_sync(read_history, path)
-    return LineOptions(settings.key_bindings == "vi", editor, history)
-
-
-async def _go_on(
-    ended: _Ended, next_run: NextRun, terminal: Terminal, colors: ColorScheme
-) -> _Ended:
+async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal, is_light: bool) -> _Ended:
     """Go on with the next run; where that can't begin, with the session that has just ended."""
     options, note, fault = next_run.options, "", ""
     async with AsyncExitStack() as stack:
@@ -103,35 +95,43 @@ async def _go_on(
         setup.model.effort = next_run.effort
         if next_run.draft and not fault:
             terminal.put_back(next_run.draft)
-        return await _converse(setup, options, terminal, colors, note=note, fault=fault)
+        source = None if fault else next_run.source
+        return await _converse(
+            setup, options, terminal, is_light, source=source, note=note, fault=fault
+        )
 
 
 async def _converse(
     setup: RunSetup,
     options: Options,
     terminal: Terminal,
-    colors: ColorScheme,
+    is_light: bool,
     *,
-    said: str | None = None,
+    said: str = "",
+    source: SessionSource | None = None,
     note: str = "",
     fault: str = "",
 ) -> _Ended:
     """Show one session in the terminal until it is left, beginning with what was `said`."""
     signals = EndSignals()
-    opening = _render_opening(setup, colors)
+    look = name_look(setup.settings.theme, is_light=is_light)
+    colors = THEMES[look]
+    terminal.restyle(LINE_STYLES[look])
+    untold = await trio.to_thread.run_sync(find_untold, setup.untrusted)
+    opening = _render_opening(setup, describe_untrusted(untold), colors)
     opening += [Text(visible(note), colors.note)] if note else []
     opening += [Text(visible(fault), colors.error)] if fault else []
     outcome: Outcome | None = None
     async with AgentRuntime(
         setup.store,
+        limits=RuntimeLimits() if options.log is None else RuntimeLimits(watchdog=_LONGEST_HOLD),
         workspace=setup.workspace,
         gates=setup.gates,
         instruments=setup.instruments,
     ) as runtime:
         handle = setup.spawn(runtime, unattended="ask")
-        if said is not None:
-            handle.send_input_nowait(said)
-        run = OpenRun(options, setup, runtime)
+        run = OpenRun(options, setup, runtime, said, is_light=is_light)
+        await run.look_at_branch()
         renderer = ConsoleRenderer(
             handle,
             colors=colors,
@@ -148,8 +148,8 @@ async def _converse(
         with runtime.dump_on_signal(signal.SIGUSR1, dumps):
             async with trio.open_nursery() as nursery:
                 await nursery.start(signals.watch, nursery.cancel_scope)
-                nursery.start_soon(_describe, setup, handle)
-                nursery.start_soon(setup.watch, handle)
+                nursery.start_soon(_describe, run, handle)
+                nursery.start_soon(setup.watch, handle, source)
                 nursery.start_soon(serve_tree, runtime)
                 outcome = await renderer.run()
                 nursery.cancel_scope.cancel()
@@ -158,16 +158,24 @@ async def _converse(
     return _Ended(setup.session, options, outcome, code, None if code is not None else run.next)
 
 
-async def _describe(setup: RunSetup, handle: AgentHandle) -> None:
-    """Describe the session once it has its first input of this run."""
+async def _describe(run: OpenRun, handle: AgentHandle) -> None:
+    """Describe the session once it has its first input of this run, and load what comes next."""
+    setup = run.setup
     async with handle.subscribe("all") as chunks:
         async for chunk in chunks:
             if isinstance(chunk, TurnStart):
                 describe_session(setup.session, setup.workspace)
-                branch = await trio.to_thread.run_sync(git_branch, setup.workspace)
-                if branch:
-                    setup.session.set_metadata("branch", branch)
+                await run.look_at_branch()
+                if run.branch:
+                    setup.session.set_metadata("branch", run.branch)
+                await trio.to_thread.run_sync(_load_later)
                 return
+
+
+def _load_later() -> None:
+    """Load what the reply and its calls need, which the first request need not wait for."""
+    for name in _LATER:
+        import_module(name)
 
 
 def _exit_code(outcome: Outcome | None) -> int:
@@ -176,12 +184,14 @@ def _exit_code(outcome: Outcome | None) -> int:
     return DONE if outcome is None or outcome.status is EndStatus.COMPLETED else FAILED
 
 
-def _render_opening(setup: RunSetup, colors: ColorScheme) -> list[RenderableType]:
+def _render_opening(
+    setup: RunSetup, notes: Sequence[str], colors: ColorScheme
+) -> list[RenderableType]:
     """Render the opening: model, workspace, notes, the conversation so far."""
     head = f"greenroom {__version__} · {setup.model_name} · {setup.workspace}"
     lines: list[RenderableType] = [Text(visible(head), colors.tool)]
     lines += [Text(visible(warning), colors.error) for warning in setup.warnings]
-    lines += [Text(visible(note), colors.note) for note in setup.notes]
+    lines += [Text(visible(note), colors.note) for note in (*notes, *setup.notes)]
     earlier = recap(setup.session.history, _RECAP_MESSAGES)
     if earlier:
         lines.append(Text(_describe_recap(setup.session), colors.note))

@@ -1,7 +1,7 @@
 """The window of the input line, which draws the cursor itself.
 
 The terminal's own cursor stays in the first row of what is live, out of sight. A terminal that
-wraps its rows anew when the window gets narrower moves the cursor along with its row, so whatever
+wraps its rows again when the window gets narrower moves the cursor along with its row, so whatever
 it made of the rows below, to erase from the cursor on erases all of them and nothing else. How many
 rows there are then can't be known: some terminals wrap, others cut.
 """

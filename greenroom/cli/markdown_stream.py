@@ -1,18 +1,11 @@
 """Markdown as it streams in: the blocks that are finished, and the tail that may still change."""
 
 import re
-from dataclasses import dataclass
+from functools import lru_cache
 
-from markdown_it.common.html_blocks import block_names
+import msgspec
 
 _FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
-_RAW = re.compile(
-    r" {0,3}(?:(?P<comment><!--)|(?P<instruction><\?)|(?P<cdata><!\[CDATA\[)"
-    r"|(?P<declaration><![a-z])"
-    r"|(?P<text><(?:pre|script|style|textarea)(?=[\s>]|$))"
-    rf"|(?P<element></?(?:{'|'.join(block_names)})(?=[\s/>]|$)))",
-    re.IGNORECASE,
-)
 _RAW_ENDS = {
     "comment": re.compile("-->"),
     "instruction": re.compile(r"\?>"),
@@ -26,14 +19,29 @@ _RAW_ENDS = {
 These are the kinds 1 to 6 of section 4.6 of CommonMark.
 """
 
+
+@lru_cache(1)
+def _raw() -> re.Pattern[str]:
+    """Return what begins HTML."""
+    # Here and not above: no key, and no request to a model, waits for it.
+    from markdown_it.common.html_blocks import block_names
+
+    return re.compile(
+        r" {0,3}(?:(?P<comment><!--)|(?P<instruction><\?)|(?P<cdata><!\[CDATA\[)"
+        r"|(?P<declaration><![a-z])"
+        r"|(?P<text><(?:pre|script|style|textarea)(?=[\s>]|$))"
+        rf"|(?P<element></?(?:{'|'.join(block_names)})(?=[\s/>]|$)))",
+        re.IGNORECASE,
+    )
+
+
 _MAX_TAIL = 4_000  # characters of an unfinished block, of which a screen shows the end only
 _MAX_BLOCK = 12_000  # characters after which a block is cut, at a blank or the end of a line
 _PART, _MAX_PART = 2_000, 4_000  # characters of code: cut at an empty line, and at any line
 _STEP = 8_000  # characters that are looked at at once
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A block of a text, or a part of a long one.
 
     Attributes:
@@ -68,7 +76,6 @@ class MarkdownStream:
     """
 
     def __init__(self) -> None:
-        """Start with nothing."""
         self._finished = list[str]()
         self._open = ""  # the unfinished block, as far as it has whole lines
         self._line = list[str]()  # the pieces of its last line
@@ -129,7 +136,7 @@ class MarkdownStream:
         self._after_blank = False
         if fence := _FENCE.match(line):
             self._fence, self._fence_line, self._code_start = fence["mark"], line, end
-        elif raw := _RAW.match(line):
+        elif raw := _raw().match(line):
             until = _RAW_ENDS[str(raw.lastgroup)]
             self._raw_end = None if until.search(line, raw.end()) else until
         return cut

@@ -5,25 +5,25 @@ front matter: a model that writes `List<String>` means these letters.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from importlib import import_module
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from markdown_it import MarkdownIt
-from markdown_it.tree import SyntaxTreeNode
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
-from rich.segment import Segment
 from rich.style import Style
-from rich.syntax import Syntax
 from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme, Prefixed, Quoted, hang_indent, indent
-from greenroom.cli.rows import wrap
+from greenroom.cli.prose import Prose, read_plain
 from greenroom.cli.table import TableView
 from greenroom.core._internal import legible
 
-MAX_PROSE = 100
-"""Columns of a line of prose, however wide the terminal is."""
+if TYPE_CHECKING:  # they take long to load, and no request to a model waits for that
+    from markdown_it import MarkdownIt
+    from markdown_it.tree import SyntaxTreeNode
 
 _MAX_COLOURED = 20_000  # characters of code that are coloured
 _FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(?:(?!---).*\n)*---[ \t]*(?:\n|\Z)")
@@ -31,10 +31,23 @@ _TASK = re.compile(r"\[([ xX])\][ \t]+")
 
 
 @lru_cache(1)
-def _parser() -> MarkdownIt:
+def _parser() -> "MarkdownIt":
     """Return the parser of what models write, in which nothing refers to another block."""
+    from markdown_it import MarkdownIt
+
     parser = MarkdownIt("commonmark").enable(["strikethrough", "table"])
     return parser.disable(["reference", "autolink"])
+
+
+def is_parser_loaded() -> bool:
+    """Whether what reads Markdown and colours code is loaded."""
+    return "markdown_it" in sys.modules and "rich.syntax" in sys.modules
+
+
+def load_parser() -> None:
+    """Load what reads Markdown and colours code, which takes longer than a key may wait."""
+    for name in ("markdown_it.tree", "rich.syntax"):
+        import_module(name)
 
 
 def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
@@ -42,6 +55,8 @@ def render_markdown(text: str, scheme: ColorScheme) -> RenderableType:
 
     A link carries its address; where the terminal knows no links, the address stands behind it.
     """
+    if (plain := read_plain(text, scheme.code_span)) is not None:
+        return plain
     front = _FRONT_MATTER.match(text.lstrip("\n"))
     if front is None:
         return _Document(text, scheme)
@@ -54,8 +69,15 @@ class _Document:
     """The blocks of a text, one below the other."""
 
     def __init__(self, text: str, scheme: ColorScheme) -> None:
-        self._root = SyntaxTreeNode(_parser().parse(text))
+        self._text = text
         self._scheme = scheme
+
+    @cached_property
+    def _root(self) -> "SyntaxTreeNode":
+        # Read once it is drawn: what comes at once would hold up the event loop if all were read.
+        from markdown_it.tree import SyntaxTreeNode
+
+        return SyntaxTreeNode(_parser().parse(self._text))
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         view = _Blocks(self._scheme, shows_links=console.color_system is not None)
@@ -69,11 +91,11 @@ class _Blocks:
         self._scheme = scheme
         self._shows_links = shows_links
 
-    def show(self, blocks: Sequence[SyntaxTreeNode]) -> list[RenderableType]:
+    def show(self, blocks: "Sequence[SyntaxTreeNode]") -> list[RenderableType]:
         """Show each of these blocks."""
         return [self._block(block) for block in blocks]
 
-    def _block(self, block: SyntaxTreeNode) -> RenderableType:
+    def _block(self, block: "SyntaxTreeNode") -> RenderableType:
         match block.type:
             case "paragraph":
                 return Prose(self._words(block))
@@ -95,7 +117,7 @@ class _Blocks:
             case _:
                 return Text(legible(block.content))
 
-    def _items(self, block: SyntaxTreeNode) -> Iterator[RenderableType]:
+    def _items(self, block: "SyntaxTreeNode") -> Iterator[RenderableType]:
         is_tight = all(
             child.hidden
             for item in block.children
@@ -114,7 +136,7 @@ class _Blocks:
                 content[0] = Prose(first[task.end() :])
             yield hang_indent(Text(f"{mark} "), Group(*_stack(content, is_tight=is_tight)))
 
-    def _rows(self, block: SyntaxTreeNode) -> tuple[list[list[Text]], list[str]]:
+    def _rows(self, block: "SyntaxTreeNode") -> tuple[list[list[Text]], list[str]]:
         """Return the cells of a table, the names of its columns first, and how columns align."""
         rows = [row for part in block.children for row in part.children]
         cells = [[self._words(cell) for cell in row.children] for row in rows]
@@ -123,13 +145,13 @@ class _Blocks:
         sides = [str(cell.attrs.get("style", "")) for cell in rows[0].children]
         return cells, [side.removeprefix("text-align:") or "left" for side in sides]
 
-    def _words(self, block: SyntaxTreeNode, style: str = "") -> Text:
+    def _words(self, block: "SyntaxTreeNode", style: str = "") -> Text:
         text = Text(style=style)
         for inline in block.children:
             self._add(inline.children, text, Style())
         return text
 
-    def _add(self, nodes: Sequence[SyntaxTreeNode], text: Text, style: Style) -> None:
+    def _add(self, nodes: "Sequence[SyntaxTreeNode]", text: Text, style: Style) -> None:
         for node in nodes:
             match node.type:
                 case "softbreak" | "hardbreak":
@@ -143,7 +165,7 @@ class _Blocks:
                 case _:
                     text.append(legible(node.content), style)
 
-    def _add_link(self, node: SyntaxTreeNode, text: Text, style: Style) -> None:
+    def _add_link(self, node: "SyntaxTreeNode", text: Text, style: Style) -> None:
         """Show a link or a picture: its words, its title, and its address where that says more."""
         address = legible(str(node.attrs.get("href") or node.attrs.get("src") or ""))
         words = Text()
@@ -164,7 +186,7 @@ def _stack(parts: Sequence[RenderableType], *, is_tight: bool = False) -> list[R
     return [each for part in parts for each in (Text(""), part)][1:]
 
 
-def _begins_with_text(item: SyntaxTreeNode) -> bool:
+def _begins_with_text(item: "SyntaxTreeNode") -> bool:
     return bool(item.children) and item.children[0].type == "paragraph"
 
 
@@ -191,20 +213,8 @@ def _may_mislead(words: str) -> bool:
     return bool(_ADDRESS.fullmatch(words))
 
 
-def _language(block: SyntaxTreeNode) -> str:
+def _language(block: "SyntaxTreeNode") -> str:
     return block.info.split(maxsplit=1)[0].lower() if block.info.strip() else ""
-
-
-class Prose:
-    """Text of which no line is longer than is good to read."""
-
-    def __init__(self, text: Text) -> None:
-        """Show this text."""
-        self._text = text
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        for line in wrap(self._text, min(options.max_width, MAX_PROSE)):
-            yield from (*line.render(console), Segment.line())
 
 
 class _Code:
@@ -222,6 +232,8 @@ class _Code:
     def _colour(self, code: str, *, is_coloured: bool) -> Text:
         if not self._language or not is_coloured or len(code) > _MAX_COLOURED:
             return Text(code)
+        from rich.syntax import Syntax
+
         coloured = Syntax("", self._language, theme=self._scheme.code).highlight(code)
         # A lexer that drops or adds something would show other letters than were written.
         return coloured[: len(code)] if coloured.plain.startswith(code) else Text(code)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import trio
 
-from greenroom.cli.options import MemoryOptions
+from greenroom.cli.command_options import MemoryOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import name_folder, user_folder, working_folder
 from greenroom.core._internal import clip, serde, visible
@@ -22,6 +22,10 @@ MEMORY_TEXT = (
     " preference of the user's or how this project is built, keep it with Remember."
 )
 """What the model reads about its memory."""
+
+
+RECALL_TOOL = "Recall"
+"""The tool by which the model asks its memory."""
 
 
 def memory_file(

@@ -7,10 +7,11 @@ word that names nothing stays text. What a rule denies to Read is not sent, and 
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import trio
 
 from greenroom.core import (
@@ -35,8 +36,7 @@ _MENTION = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s"]+))')
 _LINES = re.compile(r"#L(\d+)(?:-L?(\d+))?$")
 
 
-@dataclass(frozen=True)
-class Mention:
+class Mention(msgspec.Struct, frozen=True):
     """A place in the file system that an input names.
 
     Attributes:
@@ -85,7 +85,6 @@ class MentionReader:
     def __init__(
         self, permissions: PermissionManager, tools: ToolRegistry, context: AgentContext
     ) -> None:
-        """Read for this agent."""
         self._permissions = permissions
         self._tools = tools
         self._context = context

@@ -7,7 +7,8 @@ offered by kind; until then a slot of that kind has no entries.
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+
+import msgspec
 
 from greenroom.cli.commands import CandidateKind, Command
 
@@ -18,8 +19,7 @@ _MAX_MATCHES = 100
 _FILE = re.compile(r'(?:^|(?<=\s))@("[^"\n]*|[^\s"]*)$')
 
 
-@dataclass(frozen=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """One entry of a menu, or a completion in the shell.
 
     Attributes:
@@ -35,8 +35,7 @@ class Candidate:
     label: str = ""
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(msgspec.Struct, frozen=True):
     """The place at the cursor where a word of some kind belongs.
 
     Attributes:
@@ -94,6 +93,8 @@ def find_matches(query: str, candidates: Iterable[Candidate]) -> list[Candidate]
         ['src/parser.py', 'docs/parts.md']
         >>> [each.word for each in find_matches("sppy", files)]
         ['src/parser.py']
+        >>> [each.word for each in find_matches("mode", [Candidate("/model"), Candidate("/mode")])]
+        ['/mode', '/model']
     """
     words = query.casefold().split()
     if not words:
@@ -110,9 +111,12 @@ def find_matches(query: str, candidates: Iterable[Candidate]) -> list[Candidate]
 
 def _rank(words: Sequence[str], each: Candidate, letters: re.Pattern[str] | None) -> int | None:
     word = each.word.casefold()
+    last = word.rpartition("/")[2]
+    if len(words) == 1 and words[0] in (word, last):
+        return -1  # all of it: /mode is not the beginning of /model
     if word.startswith(words[0]) and len(words) == 1:
         return 0
-    if len(words) == 1 and word.rpartition("/")[2].startswith(words[0]):
+    if len(words) == 1 and last.startswith(words[0]):
         return 1
     whole = f"{word} {each.label} {each.note}".casefold()
     if all(part in whole for part in words):
@@ -120,8 +124,7 @@ def _rank(words: Sequence[str], each: Candidate, letters: re.Pattern[str] | None
     return 3 if letters is not None and letters.search(word) else None
 
 
-@dataclass
-class Menu:
+class Menu(msgspec.Struct):
     """The entries at the cursor, and the one that is marked.
 
     Attributes:
@@ -133,7 +136,7 @@ class Menu:
     """
 
     commands: Sequence[Command] = ()
-    offered: dict[str, Sequence[Candidate]] = field(default_factory=dict)
+    offered: dict[str, Sequence[Candidate]] = msgspec.field(default_factory=dict)
     slot: Slot | None = None
     matches: Sequence[Candidate] = ()
     marked: int | None = None
@@ -209,6 +212,12 @@ class Menu:
         # Here and not above: completion in the shell draws nothing.
         from rich.cells import cell_len, set_cell_size
 
+        def cut(row: str) -> str:
+            row = row.rstrip()
+            if cell_len(row) < columns:
+                return row
+            return f"{set_cell_size(row, max(columns - 2, 0)).rstrip()}…"
+
         room = min(room, MAX_ROWS)
         if not self.is_open or room < 1:
             return []
@@ -222,9 +231,8 @@ class Menu:
         for at, each in enumerate(part, first):
             mark, style = ("▸", "class:menu.marked") if at == self.marked else (" ", "class:menu")
             row = f"{mark} {set_cell_size(each.label or each.word, width)}  {each.note}"
-            rows.append((style, set_cell_size(row, columns - 1).rstrip()))
-        about = (set_cell_size(f"    {line}", columns - 1).rstrip() for line in preview)
-        return [*rows, *(("class:menu.preview", line) for line in about)]
+            rows.append((style, cut(row)))
+        return [*rows, *(("class:menu.preview", cut(f"    {line}")) for line in preview)]
 
 
 def complete(text: str, cursor: int, slot: Slot, chosen: Candidate) -> tuple[str, int]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import trio
 
 from greenroom import llm
+from greenroom.cli.command_options import ModelsOptions
 from greenroom.cli.formatting import one_line, shorten_home
-from greenroom.cli.options import ModelsOptions
 from greenroom.cli.settings import ListedPrice, Settings, user_settings_path
 from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.stdio import OutputWriter, tell

@@ -1,23 +1,25 @@
 """The permission mode of a run, and how a person switches it: Shift-Tab, `/mode`."""
 
 from difflib import get_close_matches
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from greenroom.core import ConfigurationError
-from greenroom.permissions import PermissionManager
-from greenroom.permissions._internal import PermissionMode
 
-CYCLE: tuple[PermissionMode, ...] = ("default", "accept-edits", "plan", "bypass")
+if TYPE_CHECKING:  # an agent without rules is shown without what reads them
+    from greenroom.permissions import PermissionManager
+    from greenroom.permissions._internal import PermissionMode
+
+CYCLE: "tuple[PermissionMode, ...]" = ("default", "accept-edits", "plan", "bypass")
 """The modes that a person can switch to, in the order of Shift-Tab."""
 
-STRICT: tuple[PermissionMode, ...] = ("default", "plan")
+STRICT: "tuple[PermissionMode, ...]" = ("default", "plan")
 """Those that may be switched to while a rule file can't be used, which may have denied anything."""
 
 BYPASS = (
     "the mode bypass asks about nothing: what no rule denies runs at once, and may change files"
 )
 
-DESCRIPTIONS: dict[PermissionMode, str] = {
+DESCRIPTIONS: "dict[PermissionMode, str]" = {
     "default": "What no rule is about is asked.",
     "accept-edits": "Edits in the workspace of what is not protected are allowed;"
     " what else no rule is about is asked.",
@@ -32,6 +34,7 @@ class ModeSwitch:
     """Switches the mode of an agent's rules, which counts for the calls to come.
 
     Example:
+        >>> from greenroom.permissions import PermissionManager
         >>> switch = ModeSwitch(PermissionManager())
         >>> switch.next()
         'accept-edits'
@@ -40,7 +43,7 @@ class ModeSwitch:
     """
 
     def __init__(
-        self, permissions: PermissionManager, modes: tuple[PermissionMode, ...] = CYCLE
+        self, permissions: "PermissionManager", modes: "tuple[PermissionMode, ...]" = CYCLE
     ) -> None:
         """Switch the mode of these rules among these modes."""
         self._permissions = permissions
@@ -48,7 +51,7 @@ class ModeSwitch:
         """The modes that can be switched to."""
 
     @property
-    def current(self) -> PermissionMode:
+    def current(self) -> "PermissionMode":
         """The mode now; a plan that is approved changes it as well."""
         return self._permissions.mode
 
@@ -57,14 +60,14 @@ class ModeSwitch:
         """What a person must know about the mode; empty for most."""
         return BYPASS if self.current == "bypass" else ""
 
-    def next(self) -> PermissionMode:
+    def next(self) -> "PermissionMode":
         """Switch to the next mode of the cycle, and return it."""
         modes, current = self.modes, self.current
         place = modes.index(current) + 1 if current in modes else 0
         self._permissions.mode = modes[place % len(modes)]
         return self.current
 
-    def choose(self, name: str) -> PermissionMode:
+    def choose(self, name: str) -> "PermissionMode":
         """Switch to the mode of this name, and return it.
 
         Raises:
@@ -80,6 +83,8 @@ class ModeSwitch:
 
     def _explain(self, name: str) -> tuple[str, str]:
         """Say why a mode can't be switched to, with a hint."""
+        from greenroom.permissions._internal import PermissionMode
+
         hint = f"one of {', '.join(self.modes)}"
         if name in CYCLE:
             return f"the mode {name} is off while a rule file can't be used", hint

@@ -1,11 +1,8 @@
-"""What the user asked for: the options of a run and of each command, and the exit codes."""
+"""What the user asked for: the options of a run, and the exit codes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
-if TYPE_CHECKING:
-    from greenroom.export._internal import ExportFormat
+from typing import Literal, TypeAlias
 
 DONE, FAILED, USAGE, DENIED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted, SIGPIPE."""
@@ -28,6 +25,8 @@ Network: TypeAlias = Literal["none", "all"]
 Sandboxed: TypeAlias = Literal["ask", "allow"]
 """Whether commands that a sandbox confines are asked about."""
 
+CostGroup: TypeAlias = Literal["day", "agent", "model", "session"]
+"""What the rows of a bill are about."""
 
 TraceContent: TypeAlias = Literal["none", "redacted", "full", "off"]
 """What of a conversation its trace holds; "off" writes none."""
@@ -61,6 +60,7 @@ class Options:
         max_cost: the most that one turn may cost, in the currency of the prices, or None.
         trace: what of the conversation the trace beside the session holds.
         log: the file for the log, or None.
+        mcp_config: a file that lists servers of tools, besides the user's and the project's.
         json: whether a command prints JSON.
         given: the names of those above that the command line has set.
         origins: where rules come from that the command line has not given, by their text.
@@ -89,159 +89,8 @@ class Options:
     max_cost: float | None = None
     trace: TraceContent = "redacted"
     log: str | None = None
+    mcp_config: str | None = None
     json: bool = False
     given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
     origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class SessionsOptions(Options):
-    """The options of `greenroom sessions`; no verb uses all of them.
-
-    Attributes:
-        ids: the sessions: whole ids, or the beginnings of some.
-        here: whether only sessions of the working directory are meant.
-        all: whether archived sessions and those of subagents are meant as well.
-        text: the text to search for.
-        limit: the most sessions to show, or None for the default.
-        last: the most messages to show, counted from the end; None for all.
-        branch: the number of a branch, or None for the current one.
-        at: how many messages a fork begins with, or None for all.
-        to: how many messages a rewind keeps.
-        files: whether a rewind restores files as well.
-        yes: whether nothing is asked before something is removed.
-        format: the format of an export, or None where the name of its file says it.
-        output: the file for an export, or None for standard output.
-        force: whether that file may be replaced.
-        file: the file to import; "-" is standard input.
-        keep_id: whether an import keeps the id that it had.
-        undo: whether sessions come back from the archive.
-    """
-
-    ids: tuple[str, ...] = ()
-    here: bool = False
-    all: bool = False
-    text: str = ""
-    limit: int | None = None
-    last: int | None = None
-    branch: int | None = None
-    at: int | None = None
-    to: int = 0
-    files: bool = False
-    yes: bool = False
-    format: "ExportFormat | None" = None
-    output: str | None = None
-    force: bool = False
-    file: str = "-"
-    keep_id: bool = False
-    undo: bool = False
-
-    @property
-    def session_id(self) -> str:
-        """The session, for a verb that takes one."""
-        return self.ids[0]
-
-
-@dataclass(frozen=True, kw_only=True)
-class PermissionsOptions(Options):
-    """The options of `greenroom permissions`; no verb uses all of them.
-
-    Attributes:
-        text: the command that is judged, or None where `input` says it.
-        tool: the tool that would be called.
-        input: the call's input as JSON, or None.
-        file: the file of calls, or a rule file; "-" is standard input.
-        session_id: the session whose decisions are shown, or a beginning of its id.
-        last: the most decisions to show, counted from the end; None for all.
-    """
-
-    text: str | None = None
-    tool: str = "Bash"
-    input: str | None = None
-    file: str = "-"
-    session_id: str = ""
-    last: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ModelsOptions(Options):
-    """The options of `greenroom models`; `name` is a model or a provider, or None for all."""
-
-    name: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class MemoryOptions(Options):
-    """The options of `greenroom memory`: the ids of entries, and the most that are listed."""
-
-    ids: tuple[str, ...] = ()
-    limit: int = 30
-
-
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions(Options):
-    """The options of `greenroom plan`: the id of one session, and whether its plan is drawn."""
-
-    ids: tuple[str, ...] = ()
-    mermaid: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConfigOptions(Options):
-    """The options of `greenroom config`.
-
-    Attributes:
-        name: the setting that is set or unset.
-        value: its new value, as JSON or as it is.
-        project: whether the project's file is meant, not the user's.
-    """
-
-    name: str = ""
-    value: str = ""
-    project: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class TraceOptions(Options):
-    """The options of `greenroom trace` and `greenroom diagnose`.
-
-    Attributes:
-        ids: the id of one session, or its beginning.
-        html: the file for a page, or None.
-        alone: whether the traces of subagents are left out.
-    """
-
-    ids: tuple[str, ...] = ()
-    html: str | None = None
-    alone: bool = False
-
-
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions(Options):
-    """The options of `greenroom audit`.
-
-    Attributes:
-        file: the audit.
-        head: a hash that was the last one, or None.
-        key_file: the file that holds the key, or None.
-    """
-
-    file: str = ""
-    head: str | None = None
-    key_file: str | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CompletionOptions(Options):
-    """The options of `greenroom completion` and of `greenroom complete`, which its script runs.
-
-    Attributes:
-        shell: one of `SHELLS`.
-        line: the line up to the cursor.
-        word: the part of its last word that the shell replaces.
-    """
-
-    shell: str = ""
-    line: str = ""
-    word: str | None = None

@@ -3,8 +3,7 @@
 What a rule denies does not run. The command and its output go to the model with the next input.
 """
 
-from dataclasses import dataclass
-
+import msgspec
 import trio
 
 from greenroom.core import AgentContext, RuleDecision, ToolResult
@@ -12,8 +11,7 @@ from greenroom.permissions import PermissionManager
 from greenroom.tools import ToolRegistry
 
 
-@dataclass(frozen=True)
-class OwnCommand:
+class OwnCommand(msgspec.Struct, frozen=True):
     """A command that a person has run, and what came of it."""
 
     command: str

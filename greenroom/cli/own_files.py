@@ -3,20 +3,23 @@
 Both are Markdown with front matter, as other coding agents have it: `commands/git/tidy.md` is the
 command `/git:tidy`, `agents/reviewer.md` the agent `reviewer`. The folders are in the user's
 configuration and in the project's `.greenroom`. Of two with one name the project's counts, once its
-file is trusted; until then it is only named.
+file is trusted; until then it is only named. A few commands come with Greenroom, and count last.
 """
 
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Generic, TypeVar
 
+import msgspec
+
 from greenroom.agents._internal import (
+    FrontMatter,
     ProjectText,
     parse_front_matter,
     read_project_text,
@@ -26,7 +29,9 @@ from greenroom.agents._internal import (
 from greenroom.core import ConfigurationError, RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
+_OURS = Path(__file__).parent / "own"
 _MOST_FILES = 200  # of one folder
+_MOST_NAMED = 5  # files in one line
 _NAME = re.compile(r"[\w-]+(:[\w-]+)*")
 _RULES = re.compile(r"""[^\s,\[\]"'()]+(?:\([^)]*\))?""")
 _COMMAND_KEYS = ("description", "argument-hint", "model", "allowed-tools")
@@ -37,8 +42,7 @@ _ARGUMENT = re.compile(r"\$(ARGUMENTS|[1-9])")
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class FileCommand:
+class FileCommand(msgspec.Struct, frozen=True):
     """A command in a file.
 
     Attributes:
@@ -74,8 +78,7 @@ class FileCommand:
         return _ARGUMENT.sub(lambda found: given.get(found[1], ""), self.body)
 
 
-@dataclass(frozen=True)
-class FileAgent:
+class FileAgent(msgspec.Struct, frozen=True):
     """An agent in a file.
 
     Attributes:
@@ -103,11 +106,13 @@ class Found(Generic[_T]):
         usable: what counts, by name.
         foreign: what does not count, since nobody has agreed to it.
         faults: files that can't be used, and why, a line each.
+        unread: the keys of front matter that mean nothing here, by the files that have them.
     """
 
     usable: dict[str, _T]
     foreign: tuple[ProjectText, ...] = ()
     faults: tuple[str, ...] = ()
+    unread: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -115,7 +120,15 @@ class Found(Generic[_T]):
         names = ", ".join(each.name for each in self.foreign)
         told = f"{names}: not used, since they come with the project; " if names else ""
         how = "greenroom permissions trust shows them, and lets them count"
-        return (*((told + how,) if told else ()), *self.faults)
+        return (*((told + how,) if told else ()), *self.faults, *self._describe_unread())
+
+    def _describe_unread(self) -> Iterator[str]:
+        if self.unread:
+            keys = dict.fromkeys(key for each in self.unread.values() for key in each)
+            paths = [str(path) for path in self.unread]
+            more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+            named = ", ".join(list(keys)[:_MOST_NAMED])
+            yield f"{', '.join(paths[:_MOST_NAMED])}{more}: what stands under {named} has no effect"
 
 
 def split_shell_lines(text: str) -> Sequence[str]:
@@ -130,25 +143,33 @@ def split_shell_lines(text: str) -> Sequence[str]:
 
 def read_commands(workspace: Path) -> Found[FileCommand]:
     """Read the commands that count in a folder; it blocks."""
-    return _read("commands", workspace, _read_command)
+    return _read("commands", workspace, _COMMAND_KEYS, _read_command)
 
 
 def read_agents(workspace: Path) -> Found[FileAgent]:
     """Read the agents that count in a folder; it blocks."""
-    return _read("agents", workspace, _read_agent)
+    return _read("agents", workspace, _AGENT_KEYS, _read_agent)
 
 
 def _read(
-    kind: str, workspace: Path, read: Callable[[str, ProjectText], tuple[str, _T]]
+    kind: str,
+    workspace: Path,
+    keys: Sequence[str],
+    read: Callable[[str, ProjectText, FrontMatter], tuple[str, _T]],
 ) -> Found[_T]:
     usable, foreign, faults = dict[str, _T](), list[ProjectText](), list[str]()
+    unread = dict[Path, tuple[str, ...]]()
     theirs = partial(read_project_text, root=workspace)
     folders: Sequence[tuple[Path, Callable[[Path], ProjectText | None]]] = (
+        (_OURS / kind, read_user_text),
         (user_folder() / kind, read_user_text),
         (workspace / ".greenroom" / kind, theirs),
     )
     for folder, open_text in folders:
-        for path in islice(_list_files(folder), _MOST_FILES):
+        paths = list(islice(_list_files(folder), _MOST_FILES + 1))
+        if len(paths) > _MOST_FILES:
+            faults.append(f"{folder} has more than {_MOST_FILES} files; the others are not used")
+        for path in paths[:_MOST_FILES]:
             try:
                 text = open_text(path)
                 if text is None:
@@ -156,12 +177,14 @@ def _read(
                 if not text.is_trusted:
                     foreign.append(text)
                     continue
-                name, found = read(_name_of(path, folder), text)
+                head = parse_front_matter(text.text, keys)
+                name, found = read(_name_of(path, folder), text, head)
             except (ConfigurationError, RuleFileError) as error:
                 faults.append(f"{path} is not used: {error.message}")
             else:
                 usable[name] = found
-    return Found(usable, tuple(foreign), tuple(faults))
+                unread |= {path: head.others} if head.others else {}
+    return Found(usable, tuple(foreign), tuple(faults), unread)
 
 
 def _list_files(folder: Path) -> Iterator[Path]:
@@ -180,17 +203,15 @@ def _check_name(name: str) -> str:
     return name
 
 
-def _read_command(name: str, text: ProjectText) -> tuple[str, FileCommand]:
-    values, body = _split(text, _COMMAND_KEYS)
-    allowed = tuple(_RULES.findall(_join_rules(values.get("allowed-tools", ""))))
-    for each in allowed:
-        PermissionRule.parse(each, RuleDecision.ALLOW)
+def _read_command(name: str, text: ProjectText, head: FrontMatter) -> tuple[str, FileCommand]:
+    values, body = head.values, head.body.strip()
+    allowed = _read_rules(values.get("allowed-tools", ""))
     first = next(filter(None, map(str.strip, body.splitlines())), "")
     command = FileCommand(
         _check_name(name),
         " ".join((values.get("description") or first).split())[:200],
         values.get("argument-hint", ""),
-        values.get("model", ""),
+        _read_model(values),
         allowed,
         body,
         text,
@@ -198,26 +219,33 @@ def _read_command(name: str, text: ProjectText) -> tuple[str, FileCommand]:
     return name, command
 
 
-def _read_agent(name: str, text: ProjectText) -> tuple[str, FileAgent]:
-    values, body = _split(text, _AGENT_KEYS)
+def _read_agent(name: str, text: ProjectText, head: FrontMatter) -> tuple[str, FileAgent]:
+    values, body = head.values, head.body.strip()
     name = _check_name((values.get("name") or name).casefold())
-    tools = tuple(_RULES.findall(_join_rules(values.get("tools", ""))))
-    for each in tools:
-        PermissionRule.parse(each, RuleDecision.ALLOW)
+    tools = _read_rules(values.get("tools", ""))
+    if values.get("tools") and not tools:
+        raise ConfigurationError("it has an empty list of tools, and an agent needs one")
+    tools = () if "*" in tools else tools
     description = " ".join(values.get("description", "").split())[:1000]
     if not description:
         raise ConfigurationError("it has no description, which says when to give it work")
-    model = values.get("model", "").removeprefix("inherit")
-    return name, FileAgent(name, description, model, tools, body, text)
+    return name, FileAgent(name, description, _read_model(values), tools, body, text)
 
 
-def _split(text: ProjectText, keys: Sequence[str]) -> tuple[dict[str, str], str]:
-    """Split a file into its front matter, if it has one, and its body."""
-    head = parse_front_matter(text.text, keys)
-    return head.values, head.body.strip()
+def _read_model(values: Mapping[str, str]) -> str:
+    model = values.get("model", "")
+    return "" if model == "inherit" else model
 
 
-def _join_rules(text: str) -> str:
-    """Take the dashes of a list away, and the blanks at the ends of what stands in brackets."""
-    text = re.sub(r"(^|\s)-\s", " ", text)
-    return re.sub(r"\(([^)]*)\)", lambda found: f"({found[1].strip()})", text)
+def _read_rules(text: str) -> tuple[str, ...]:
+    """Read rules that stand one behind the other, or in a list.
+
+    Raises:
+        RuleFileError: one of them is no rule.
+    """
+    text = re.sub(r"(^|\s)-\s", " ", text)  # the dashes of a list
+    text = re.sub(r"\(([^)]*)\)", lambda found: f"({found[1].strip()})", text)
+    rules = tuple(_RULES.findall(text))
+    for each in rules:
+        PermissionRule.parse(each, RuleDecision.ALLOW)
+    return rules

@@ -1,14 +1,16 @@
 """Opens what a user's and a project's own files bring to a run: hooks, commands, agents."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import trio
 
+from greenroom.agents import Task
 from greenroom.agents._internal import Helper
+from greenroom.cli.commands import COMMANDS
 from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.hook_files import find_hooks
 from greenroom.cli.hooks import Hooks
@@ -24,8 +26,7 @@ from greenroom.tools import ToolRegistry
 _FAMILIES = ("sonnet", "opus", "haiku")
 
 
-@dataclass(frozen=True)
-class OwnSetup:
+class OwnSetup(msgspec.Struct, frozen=True):
     """What the files of the user and of a trusted project bring.
 
     Attributes:
@@ -60,7 +61,8 @@ async def open_own_files(
     commands = await in_thread(read_commands, workspace)
     agents = await in_thread(read_agents, workspace)
     notes = [f"{each} does not run: {why}" for each in found if (why := each.find_foreign())]
-    notes += [*commands.notes, *agents.notes]
+    notes += [*commands.notes, *agents.notes, *_find_taken(commands.usable)]
+    notes += _find_missing_tools(agents.usable, tools)
     hooks = Hooks(found, workspace, lambda: permissions.mode)
     wanted = [each.model for each in commands.usable.values()]
     wanted += [each.model for each in agents.usable.values()]
@@ -83,6 +85,21 @@ async def open_own_files(
             OwnTurns(*parts) if has_any else None,
             tuple(notes),
         )
+
+
+def _find_taken(commands: dict[str, FileCommand]) -> Iterator[str]:
+    """Take away commands that have the name of a built-in one, and tell of each."""
+    for name in [each.name for each in COMMANDS if each.name in commands]:
+        yield f"{commands.pop(name).source.path} is not used: /{name} is a command already"
+
+
+def _find_missing_tools(agents: Mapping[str, FileAgent], tools: ToolRegistry) -> Iterator[str]:
+    """Tell which tools agents name that this run does not have; those of servers come later."""
+    for each in agents.values():
+        names = dict.fromkeys(rule.partition("(")[0] for rule in each.tools)
+        known = (*tools.list_tools(), Task.name)
+        if missing := [each for each in names if each not in known and "__" not in each]:
+            yield f"{each.source.path} names {', '.join(missing)}, which this run does not have"
 
 
 def _full_name(name: str) -> str:

@@ -5,9 +5,11 @@ behind it what it means. What a command changes for its turn, such as its model 
 it allows, is put back when the turn has ended, however it ends.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
+
+import msgspec
 
 from greenroom.agents import run_tools
 from greenroom.cli.exchangeable_model import ExchangeableModel
@@ -39,8 +41,7 @@ what it reports:
 {words}"""
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(msgspec.Struct, frozen=True):
     """What a command has changed for one turn."""
 
     session_id: str
@@ -59,6 +60,8 @@ class OwnTurns:
         models: models that commands name, opened.
         tools: the tools of the run.
         permissions: the rules of the run.
+
+    A session that is bound has a model and rules of its own.
     """
 
     def __init__(
@@ -71,13 +74,27 @@ class OwnTurns:
         tools: ToolRegistry,
         permissions: PermissionManager,
     ) -> None:
-        """Begin with nothing changed."""
         self.on_stop = hooks.on_stop
         self._hooks = hooks
         self._commands, self._agents = commands, agents
-        self._model, self._models = model, models
-        self._tools, self._permissions = tools, permissions
+        self._models, self._tools = models, tools
+        self._run = (model, permissions)
+        self._bound = dict[str, tuple[ExchangeableModel, PermissionManager]]()
         self._changes = list[_Change]()
+
+    @contextmanager
+    def bind(
+        self, session_id: str, model: ExchangeableModel, permissions: PermissionManager
+    ) -> Iterator[None]:
+        """Change this model and these rules in the turns of a session, as long as the block."""
+        self._bound[session_id] = model, permissions
+        try:
+            yield
+        finally:
+            del self._bound[session_id]
+
+    def _find_parts(self, session_id: str) -> tuple[ExchangeableModel, PermissionManager]:
+        return self._bound.get(session_id, self._run)
 
     async def on_input(self, agent: AgentInternals, message: UserInput) -> Sequence[str] | None:
         """Ask the hooks; then add what a command or an agent's name means."""
@@ -97,17 +114,18 @@ class OwnTurns:
     ) -> Sequence[str]:
         """Change what the command changes, run its lines, and return its text and its files."""
         session_id = agent.context.session_id
+        current, permissions = self._find_parts(session_id)
         parsed = (PermissionRule.parse(each, RuleDecision.ALLOW) for each in command.allowed)
         own = [each.within(session_id) for each in parsed]
         # What is there already stays when the turn ends.
-        rules = tuple(each for each in own if each not in self._permissions.rules)
+        rules = tuple(each for each in own if each not in permissions.rules)
         model = self._models.get(command.model)
-        self._changes.append(_Change(session_id, rules, self._model.llm if model else None))
-        self._permissions.add_rules(rules)
+        self._changes.append(_Change(session_id, rules, current.llm if model else None))
+        permissions.add_rules(rules)
         if model is not None:
-            self._model.exchange(model)
+            current.exchange(model)
         text = await self._run_lines(agent, command.fill(words))
-        reader = MentionReader(self._permissions, self._tools, agent.context)
+        reader = MentionReader(permissions, self._tools, agent.context)
         blocks, notes = await reader.read(text)
         for note in notes:
             await agent.send(Custom("command.note", {}, note))
@@ -121,7 +139,8 @@ class OwnTurns:
             session = agent.session
             before = len(session.history)
             session.add_message(Message.assistant([call]))
-            run = partial(run_tools, tools=self._tools, permissions=self._permissions)
+            permissions = self._find_parts(session.session_id)[1]
+            run = partial(run_tools, tools=self._tools, permissions=permissions)
             [result] = await run(agent, [call])
             await session.rewind(before)  # the model did not make this call
             parts[at] = result.text
@@ -135,11 +154,12 @@ class OwnTurns:
     def put_back(self, session_id: str) -> None:
         """Put back what a command has changed for the turn of this session."""
         mine = [each for each in self._changes if each.session_id == session_id]
+        model, permissions = self._find_parts(session_id)
         for change in mine:
             self._changes.remove(change)
-            self._permissions.remove_rules(change.rules)
+            permissions.remove_rules(change.rules)
             if change.model is not None:
-                self._model.exchange(change.model)
+                model.exchange(change.model)
 
 
 class TurnEnds(Instrument):

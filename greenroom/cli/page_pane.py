@@ -9,7 +9,7 @@ from prompt_toolkit.keys import Keys
 
 from greenroom.cli.question_pane import fold
 
-PAGE_KEYS = "↑ ↓ PgUp PgDn Home End: scroll · Esc, Ctrl-O: back"
+PAGE_KEYS = "Esc, Ctrl-O: back · ↑ ↓ PgUp PgDn Home End: scroll"
 _ALL = 1_000_000_000
 
 
@@ -17,7 +17,6 @@ class PagePane:
     """A text and the rows of it that are in sight, the last ones at first."""
 
     def __init__(self, text: str) -> None:
-        """Show the end of this painted text."""
         self.text = text
         self._rows = list[StyleAndTextTuples]()
         self._columns = 0

@@ -5,12 +5,14 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, TypeAlias, cast
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
+from greenroom.cli.prose import PlainProse
 from greenroom.cli.rows import fold
 from greenroom.core._internal import visible
 
@@ -52,6 +54,17 @@ class Painter:
 
         Without `links`, links are just words; what is folded is shown whole if it `unfolds`.
         """
+        parts = list[str]()
+        for is_plain, group in groupby(renderables, _is_plain):
+            if is_plain:
+                parts += [_paint_plain(each, max(width, 20), self._colors) for each in group]
+            else:
+                parts.append(self._draw(group, width, links=links, unfolds=unfolds))
+        return "".join(parts)
+
+    def _draw(
+        self, renderables: Iterable[RenderableType], width: int, *, links: bool, unfolds: bool
+    ) -> str:
         console = PaintConsole(
             file=io.StringIO(),
             width=max(width, 20),
@@ -70,6 +83,23 @@ class Painter:
         if self._colors is not None:
             return text if links else _LINK.sub("", text)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def _is_plain(renderable: RenderableType) -> bool:
+    """Whether it is painted without rich: the paragraphs that a reply mostly is, and blank rows."""
+    return isinstance(renderable, PlainProse) or (
+        isinstance(renderable, Text) and not renderable.plain
+    )
+
+
+def is_simple(renderable: RenderableType) -> bool:
+    """Whether it is text without marks, for which no Markdown is read and no code is coloured."""
+    content = renderable.content if isinstance(renderable, LastRows) else renderable
+    return isinstance(content, PlainProse | Text)
+
+
+def _paint_plain(renderable: RenderableType, width: int, colors: Colors) -> str:
+    return renderable.paint(width, colors) if isinstance(renderable, PlainProse) else "\n"
 
 
 def detect_colors(env: Mapping[str, str] | None = None) -> Colors:
@@ -139,12 +169,11 @@ class LastRows:
     """The last rows of some content."""
 
     def __init__(self, content: RenderableType, rows: int) -> None:
-        """Show so many rows of this."""
-        self._content = content
+        self.content = content
         self._rows = rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = list(Segment.split_lines(console.render(self._content, options)))
+        lines = list(Segment.split_lines(console.render(self.content, options)))
         for line in lines[-self._rows :]:
             yield from (*line, Segment.line())
 
@@ -224,17 +253,19 @@ def diff_text(diff: str, scheme: ColorScheme) -> Text:
     """Colour a unified diff; blanks at the end of a changed line are shown as dots."""
     text = Text()
     for line in visible(diff).splitlines():
-        text.append(_mark_blanks(line) + "\n", _diff_style(line, scheme))
+        text.append(mark_blanks(line) + "\n", diff_style(line, scheme))
     text.right_crop(1)
     return text
 
 
-def _mark_blanks(line: str) -> str:
+def mark_blanks(line: str) -> str:
+    """Show the blanks at the end of a changed line of a diff as dots."""
     bare = line.rstrip(" ")
     return bare + "·" * (len(line) - len(bare)) if line[:1] in "+-" else line
 
 
-def _diff_style(line: str, scheme: ColorScheme) -> str:
+def diff_style(line: str, scheme: ColorScheme) -> str:
+    """Return the style of a line of a diff."""
     if line.startswith(("+++", "---")):
         return scheme.note
     styles = {"+": scheme.added, "-": scheme.removed, "@": scheme.hunk}

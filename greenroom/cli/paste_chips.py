@@ -19,7 +19,6 @@ class PasteChips:
     """
 
     def __init__(self) -> None:
-        """Start with none."""
         self._texts: dict[str, str] = {}
         self._labels: dict[str, str] = {}
         self._made = 0
@@ -65,7 +64,6 @@ class ShowChips(Processor):
     """Draws the chips of a line by their labels."""
 
     def __init__(self, chips: PasteChips) -> None:
-        """Draw these."""
         self._chips = chips
 
     def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:

@@ -16,12 +16,12 @@ from greenroom.core._internal import (
     PermissionPart,
     SandboxReport,
     clip,
+    describe_effects,
     disguises,
     exact,
     serde,
     texts_in,
 )
-from greenroom.permissions._internal import user_rules_path
 
 _MARKS = {RuleDecision.ALLOW: "allowed", RuleDecision.DENY: "denied", RuleDecision.ASK: "asks"}
 
@@ -85,7 +85,7 @@ def long_lines(
         yield _quote(Text(exact(request.runs_as)), scheme)
     yield from (render_line(line, "bold") for line in find_warnings(request))
     yield from (render_part(part, scheme) for part in request.parts)
-    yield from (render_line(line, scheme.effect) for line in describe_effects(request))
+    yield from (render_line(line, scheme.effect) for line in describe_effects(request.effects))
     for program in request.effects.unchecked:
         text = f"the files that {exact(program)} reads by default are not checked"
         yield render_line(text, scheme.effect)
@@ -138,21 +138,6 @@ def render_sandbox(report: SandboxReport, scheme: ColorScheme) -> RenderableType
     return render_line(f"sandbox: {exact(str(report))}", scheme.error if warns else scheme.note)
 
 
-def describe_effects(request: PermissionRequest) -> Iterator[str]:
-    """Describe the effects outside the workspace."""
-    effects = request.effects
-    for what, found in (
-        ("runs with other rights", effects.privileges),
-        ("writes outside the workspace", effects.writes),
-        ("reads outside the workspace", effects.reads),
-        ("names files outside the workspace", effects.names),
-        ("contacts", effects.hosts),
-        ("besides", effects.changes),
-    ):
-        if found:
-            yield f"{what}: {', '.join(exact(each) for each in found)}"
-
-
 def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) -> Iterator[str]:
     if request.options is not None:
         return
@@ -172,6 +157,8 @@ def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) 
     if request.forbids:
         yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
     if request.remembers or request.forbids:
+        from greenroom.permissions._internal import user_rules_path  # its rules were loaded
+
         path = shorten_home(str(user_rules_path()))
         yield f"always and never count in every project: {exact(path)}"
 

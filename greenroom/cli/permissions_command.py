@@ -13,9 +13,10 @@ import msgspec
 import trio
 
 from greenroom import core
+from greenroom.cli.command_options import PermissionsOptions
 from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.modes import DESCRIPTIONS
-from greenroom.cli.options import DONE, FAILED, PermissionsOptions
+from greenroom.cli.options import DONE, FAILED
 from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
@@ -277,6 +278,15 @@ async def _collect_decisions(root: AgentSession) -> tuple[list[_Decision], list[
     return sorted(rows, key=lambda row: row.record.at), missing
 
 
+_WHO = {
+    "shutdown": "since the agent was shut down",
+    "time-out": "since no answer came in time",
+    "unattended": "since there was nobody to ask",
+    "withdrawn": "since the question was withdrawn",
+}
+"""What is said where nobody decided."""
+
+
 async def _show_decisions(rows: list[_Decision], root: AgentSession, page: OutputWriter) -> None:
     from rich.text import Text
 
@@ -289,7 +299,9 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         style = scheme.added if record.decision == "allow" else scheme.error
         head = Text(f"{record.at.astimezone():%Y-%m-%d %H:%M:%S}  ")
         head.append({"allow": "allowed", "deny": "denied"}[record.decision], style)
-        head.append(f"  {exact(record.tool_name)}  by {exact(record.by)}")
+        head.append(
+            f"  {exact(record.tool_name)}  {_WHO.get(record.by) or f'by {exact(record.by)}'}"
+        )
         if row.session.session_id != root.session_id:
             head.append(f"  in the subagent {row.session.session_id}", scheme.subagent)
         parts = [render_part(part, scheme) for part in record.parts]

@@ -16,8 +16,9 @@ import msgspec
 import trio
 
 from greenroom import core
+from greenroom.cli.command_options import PermissionsOptions
 from greenroom.cli.formatting import one_line, quantity
-from greenroom.cli.options import DONE, FAILED, PermissionsOptions
+from greenroom.cli.options import DONE, FAILED
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import trio
 
@@ -10,21 +11,26 @@ from greenroom import core
 from greenroom.cli.command_context import CommandContext, OpenRun
 from greenroom.cli.commands import COMMANDS, Command, CommandLine, read_command
 from greenroom.cli.input_queue import InputQueue, SentInput
+from greenroom.cli.log_notices import WATCHDOG, catch_notices
+from greenroom.cli.mcp_inputs import list_prompt_commands
 from greenroom.cli.menu import Candidate
 from greenroom.cli.modes import DESCRIPTIONS, ModeSwitch
 from greenroom.cli.question_queue import TOO_LATE, PersonDecision
-from greenroom.cli.run_inputs import RunInputs
-from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.screen import Screen, innermost
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent, Wanted
 from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
+from greenroom.core._internal import visible
 from greenroom.runtime import AgentHandle, InvalidAnswerError
+
+if TYPE_CHECKING:
+    from greenroom.cli.run_inputs import RunInputs
 
 _FOREIGN = (
     "this project: counts in this run only, since {path} has more than your answers; "
     "move that away, and it counts in later runs too"
 )
 _DOUBLE_PRESS = 1.0  # seconds within which a second press counts
+_NOTICE = 5.0  # seconds for which it is shown that something held up the terminal
 
 
 class Person:
@@ -44,7 +50,7 @@ class Person:
         self._screen = screen
         self._nursery = nursery
         self._inputs = InputQueue(handle, screen)
-        self._run_inputs = RunInputs(open_run, screen) if open_run is not None else None
+        self._run_inputs = _open_inputs(open_run, screen)
         self._context = CommandContext(
             handle,
             screen,
@@ -58,6 +64,7 @@ class Person:
         screen.terminal.know(self._context.commands)
         self._is_leaving = False
         self._pressed_at = float("-inf")
+        self._has_cleared = False  # the line, by Ctrl-C, since when nothing else was pressed
 
     async def note(self, chunk: OutputChunk) -> None:
         """Follow a chunk of the agent: ask or withdraw a question, end a turn."""
@@ -69,6 +76,8 @@ class Person:
         if isinstance(chunk, core.Done):
             self._screen.hint = ""
             self._leave_when_done()
+            if self._context.open_run is not None:
+                self._nursery.start_soon(self._context.open_run.look_at_branch)
 
     async def _follow_requests(self) -> None:
         pending = await self._handle.pending()
@@ -86,15 +95,15 @@ class Person:
     async def _ask(self, request: PermissionRequest | None) -> None:
         if request is None:
             return
-        path = project_rules_path(Path(request.cwd))
         is_here = bool(request.remembers) and not request.host
-        warns = is_here and await trio.to_thread.run_sync(is_foreign, path)
+        warning = await trio.to_thread.run_sync(_warn_of_foreign, request.cwd) if is_here else ""
         if self._screen.questions.current is not request:
             return  # decided meanwhile; what decided it shows the next one
-        self._screen.ask(request, _FOREIGN.format(path=path) if warns else "")
+        self._screen.ask(request, warning)
 
     async def handle_events(self, events: trio.MemoryReceiveChannel[PersonEvent]) -> None:
         """Carry out what the person does; leave when the terminal is closed."""
+        await self._enter_said()
         async for event in events:
             match event:
                 case Line():
@@ -109,8 +118,32 @@ class Person:
                     self._leave_when_done()
             if self._nursery.cancel_scope.cancel_called:
                 return  # the last frame is drawn once everything has ended
-            await self._screen.draw()
+            # What came faster than frames are drawn is shown together.
+            if not events.statistics().current_buffer_used:
+                await self._screen.draw()
         self._leave()
+
+    async def show_notices(self) -> None:
+        """Show in a line what is logged and would go to standard error; runs until cancelled.
+
+        A call that held up the event loop is named below the input line for some seconds.
+        """
+        with catch_notices() as records:
+            async for record in records:
+                line, _, stack = record.getMessage().partition("\n")
+                if record.name != WATCHDOG:
+                    self._screen.note(line)
+                    await self._screen.draw()
+                elif stack:  # the end of it is logged as well, and names no call
+                    await self._show_briefly(visible(line), _NOTICE)
+
+    async def _enter_said(self) -> None:
+        """Enter what the person has said on the command line, as if they had typed it."""
+        run = self._context.open_run
+        if run is not None and run.said:
+            said, run.said = run.said, ""
+            await self._enter(Line(said))
+            await self._screen.draw()
 
     async def _enter(self, line: Line) -> None:
         self._screen.hint = ""
@@ -182,11 +215,11 @@ class Person:
         if what.needs_idle and not self._is_idle:
             self._screen.error(f"/{what.name} has to wait for the end of the turn")
             return
-        module, _, function = what.function.partition(".")
+        name, _, function = what.function.partition(".")
+        # In a thread, since it may take far longer than a key may wait.
+        module = await trio.to_thread.run_sync(import_module, f"greenroom.cli.{name}")
         try:
-            await getattr(import_module(f"greenroom.cli.{module}"), function)(
-                self._context, command.words
-            )
+            await getattr(module, function)(self._context, command.words)
         except (core.GreenroomError, OSError) as error:
             self._screen.error(str(error))
 
@@ -262,11 +295,14 @@ class Person:
             self._screen.put_back("/rewind ")
 
     def _press_ctrl_c(self, key: Key) -> None:
+        # The next press may have come before the line was empty.
+        self._has_cleared = self._has_cleared and not key.is_first
+        has_text = bool(key.line) and not self._has_cleared
         if self._ends_something():
             self._pressed_at = float("-inf")
-        elif key.line:
+        elif has_text:
             self._screen.clear_line()
-            self._pressed_at = float("-inf")
+            self._pressed_at, self._has_cleared = float("-inf"), True
         elif self._is_second_press(key):
             # One alone never leaves: it may have been meant for the turn that ended this moment.
             self._leave()
@@ -299,6 +335,14 @@ class Person:
             self._screen.hint = ""
             await self._screen.draw()
 
+    async def _show_briefly(self, text: str, seconds: float) -> None:
+        self._screen.hint = text
+        await self._screen.draw()
+        await trio.sleep(seconds)
+        if self._screen.hint == text:
+            self._screen.hint = ""
+            await self._screen.draw()
+
     def _is_second_press(self, key: Key) -> bool:
         now = trio.current_time()
         is_second = not key.is_first and now - self._pressed_at < _DOUBLE_PRESS
@@ -328,6 +372,23 @@ class Person:
         self._nursery.cancel_scope.cancel()
 
 
+def _open_inputs(open_run: OpenRun | None, screen: Screen) -> "RunInputs | None":
+    """Return what the input line has in a run of the command, and in no other."""
+    if open_run is None:
+        return None
+    from greenroom.cli.run_inputs import RunInputs
+
+    return RunInputs(open_run, screen)
+
+
+def _warn_of_foreign(folder: str) -> str:
+    """Say if an answer that is remembered for this project would count in this run only."""
+    from greenroom.cli.run_rules import is_foreign, project_rules_path  # loads all about rules
+
+    path = project_rules_path(Path(folder))
+    return _FOREIGN.format(path=path) if is_foreign(path) else ""
+
+
 def _list_commands(open_run: OpenRun | None) -> tuple[Command, ...]:
     """List the commands of the input line; one in a file can't take the name of another."""
     if open_run is None:
@@ -342,4 +403,5 @@ def _list_commands(open_run: OpenRun | None) -> tuple[Command, ...]:
             for each in files
             if each.name not in names
         ),
+        *list_prompt_commands(open_run.setup.prompts),
     )

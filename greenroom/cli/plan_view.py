@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from greenroom.cli.command_options import PlanOptions
 from greenroom.cli.formatting import describe_call
-from greenroom.cli.options import PlanOptions
 from greenroom.cli.painter import ColorScheme, indent
 from greenroom.cli.render_chunk import render_chunk
 from greenroom.cli.stdio import OutputWriter
@@ -105,8 +105,8 @@ class PlanView:
     """Follows the steps of plans, one plan after another; like `AgentView` it is pure."""
 
     def __init__(self, scheme: ColorScheme) -> None:
-        """Start without a plan."""
-        self._scheme = scheme
+        self.scheme = scheme
+        """The styles."""
         self._run: PlanRun | None = None
 
     @property
@@ -128,7 +128,7 @@ class PlanView:
                 return self._print(before)
             case {"type": "revise"} if before is not None:
                 failed = before.ids(SubtaskStatus.FAILED)
-                rows = [render_subtask(before, id_, self._scheme) for id_ in failed]
+                rows = [render_subtask(before, id_, self.scheme) for id_ in failed]
                 return [*rows, *self._as_line(step)]
             case {"type": "end"}:
                 return self._as_line(step)
@@ -137,7 +137,7 @@ class PlanView:
 
     def live(self, rows: int) -> list[RenderableType]:
         """Return the list as it is now, in at most `rows` lines."""
-        return [] if self._run is None else [render_plan(self._run, rows, self._scheme)]
+        return [] if self._run is None else [render_plan(self._run, rows, self.scheme)]
 
     def close(self) -> list[RenderableType]:
         """End the plan: return its list, to be printed for good."""
@@ -145,10 +145,10 @@ class PlanView:
         return self._print(run)
 
     def _print(self, run: PlanRun | None) -> list[RenderableType]:
-        return [] if run is None else [render_plan(run, _PRINTED_ROWS, self._scheme), Text("")]
+        return [] if run is None else [render_plan(run, _PRINTED_ROWS, self.scheme), Text("")]
 
     def _as_line(self, step: Custom) -> list[RenderableType]:
-        rendered = render_chunk(step, self._scheme)
+        rendered = render_chunk(step, self.scheme)
         return [] if rendered is None else [rendered]
 
 

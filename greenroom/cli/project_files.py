@@ -11,6 +11,7 @@ from pathlib import Path
 from greenroom.agents._internal import ProjectText
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.hook_files import find_files
+from greenroom.cli.mcp_setup import list_commands, project_servers_path
 from greenroom.cli.own_files import read_agents, read_commands
 from greenroom.cli.run_rules import project_rules_path
 from greenroom.cli.run_setup import read_instructions
@@ -52,6 +53,7 @@ def find_claims(workspace: Path) -> tuple[Claim, ...]:
     return (
         *_about_rules(workspace),
         *_about_settings(workspace),
+        *_about_servers(workspace),
         *_about_programs(workspace),
         *_about_texts(workspace),
         *_about_own_files(workspace),
@@ -80,16 +82,26 @@ def _about_settings(workspace: Path) -> Iterator[Claim]:
         yield Claim(path, digest, is_trusted(path, digest), (head, *_quote(text)))
 
 
+def _about_servers(workspace: Path) -> Iterator[Claim]:
+    path = project_servers_path(workspace)
+    digest = rules_digest(path)
+    if digest is not None:
+        text = decode_text(read_beginning(path, _MAX_TEXT))
+        head = f"{path} would start these servers of tools:"
+        yield Claim(path, digest, is_trusted(path, digest), (head, *_quote(text)))
+
+
 def _about_programs(workspace: Path) -> Iterator[Claim]:
-    """Find the files of the project that the commands of hooks name, whoever wrote the hook."""
+    """Find the files of the project that commands of hooks and servers name, whoever wrote them."""
     settings = (read_settings(), read_settings(project_settings_path(workspace)))
     commands = dict.fromkeys(hook.command for each in settings for hook in each.hooks)
+    commands |= dict.fromkeys(list_commands(workspace))
     files = {path: None for each in commands for path in find_files(each, workspace)}
     for path in files:
         digest = rules_digest(path)
         if digest is not None:
             text = decode_text(read_beginning(path, _MAX_TEXT))
-            head = f"{path} would be run, or read, by a hook:"
+            head = f"{path} would be run, or read, by a hook or a server:"
             yield Claim(path, digest, is_trusted(path, digest), (head, *_quote(text)))
 
 

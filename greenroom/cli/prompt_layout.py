@@ -46,7 +46,6 @@ class HiddenLine:
     """
 
     def __init__(self) -> None:
-        """Start empty."""
         self.text = ""
         """What was typed so far."""
         self._is_finished = False
@@ -154,7 +153,8 @@ class PromptLayout:
         later = f"for afterwards: {visible(' '.join(aside.split()))}" if pane and aside else ""
         live = fold("\n".join([*before, *filter(None, (frame.live, later))]), columns)
         live = live[-(room - len(rows)) :] if room > len(rows) else []
-        self._above, self._hint, self._status = join([*live, *rows]), join(hints), frame.status
+        self._above, self._hint = join([*live, *rows]), join(hints)
+        self._status = frame.status(max(columns - 1, 1))
         self._menu = join(menu)
         self._heights = (len(live) + len(rows), height, len(menu), len(hints))
 
@@ -215,4 +215,5 @@ def terminal_size() -> Size:
         size = os.get_terminal_size(sys.stdout.fileno())
     except OSError:  # it was closed this moment
         return Size(rows=24, columns=80)
-    return Size(rows=size.lines, columns=size.columns)
+    # Some, such as a serial line, do not know theirs.
+    return Size(rows=size.lines or 24, columns=size.columns or 80)

@@ -1,26 +1,27 @@
 """The live terminal: an input line that is always open at the bottom, and everything else above it.
 
-prompt_toolkit runs on asyncio, so its application runs in its own thread. `_PromptTerminal` is
-trio's side: it passes frames with `call_soon_threadsafe`, and waits until each is written.
-`PromptApplication` is the other side: it passes events with `trio.from_thread`; when the queue is
-full, the text stays in the line. It knows nothing of trio or of agents, and all of its methods but
+prompt_toolkit runs on asyncio, so its application runs in a thread of its own; `live_terminal` is
+trio's side. `PromptApplication` knows nothing of trio or of agents, and all of its methods but
 `run` are called in the application's own loop.
 
 While a question is open the line is for its answer alone. Text that was in it is set aside and
 comes back afterwards; keys typed before the question could be seen are refused.
 """
 
+import os
 import re
 import select
+import signal
 import termios
+import threading
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
-import trio
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, run_in_terminal
 from prompt_toolkit.application.current import set_app
 from prompt_toolkit.document import Document
 from prompt_toolkit.enums import EditingMode
@@ -35,9 +36,9 @@ from prompt_toolkit.styles import Style
 from greenroom.cli.commands import Command
 from greenroom.cli.input_line import InputLine, bind_line_keys
 from greenroom.cli.late_answers import open_input
+from greenroom.cli.line_styles import LINE_STYLES
 from greenroom.cli.menu import Candidate
 from greenroom.cli.page_pane import PagePane, bind_page_keys
-from greenroom.cli.painter import Colors, detect_colors
 from greenroom.cli.prompt_layout import (
     BatchedOutput,
     HiddenLine,
@@ -48,7 +49,6 @@ from greenroom.cli.question_pane import QuestionPane
 from greenroom.cli.stdio import count_unread
 from greenroom.cli.terminal import (
     GUARD,
-    Closed,
     Frame,
     Key,
     KeyName,
@@ -56,7 +56,6 @@ from greenroom.cli.terminal import (
     LineOptions,
     PersonEvent,
     PromptQuestion,
-    Terminal,
     Wanted,
 )
 
@@ -64,19 +63,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
 
 
-_MAX_EVENTS = 256
 _KEYS = {"escape": KeyName.ESCAPE, "c-c": KeyName.CTRL_C, "c-d": KeyName.CTRL_D}
 
 
-_STYLES = {
-    "status": "ansibrightblack",
-    "hint": "ansiyellow",
-    "question": "bold ansiyellow",
-    "chip": "ansicyan",
-    "menu": "ansibrightblack",
-    "menu.marked": "bold",
-    "menu.preview": "ansicyan",
-}
 # Keys that look through earlier inputs, or otherwise mean nothing while a question is open.
 _UNUSED = ("c-p", "c-n", "c-r", "c-s", "c-x", "c-q", "c-v", "s-tab", "c-t", "c-g")
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
@@ -90,6 +79,7 @@ _EARLY = "too early, not taken: read the question first"
 _RESIZED = "not taken: the window has another size now; look at the question again"
 _PASTED = "not taken: a question takes no pasted text; type the answer"
 _LATE = "not taken: the question is closed, and what is typed now would be seen"
+_TOO_FAST = "keys come too fast: the last ones were not taken"
 _TOO_SMALL = "not taken: make the window larger, so that the question can be read"
 
 # A window that gains or loses the focus says so, where another program left that switched on. It is
@@ -103,7 +93,8 @@ class PromptApplication:
     def __init__(
         self,
         on_event: Callable[[PersonEvent], bool],
-        colors: Colors,
+        *,
+        has_colors: bool,
     ) -> None:
         """Pass events to `on_event`, which returns False if it has no room."""
         self._options = LineOptions()
@@ -133,12 +124,13 @@ class PromptApplication:
         self._app: Application[None] = Application(
             layout=self._layout.layout,
             key_bindings=self._keys(),
-            color_depth=ColorDepth.DEPTH_1_BIT if colors is None else None,
-            style=Style.from_dict(_STYLES),
+            color_depth=None if has_colors else ColorDepth.DEPTH_1_BIT,
+            style=Style.from_dict(dict(LINE_STYLES["dark"])),
             erase_when_done=True,
             input=open_input(),
             output=self._output,
         )
+        self._on_start: Callable[[], None] = lambda: None
         self._app.before_render += lambda _: self._arrange()
         self._app.after_render += lambda _: self._note_painted()
         self._app.key_processor.before_key_press += lambda _: self._note_press()
@@ -146,10 +138,14 @@ class PromptApplication:
         self._app.timeoutlen = _META
 
     def run(self, on_start: Callable[[], None]) -> None:
-        """Run until `close`, or until the terminal is closed; it blocks this thread."""
+        """Run until `close`, or until the terminal is closed; it blocks this thread.
+
+        `on_start` is called once the line stands there.
+        """
+        self._on_start = on_start
         self._early_count = count_unread(self._app.input.fileno())
         with suppress(EOFError, OSError, termios.error):
-            self._app.run(pre_run=on_start, set_exception_handler=False, handle_sigint=False)
+            self._app.run(set_exception_handler=False, handle_sigint=False)
         self._output.close()
 
     @property
@@ -165,7 +161,8 @@ class PromptApplication:
 
     def show(self, frame: Frame, on_written: Callable[[], None]) -> None:
         """Show a frame in place of the one before."""
-        before, self._frame = self._frame.question, frame
+        shown_before, self._frame = self._frame, frame
+        before = shown_before.question
         if self._page is None or self._page.text is not frame.page:
             self._page = PagePane(frame.page) if frame.page else None
         if frame.signal:
@@ -173,7 +170,8 @@ class PromptApplication:
             self._output.flush()
         self._ask(before, frame.question)
         self._recent.extend(_LINK.sub("", frame.scrollback).splitlines())
-        if frame.scrollback and not self._app.is_done:
+        shrinks = _has_longer_rows(shown_before, frame)
+        if (frame.scrollback or shrinks) and not self._app.is_done:
             # In one piece: an open question is never off the screen.
             with self._output.batch():
                 self._app.renderer.erase()
@@ -191,6 +189,11 @@ class PromptApplication:
         self._options = options
         self._app.editing_mode = EditingMode.VI if options.vi else EditingMode.EMACS
         self._line.remember(options.history)
+
+    def restyle(self, styles: Mapping[str, str]) -> None:
+        """Draw what stands around the line in these styles."""
+        self._app.style = Style.from_dict(dict(styles))
+        self._app.invalidate()
 
     def know(self, commands: Sequence[Command]) -> None:
         """Offer these commands."""
@@ -262,6 +265,8 @@ class PromptApplication:
         return self._frame.question is not None and not self._is_armed
 
     def _note_painted(self) -> None:
+        self._on_start()
+        self._on_start = lambda: None
         question = self._frame.question
         if question is None or self._pane is None or self._pane.is_too_small:
             return
@@ -328,12 +333,13 @@ class PromptApplication:
         bind_line_keys(keys, self._line, is_free, self._send_text, lambda: self._options.editor)
         keys.add("c-j", filter=is_early)(self._enter)
         self._bind_question(keys, is_empty)
-        keys.add("c-z")(lambda event: event.app.suspend_to_background())
+        keys.add("c-z")(lambda event: run_in_terminal(_stop))
         keys.add("c-l")(lambda event: event.app.renderer.clear())
         self._bind_hidden(keys)
         bind_page_keys(keys, lambda: self._page)
         is_page = Condition(lambda: self._page is not None)
-        keys.add("escape", filter=is_page, eager=True)(self._presser(KeyName.UNFOLD))
+        for name in ("escape", "c-o", "c-c", "q"):
+            keys.add(name, filter=is_page, eager=True)(self._presser(KeyName.UNFOLD))
         return keys
 
     def _bind_question(self, keys: KeyBindings, is_empty: Condition) -> None:
@@ -378,7 +384,7 @@ class PromptApplication:
         return question is not None and question.is_hidden and self._is_armed
 
     def _press_hidden(self, name: KeyName, event: KeyPressEvent) -> None:
-        self._on_event(Key(name))  # without the text of the line
+        self._report(Key(name))  # without the text of the line
         self._hidden_line.finish()
 
     def _enter_hidden(self) -> None:
@@ -403,9 +409,16 @@ class PromptApplication:
             before = [press.key for press in event.previous_key_sequence]
             is_first = before != [press.key for press in event.key_sequence]
             question = self._frame.question
-            self._on_event(Key(name, self._line.text, is_first, question.id if question else ""))
+            id_ = question.id if question else ""
+            self._report(Key(name, self._line.text, is_first, id_))
 
         return press
+
+    def _report(self, key: Key) -> None:
+        """Report a key; where it finds no room, say so."""
+        if not self._on_event(key):
+            self._refusal = _TOO_FAST
+            self._app.output.bell()
 
     def _turn(self, pages: int) -> None:
         if self._pane is not None:
@@ -471,6 +484,7 @@ class PromptApplication:
 
     def _draw(self) -> None:
         """Draw at once, without waiting for the loop."""
+        self._app.render_counter += 1  # else the windows show again what they showed before
         with set_app(self._app):
             self._arrange()
             self._app.renderer.render(self._app, self._app.layout)
@@ -502,94 +516,26 @@ class PromptApplication:
             renderer.full_screen = is_open
 
 
-@asynccontextmanager
-async def open_prompt_terminal() -> AsyncIterator[Terminal]:
-    """Use the terminal of standard input and output until the block ends.
+def _stop() -> None:
+    """Stop this process, and those beside it in its job, until the shell continues them.
 
-    While a question is open it is shown whole above the line, page by page where it is longer than
-    the screen, and the line is for its answer alone: what was in it before comes back afterwards.
+    The signal to all may be another thread's: this one would take the terminal again, and draw for
+    the last time, before the process stands still. So it waits for one of its own, which is lost
+    where the process has stood still, and goes on, already: signals that continue a process drop
+    what would stop it.
     """
-    terminal = _PromptTerminal()
-    async with trio.open_nursery() as nursery:
-        await nursery.start(terminal.run)
-        try:
-            yield terminal
-        finally:
-            terminal.close()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+    signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
+    os.kill(0, signal.SIGTSTP)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
 
 
-class _PromptTerminal:
-    """Trio's side of the application."""
+def _has_longer_rows(before: Frame, frame: Frame) -> bool:
+    """Whether a row of a frame is longer than what comes in its place.
 
-    is_live = True
-
-    def __init__(self) -> None:
-        self._send, self.events = trio.open_memory_channel[PersonEvent](_MAX_EVENTS)
-        self._token = trio.lowlevel.current_trio_token()
-        self._frame_events: set[trio.Event] = set()
-        self._is_ended = False
-        self.colors: Colors = detect_colors()
-        self._application = PromptApplication(self._pass_event, self.colors)
-
-    @property
-    def size(self) -> tuple[int, int]:
-        return self._application.size
-
-    async def run(self, task_status: trio.TaskStatus[None]) -> None:
-        report_start = partial(self._token.run_sync_soon, task_status.started)
-        try:
-            await trio.to_thread.run_sync(self._application.run, report_start)
-        finally:
-            self._is_ended = True
-            for written in self._frame_events:
-                written.set()
-            self._enqueue(Closed())
-            self._send.close()
-
-    async def show(self, frame: Frame) -> None:
-        written = trio.Event()
-        self._frame_events.add(written)
-        try:
-            self._post(
-                lambda: self._application.show(
-                    frame, lambda: self._token.run_sync_soon(written.set)
-                )
-            )
-            if not self._is_ended:
-                await written.wait()
-        finally:
-            self._frame_events.discard(written)
-
-    def clear_line(self) -> None:
-        self._post(self._application.clear_line)
-
-    def put_back(self, text: str) -> None:
-        self._post(lambda: self._application.put_back(text))
-
-    def adopt(self, options: LineOptions) -> None:
-        self._post(lambda: self._application.adopt(options))
-
-    def know(self, commands: Sequence[Command]) -> None:
-        self._post(lambda: self._application.know(commands))
-
-    def offer(self, kind: str, candidates: Sequence[Candidate]) -> None:
-        self._post(lambda: self._application.offer(kind, candidates))
-
-    def close(self) -> None:
-        self._post(self._application.close)
-
-    def _post(self, function: Callable[[], None]) -> None:
-        loop = self._application.loop
-        if loop is not None:
-            with suppress(RuntimeError):  # the loop closed this moment
-                loop.call_soon_threadsafe(function)
-
-    def _pass_event(self, event: PersonEvent) -> bool:
-        return trio.from_thread.run_sync(self._enqueue, event, trio_token=self._token)
-
-    def _enqueue(self, event: PersonEvent) -> bool:
-        try:
-            self._send.send_nowait(event)
-        except (trio.WouldBlock, trio.BrokenResourceError, trio.ClosedResourceError):
-            return False
-        return True
+    Such rows are erased as a whole: where only their ends are, terminals such as tmux keep the
+    blanks, and make rows of them in a narrower window.
+    """
+    old, new = (f"{each.live}\n{each.status}".split("\n") for each in (before, frame))
+    rows = zip_longest(old, new, fillvalue="")
+    return any(len(one) > len(other) for one, other in rows)

@@ -5,8 +5,11 @@ It is pure: the screen shows what it says, and `person` carries out what it deci
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from greenroom import core
 from greenroom.cli.choices import (
@@ -50,8 +53,7 @@ class PersonDecision:
     prefix: bool = False
 
 
-@dataclass(frozen=True)
-class QuestionState:
+class QuestionState(msgspec.Struct, frozen=True):
     """How a question is shown at the moment.
 
     Attributes:

@@ -5,22 +5,30 @@ from rich.text import Text
 
 from greenroom import core
 from greenroom.cli.folded import Folded
-from greenroom.cli.formatting import RecapLine, describe_call
+from greenroom.cli.formatting import RecapLine, describe_call, describe_seconds
 from greenroom.cli.markdown_view import render_markdown
-from greenroom.cli.painter import ColorScheme, LastRows, diff_text, indent
+from greenroom.cli.painter import (
+    ColorScheme,
+    LastRows,
+    diff_style,
+    hang_indent,
+    indent,
+    mark_blanks,
+)
 from greenroom.cli.permission_prompt import render_request
 from greenroom.core import OutputChunk
 from greenroom.core._internal import exact, legible, visible
 
 _DETAIL_LINES = 6
+_MOST_OF_DIFF = 40  # rows that are shown whole
 _PROGRESS_LINES = 3
 _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
 def render_call(
-    start: core.ToolStart, scheme: ColorScheme, *, is_waiting: bool = False
+    start: core.ToolStart, scheme: ColorScheme, *, is_waiting: bool = False, seconds: float = 0.0
 ) -> RenderableType:
-    """Show which tool runs, and on what, or that it waits for an answer.
+    """Show which tool runs, on what and for how long, or that it waits for an answer.
 
     Long details are cut, since a prompt has shown them.
     """
@@ -34,6 +42,8 @@ def render_call(
         head.append(f"  {exact(info.action)}")
     if is_waiting:
         head.append("  waits for an answer", scheme.note)
+    elif seconds >= 1:
+        head.append(f"  {describe_seconds(seconds)}", scheme.note)
     if len(details) < 2 or is_waiting or start.name == "Todo":
         return head
     return Group(head, indent(_truncate(details, _DETAIL_LINES, scheme, scheme.output)))
@@ -50,13 +60,19 @@ def render_result(
     lines = text.split("\n") if text.strip() else []
     diff = end.result.metadata.get("diff")
     if isinstance(diff, str) and diff and not end.is_error:
-        return indent(Group(Text(lines[0] if lines else ""), diff_text(diff, scheme)))
+        return indent(Group(Text(lines[0] if lines else ""), _fold_diff(diff, scheme)))
     if end.result.status is core.ToolStatus.DENIED:
         return indent(Text("denied: " + "\n".join(lines), scheme.error))
     if not lines:
         return indent(Text("(no output)", scheme.note))
     style = scheme.error if end.is_error else scheme.output
     return indent(Folded(text, style, scheme))
+
+
+def _fold_diff(diff: str, scheme: ColorScheme) -> Folded:
+    """Show a diff; of a long one, such as that of a new file, its first and last rows."""
+    text = "\n".join(mark_blanks(line) for line in visible(diff).splitlines())
+    return Folded(text, lambda line: diff_style(line, scheme), scheme, most=_MOST_OF_DIFF)
 
 
 def render_progress(output: str, scheme: ColorScheme) -> RenderableType:
@@ -168,7 +184,8 @@ def render_thinking(text: str, scheme: ColorScheme) -> RenderableType:
 
 def render_user(text: str, scheme: ColorScheme, sender: str = "") -> RenderableType:
     """Show what the user said, or a program or agent of this name."""
-    return Text(f"{visible(sender)}> {legible(text)}", scheme.user)
+    mark = Text(f"{visible(sender)}> ", scheme.user)
+    return hang_indent(mark, Text(legible(text), scheme.user))
 
 
 def _is_thinking(chunk: core.TextDelta | core.ThinkingDelta) -> bool:

@@ -2,7 +2,8 @@
 
 import signal
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 import trio
 from rich.console import RenderableType
@@ -14,6 +15,7 @@ from greenroom.cli.person import Person
 from greenroom.cli.screen import Screen
 from greenroom.cli.terminal import Key, KeyName, PersonEvent, TerminalOpener
 from greenroom.cli.terminal_choice import terminal_opener
+from greenroom.core import OutputChunk, TextDelta, ThinkingDelta
 from greenroom.runtime import AgentHandle, Outcome, Subscription
 
 _LAST_FRAME = 1.0  # seconds for the terminal to show what was left open
@@ -98,17 +100,25 @@ class ConsoleRenderer:
                 self._currency,
                 self._window,
                 self._notify,
+                self._get_place,
+                self._get_remark,
             )
             screen.print(*self._opening)
             try:
                 return await self._show(chunks, screen, terminal.events)
             finally:
                 screen.finish()
-                with trio.CancelScope(shield=True, deadline=trio.current_time() + _LAST_FRAME):
-                    await screen.draw()
+                with trio.CancelScope(shield=True):
+                    await screen.draw_rest(_LAST_FRAME)
 
     def _get_mode(self) -> str:
         return self._mode if self._modes is None else self._modes.current
+
+    def _get_place(self) -> Sequence[str]:
+        return () if self._open_run is None else self._open_run.place
+
+    def _get_remark(self) -> str:
+        return "" if self._open_run is None else self._open_run.remark
 
     async def _show(
         self,
@@ -121,16 +131,31 @@ class ConsoleRenderer:
             person = Person(self._handle, screen, nursery, self._open_run, self._modes)
             nursery.start_soon(person.handle_events, events)
             nursery.start_soon(_watch_interrupts, person, screen)
+            if screen.terminal.is_live:
+                nursery.start_soon(person.show_notices)
             await screen.draw()
             nursery.start_soon(screen.draw_changes)
-            async for chunk in chunks:
-                screen.feed(chunk)
-                await person.note(chunk)
-                if screen.is_full:
-                    await screen.draw()
+            while taken := await chunks.take():
+                for chunk in _join_pieces(taken):
+                    screen.feed(chunk)
+                    await person.note(chunk)
+                    if screen.is_full:
+                        await screen.draw()
             outcome = await self._handle.wait()
             nursery.cancel_scope.cancel()
         return outcome
+
+
+def _join_pieces(chunks: Sequence[OutputChunk]) -> Iterator[OutputChunk]:
+    """Join the pieces of a text, or of a thought, that come one behind the other."""
+    for kind, group in groupby(chunks, type):
+        if kind is TextDelta:
+            yield TextDelta("".join([each.text for each in group if isinstance(each, TextDelta)]))
+        elif kind is ThinkingDelta:
+            said = [each.text for each in group if isinstance(each, ThinkingDelta)]
+            yield ThinkingDelta("".join(said))
+        else:
+            yield from group
 
 
 async def _watch_interrupts(person: Person, screen: Screen) -> None:

@@ -5,7 +5,7 @@ or of three, a vowel sign of Hindi none or one. A row is broken where the widest
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from unicodedata import category
 
@@ -21,7 +21,7 @@ _AS_PICTURE = "\ufe0f"  # makes the sign before it a pictograph
 def wrap(text: Text, width: int) -> list[Text]:
     """Break text at blanks into rows of at most so many columns; longer words are folded."""
     rows = list[Text]()
-    for line in text.split("\n", allow_blank=True):
+    for line in _split(text):
         line.expand_tabs(_TAB)
         for row in line.divide(_word_ends(line.plain, width)):
             row.rstrip()
@@ -29,13 +29,47 @@ def wrap(text: Text, width: int) -> list[Text]:
     return rows
 
 
+def find_rows(line: str, width: int) -> Iterator[tuple[int, int]]:
+    """Find where the rows of a line begin and end, as `wrap` would break it; it has no tabs."""
+    if line.isascii() and line[:1] != " " and not _longer_word(width).search(line):
+        for found in _row(width).finditer(line):
+            yield found.span(1)
+        return
+    start = 0
+    for end in (*_word_ends(line, width), len(line)):
+        yield start, start + len(line[start:end].rstrip())
+        start = end
+
+
+@lru_cache(16)
+def _longer_word(width: int) -> re.Pattern[str]:
+    return re.compile(rf"\S{{{width + 1}}}")
+
+
+@lru_cache(16)
+def _row(width: int) -> re.Pattern[str]:
+    """Return what matches as many words as fit, and the blanks behind them."""
+    return re.compile(rf"(\S(?:.{{0,{width - 1}}}(?<! )(?= |\Z))?+)\s*")
+
+
 def fold(text: Text, width: int) -> list[Text]:
     """Break text into full rows of at most so many columns, with all their blanks."""
     rows = list[Text]()
-    for line in text.split("\n", allow_blank=True):
+    for line in _split(text):
         line.expand_tabs(_TAB)
         rows += line.divide(_folds(line.plain, width, 0))
     return rows
+
+
+def _split(text: Text) -> Iterable[Text]:
+    """Return the lines of a text, whose own style is in their spans: `Text.render` needs it there.
+
+    Without spans it would yield the bare letters.
+    """
+    if text.style:
+        text = text.copy()
+        text.stylize_before(text.style)
+    return text.split("\n", allow_blank=True)
 
 
 def count_columns(text: str) -> int:

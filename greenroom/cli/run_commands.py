@@ -5,29 +5,39 @@ Where the command line has the same, its function is run and what it prints is s
 
 import os
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from difflib import get_close_matches
 from typing import cast, get_args
 
 import trio
 from rich.text import Text
 
 from greenroom.cli.command_context import CommandContext
+from greenroom.cli.command_options import (
+    ConfigOptions,
+    MCPOptions,
+    MemoryOptions,
+    PermissionsOptions,
+    SessionsOptions,
+)
+from greenroom.cli.config_command import set_setting
 from greenroom.cli.cost_command import print_usage
 from greenroom.cli.doctor import run_doctor
 from greenroom.cli.formatting import one_line
+from greenroom.cli.line_styles import LINE_STYLES
+from greenroom.cli.mcp_command import describe_status, list_servers
 from greenroom.cli.memory_command import list_entries
-from greenroom.cli.options import MemoryOptions, PermissionsOptions, SessionsOptions
 from greenroom.cli.permissions_command import RULE_COLUMNS, rule_row, show_decisions
+from greenroom.cli.rule_changes import LIFETIMES, drop_kept_rule, keep_rule, read_rule
 from greenroom.cli.run_setup import open_model_of_run
 from greenroom.cli.sessions_read import export_to, list_sessions
 from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.skills_command import list_skills
 from greenroom.cli.stdio import OutputWriter, collect_output
-from greenroom.core import ConfigurationError, RuleDecision
+from greenroom.cli.themes import DESCRIPTIONS, THEMES, name_look
+from greenroom.core import ConfigurationError, Remember, RuleDecision
 from greenroom.core._internal import Effort
 from greenroom.llm import model_profile
 from greenroom.llm._internal import full_name, similar_models, window_of
-from greenroom.permissions import PermissionRule
 
 
 async def change_model(context: CommandContext, words: str) -> None:
@@ -73,6 +83,20 @@ async def change_mode(context: CommandContext, words: str) -> None:
         context.screen.error(modes.warning)
 
 
+async def change_theme(context: CommandContext, words: str) -> None:
+    """Draw in other colours from now on, and in later runs."""
+    if not words:
+        await context.choose("/theme ", "theme")
+        return
+    if words not in DESCRIPTIONS:
+        near = get_close_matches(words, DESCRIPTIONS, 1)
+        hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(DESCRIPTIONS)}"
+        raise ConfigurationError(f"there is no theme {one_line(words)!r}", hint=hint)
+    await _show(context, lambda: set_setting(ConfigOptions(name="theme", value=words)))
+    look = name_look(words, is_light=context.run.is_light)
+    context.screen.restyle(THEMES[look], LINE_STYLES[look])
+
+
 async def show_permissions(context: CommandContext, words: str) -> None:
     """Show the rules in force and what was decided in this session; add or remove a rule."""
     verb, _, rule = words.partition(" ")
@@ -80,13 +104,13 @@ async def show_permissions(context: CommandContext, words: str) -> None:
         case "":
             await _show(context, lambda: _print_rules(context))
         case "allow" | "deny" | "ask":
-            _add_rule(context, rule.strip(), RuleDecision(verb))
+            await _add_rule(context, rule.strip(), RuleDecision(verb))
         case "remove":
-            _remove_rule(context, rule.strip())
+            await _remove_rule(context, rule.strip())
         case _:
             raise ConfigurationError(
                 f"/permissions does not know {one_line(verb)!r}",
-                hint="allow RULE, deny RULE, ask RULE or remove NAME",
+                hint="allow, deny or ask RULE, with project or always before it, or remove NAME",
             )
 
 
@@ -104,24 +128,42 @@ async def _print_rules(context: CommandContext) -> None:
         )
 
 
-def _add_rule(context: CommandContext, text: str, decision: RuleDecision) -> None:
-    rule = PermissionRule.parse(text, decision)
+async def _add_rule(context: CommandContext, text: str, decision: RuleDecision) -> None:
+    """Add a rule for this session, or where the first word says for longer."""
+    scope, _, rest = text.partition(" ")
+    lifetime: Remember = scope if scope in LIFETIMES else "session"
     setup = context.run.setup
-    setup.permissions.add_session_rule(
-        setup.session.session_id, replace(rule, source="/permissions")
-    )
-    context.screen.note(f"{decision}, in this session: {rule}")
+    rule = read_rule(rest if scope in LIFETIMES else text, decision, lifetime, setup.workspace)
+    warning = ""
+    if lifetime == "session":
+        setup.permissions.add_session_rule(setup.session.session_id, rule)
+    else:
+        warning = await trio.to_thread.run_sync(keep_rule, rule, lifetime, setup.workspace)
+        setup.permissions.add_rule(rule)
+    context.screen.note(f"added {LIFETIMES[lifetime]}: {rule}")
+    if warning:
+        context.screen.note(f"it counts in this run only: {warning}")
 
 
-def _remove_rule(context: CommandContext, name: str) -> None:
-    permissions = context.run.setup.permissions
-    rule = next((each for each in permissions.rules if name in (each.id, str(each))), None)
-    if rule is None or rule.session is None:
+async def _remove_rule(context: CommandContext, name: str) -> None:
+    """Remove a rule of this session, or one of the user's or the project's file."""
+    setup = context.run.setup
+    permissions = setup.permissions
+    found = [rule for rule in permissions.rules if name in (rule.id, str(rule))]
+    if not found:
         raise ConfigurationError(
-            f"there is no rule {one_line(name)!r} of this session",
-            hint="rules of files are changed in their files",
+            f"there is no rule {one_line(name)!r}", hint="/permissions lists them"
         )
-    permissions.remove_session_rule(rule.session, rule.id)
+    rule = found[0]
+    if rule.session:
+        permissions.remove_session_rule(rule.session, rule.id)
+    elif await trio.to_thread.run_sync(drop_kept_rule, rule, setup.workspace):
+        permissions.remove_rules([rule])
+    else:
+        raise ConfigurationError(
+            f"{one_line(rule)} can't be removed, since it comes from: {one_line(rule.source)}",
+            hint="deny what it allows",
+        )
     context.screen.note(f"removed: {rule}")
 
 
@@ -167,6 +209,16 @@ async def show_memory(context: CommandContext, words: str) -> None:
 async def show_skills(context: CommandContext, words: str) -> None:
     """List the skills, where each comes from, and whether it is trusted."""
     await _show(context, lambda: list_skills(context.run.options))
+
+
+async def show_servers(context: CommandContext, words: str) -> None:
+    """List the servers of tools: how each is, and what it has."""
+    servers = context.run.setup.servers.connected
+    if servers is None:
+        await _show(context, lambda: list_servers(MCPOptions()))
+        return
+    lines = [line for each in servers.status for line in describe_status(each)]
+    context.screen.note("\n".join(lines))
 
 
 def _describe_text(path: object, is_trusted: bool) -> str:

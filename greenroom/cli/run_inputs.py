@@ -8,6 +8,7 @@ from rich.text import Text
 
 from greenroom.cli.command_context import OpenRun
 from greenroom.cli.input_history import add_to_history, history_file
+from greenroom.cli.mcp_inputs import read_server_parts
 from greenroom.cli.mentions import MentionReader, agent_context
 from greenroom.cli.own_command import OwnCommand, run_own_command
 from greenroom.cli.screen import Screen
@@ -21,7 +22,6 @@ class RunInputs:
     """Completes what the person says in one run."""
 
     def __init__(self, run: OpenRun, screen: Screen) -> None:
-        """Complete the inputs of this run."""
         setup = run.setup
         self._setup = setup
         self._screen = screen
@@ -41,6 +41,10 @@ class RunInputs:
     async def complete(self, text: str) -> str | Sequence[ContentBlock]:
         """Add the files that an input names, and the commands that the person has run."""
         blocks, notes = await self._reader.read(text)
+        servers = self._setup.servers.connected
+        if servers is not None:
+            more, others = await read_server_parts(text, servers, self._setup.prompts)
+            blocks, notes = [*blocks, *more], [*notes, *others]
         for note in notes:
             self._screen.error(note)
         own, self._own = self._own, []
@@ -63,7 +67,7 @@ class RunInputs:
             await self._screen.draw()
             return
         setup = self._setup
-        self._screen.hint = f"running {visible(command)}; Esc ends it"
+        self._screen.show_own_command(" ".join(command.split()))
         await self._screen.draw()
         with trio.CancelScope() as scope:
             self._running = scope
@@ -72,7 +76,8 @@ class RunInputs:
             self._print(ended)
         if scope.cancelled_caught:
             self._screen.note(f"ended: {command}")
-        self._running, self._screen.hint = None, ""
+        self._running = None
+        self._screen.show_own_command("")
         await self._screen.draw()
 
     def _print(self, ended: OwnCommand) -> None:

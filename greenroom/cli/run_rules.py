@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import cast
 
+import msgspec
 import trio
 
 from greenroom import permissions
@@ -31,8 +32,7 @@ _WILDCARD = re.compile(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing on their own
 
 
-@dataclass(frozen=True)
-class RunRules:
+class RunRules(msgspec.Struct, frozen=True):
     """The permission manager of a run, and what the user should know about its rules.
 
     Attributes:

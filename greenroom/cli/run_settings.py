@@ -5,10 +5,12 @@ What one run is about is not a setting: its prompt, and the session that it cont
 
 import argparse
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Literal, TypeAlias
 
+import msgspec
+
+from greenroom.cli.argument_values import PASSFILE, holds_password
 from greenroom.cli.arguments import CommandParser, add_run
 from greenroom.core import ConfigurationError
 
@@ -20,8 +22,7 @@ _SWITCH = {"1": True, "true": True, "yes": True, "on": True}
 _SWITCH |= {"0": False, "false": False, "no": False, "off": False}
 
 
-@dataclass(frozen=True)
-class RunSetting:
+class RunSetting(msgspec.Struct, frozen=True):
     """One option of a run, as a setting.
 
     Attributes:
@@ -63,6 +64,8 @@ class RunSetting:
                 return int(text)
             case "amount" if (number := _read_amount(text)) is not None:
                 return number
+            case "text" if self.name == "sessions" and holds_password(text):
+                raise ConfigurationError(f"{self.variable} holds a password", hint=PASSFILE)
             case "text":
                 return text
             case _:

@@ -4,37 +4,58 @@ Each part may add notes for the user, such as what has changed since the session
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
 from textwrap import shorten
+from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.agents import AskPerson, Skills, coder
 from greenroom.agents._internal import ProjectText, Skill, read_notes
+from greenroom.cli.argument_values import is_server
 from greenroom.cli.exchangeable_model import ExchangeableModel
-from greenroom.cli.hooks import Hooks
+from greenroom.cli.hooks import Hooks, SessionSource
+from greenroom.cli.mcp_inputs import name_prompts
+from greenroom.cli.mcp_setup import OpenServers, named_files, open_servers
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.options import Options
 from greenroom.cli.own_setup import OwnSetup, open_own_files
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.settings import Settings, collect_advice
 from greenroom.cli.settings_layers import read_run_settings
-from greenroom.cli.stored_sessions import load_newest, load_session, open_store, working_folder
+from greenroom.cli.staying import RunningCommands
+from greenroom.cli.stored_sessions import (
+    load_newest,
+    load_session,
+    open_store,
+    traces_folder,
+    working_folder,
+)
 from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import AfterOutput, price_of, window_of
-from greenroom.observability import TraceFile, Tracer
+from greenroom.observability import JsonLog, TraceFile, Tracer
 from greenroom.permissions import PermissionManager
 from greenroom.permissions._internal import user_rules_path
-from greenroom.runtime import AgentHandle, AgentRuntime
+from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
 from greenroom.runtime._internal import Unattended
 from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_sandbox
+
+if TYPE_CHECKING:
+    from greenroom.interop import MCPServer
+    from greenroom.interop._internal import MCPPrompt
+Coder: TypeAlias = Callable[
+    [AgentInternals, LLMProvider, ToolRegistry, PermissionManager], Awaitable[None]
+]
+"""The coding agent, but for its model, its tools and its rules."""
 
 _MAX_NAMED, _MAX_RULE = 5, 80  # rules that a note names, and characters of each
 _SHOWN_NOTES = 10  # on skills
@@ -44,8 +65,7 @@ _FOREIGN = (
 )
 
 
-@dataclass(frozen=True)
-class RunSetup:
+class RunSetup(msgspec.Struct, frozen=True):
     """The parts of a run.
 
     Attributes:
@@ -63,9 +83,12 @@ class RunSetup:
         instructions: what the model reads after the agent's prompt.
         sources: the texts of which that is made, but for skills.
         skills: the skills that the model may read.
+        untrusted: texts of the project that the user has not agreed to.
         own: what the files of the user and of a trusted project bring.
         settings: what the user's settings say.
         tracer: what writes the trace, or None.
+        servers: the servers of tools that it is connected to, and what they offer.
+        commands: the commands that agents have left running.
         notes: what the user should know before it begins, a line each.
         warnings: what the user must know before it begins, a line each.
     """
@@ -84,9 +107,12 @@ class RunSetup:
     instructions: str = ""
     sources: tuple[ProjectText, ...] = ()
     skills: tuple[Skill, ...] = ()
+    untrusted: tuple[ProjectText, ...] = ()
     own: OwnSetup | None = None
-    settings: Settings = field(default_factory=Settings)
+    settings: Settings = msgspec.field(default_factory=Settings)
     tracer: Tracer | None = None
+    servers: OpenServers = msgspec.field(default_factory=OpenServers)
+    commands: RunningCommands = msgspec.field(default_factory=RunningCommands)
     notes: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
 
@@ -94,6 +120,12 @@ class RunSetup:
     def model_name(self) -> str:
         """The model in the form in which `--model` takes it."""
         return f"{self.model.name}:{self.model.model}"
+
+    @property
+    def prompts(self) -> Mapping[str, "MCPPrompt"]:
+        """The prompts that servers offer, by their commands."""
+        own = self.own.commands if self.own is not None else ()
+        return name_prompts(self.servers.prompts, tuple(own))
 
     @property
     def gates(self) -> tuple[Hooks, ...]:
@@ -104,17 +136,29 @@ class RunSetup:
     def instruments(self) -> tuple[object, ...]:
         """What watches the agents of this run, for the runtime."""
         turns = self.own.turns if self.own is not None else None
-        ends = () if turns is None else (turns.ends,)
+        ends = (self.commands,) if turns is None else (self.commands, turns.ends)
         return ends if self.tracer is None else (*ends, self.tracer)
 
-    async def watch(self, handle: AgentHandle) -> None:
-        """Run what belongs to the session beside its agent, until it is cancelled."""
+    async def watch(self, handle: AgentHandle, source: SessionSource | None = None) -> None:
+        """Run what belongs to the session beside its agent, until it is cancelled.
+
+        Args:
+            handle: the agent.
+            source: why the session begins; by default whether it has a history.
+        """
         if self.own is not None and len(self.own.hooks):
-            await self.own.hooks.watch(handle, "resume" if self.session.history else "startup")
+            usual: SessionSource = "resume" if self.session.history else "startup"
+            await self.own.hooks.watch(handle, source or usual)
 
     def spawn(self, runtime: AgentRuntime, unattended: Unattended) -> AgentHandle:
         """Start the coding agent of this run."""
-        agent = partial(
+        parts = (self.model, self.tools, self.permissions)
+        agent = self.bind_coder()
+        return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
+
+    def bind_coder(self) -> Coder:
+        """Return the coding agent, but for its model, its tools and its rules."""
+        return partial(
             coder,
             max_steps=self.max_steps,
             max_cost=self.max_cost,
@@ -123,49 +167,68 @@ class RunSetup:
             delegates=(self.own and self.own.helpers) or True,
             hooks=self.own.turns if self.own is not None else None,
         )
-        parts = (self.model, self.tools, self.permissions)
-        return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
+
+
+def describe_untrusted(texts: Iterable[ProjectText]) -> list[str]:
+    """Say of each text of a project that it does not count as the user's words, a line each."""
+    return [_FOREIGN.format(path=each.path) for each in texts]
+
+
+@dataclass(frozen=True)
+class RunPlace:
+    """Where a run begins that is not of the command line alone.
+
+    Attributes:
+        workspace: the folder to work in.
+        session: the conversation, new or loaded.
+        servers: servers of tools beside those in files.
+    """
+
+    workspace: Path
+    session: AgentSession
+    servers: Sequence["MCPServer"] = ()
 
 
 @asynccontextmanager
 async def open_setup(
-    options: Options, env: Mapping[str, str] | None = None
+    options: Options,
+    env: Mapping[str, str] | None = None,
+    place: RunPlace | None = None,
+    *,
+    with_servers: bool = True,
 ) -> AsyncIterator[RunSetup]:
-    """Open the parts of a run in the working directory; the model is closed with the block.
+    """Open the parts of a run, here or in that place; the model is closed with the block.
+
+    Without `with_servers` no server of tools is started.
 
     Raises:
         ConfigurationError: an unknown model, a missing key, a rule or a setting that can't be used.
         SessionError: the session to continue is unknown or can't be read.
     """
     env = os.environ if env is None else env
-    workspace = working_folder()
+    workspace = place.workspace if place else working_folder()
     rules = await load_run_rules(options, workspace)
     store = open_store(options)
-    session = await _open_session(options, store, workspace)
+    session = place.session if place else await _open_session(options, store, workspace)
     instructions = await trio.to_thread.run_sync(read_instructions, workspace, options.memory)
-    notes = [*options.notes, *rules.notes, *instructions.notes]
-    if session.repair is not None:
-        notes.append(str(session.repair))
+    notes = [*options.notes, *rules.notes, *instructions.faults]
+    notes += [str(session.repair)] if session.repair is not None else []
     notes += restore_grants(session, rules.manager, workspace, options)
     settings = await trio.to_thread.run_sync(read_run_settings, workspace, env)
     # A program that reads the pieces has them already; a person is told to forget them.
     after_output: AfterOutput = "raise" if options.output_format == "stream-json" else "restart"
     model, about_model = open_model_of_run(options.model, session, env, settings, after_output)
-    sandbox = _make_sandbox(options)
-    notes += [*about_model, *await _describe_gaps(sandbox)]
-    # A person who has left the terminal may answer when they are back.
-    tools = [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools]
-    registry, shared = ToolRegistry(tools), ExchangeableModel(model)
-
-    def open_model(name: str) -> LLMProvider:
-        with collect_advice() as advice:
-            opened = settings.make_resilient(settings.open(name, env), after_output)
-        notes.extend(advice)
-        return opened
-
-    parts = (settings, open_model, shared, registry, rules.manager)
+    registry, about_tools = await _make_tools(options, settings, env, instructions)
+    notes += [*about_model, *about_tools]
+    shared = ExchangeableModel(model)
+    open_model = partial(_open_other, settings, env, after_output, notes)
+    connecting: AbstractAsyncContextManager[OpenServers] = nullcontext(OpenServers())
+    if with_servers:
+        own = place.servers if place else ()
+        connecting = open_servers(workspace, env, registry, named_files(options), own)
+    parts = (connecting, workspace, settings, open_model, shared, registry, rules.manager)
     try:
-        async with _open_tracer(options) as tracer, open_own_files(workspace, *parts) as own:
+        async with open_tracer(options) as tracer, _open_files(options, env, *parts) as files:
             yield RunSetup(
                 workspace=workspace,
                 store=store,
@@ -181,25 +244,92 @@ async def open_setup(
                 instructions=instructions.text,
                 sources=instructions.sources,
                 skills=instructions.skills,
+                untrusted=instructions.untrusted,
                 settings=settings,
-                own=own,
+                own=files.own,
                 tracer=tracer,
-                notes=(*notes, *own.notes),
+                servers=files.servers,
+                notes=(*notes, *files.notes),
                 warnings=rules.warnings,
             )
     finally:
         with trio.CancelScope(shield=True, deadline=trio.current_time() + 1):
-            await model.aclose()
+            await shared.aclose()  # and those that were taken in its place
+
+
+async def _make_tools(
+    options: Options, settings: Settings, env: Mapping[str, str], instructions: "Instructions"
+) -> tuple[ToolRegistry, list[str]]:
+    """Make the tools of a run; return them with notes."""
+    sandbox = _make_sandbox(options)
+    notes = [*await _describe_gaps(sandbox)]
+    search, about_search = await trio.to_thread.run_sync(_open_search, settings, env)
+    # A person who has left the terminal may answer when they are back.
+    tools = [*builtin_tools(sandbox=sandbox), AskPerson(timeout=inf), *instructions.tools, *search]
+    return ToolRegistry(tools), [*notes, *about_search]
+
+
+def _open_other(
+    settings: Settings,
+    env: Mapping[str, str],
+    after_output: AfterOutput,
+    notes: list[str],
+    name: str,
+) -> LLMProvider:
+    """Open another model for a run, and add what is to be said about it to the notes."""
+    with collect_advice() as advice:
+        opened = settings.make_resilient(settings.open(name, env), after_output)
+    notes.extend(advice)
+    return opened
+
+
+class _OpenFiles(msgspec.Struct, frozen=True):
+    """What files bring to a run: servers of tools, hooks, commands, agents, and notes on them."""
+
+    servers: OpenServers
+    own: OwnSetup
+    notes: tuple[str, ...]
 
 
 @asynccontextmanager
-async def _open_tracer(options: Options) -> AsyncIterator[Tracer | None]:
-    """Open what writes the trace beside the session, if it is wanted."""
+async def _open_files(
+    options: Options,
+    env: Mapping[str, str],
+    connecting: AbstractAsyncContextManager[OpenServers],
+    workspace: Path,
+    settings: Settings,
+    open_model: Callable[[str], LLMProvider],
+    model: ExchangeableModel,
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+) -> AsyncIterator[_OpenFiles]:
+    """Connect to the servers of the run, and open what else files bring."""
+    parts = (workspace, settings, open_model, model, tools, permissions)
+    async with connecting as servers, open_own_files(*parts) as own:
+        yield _OpenFiles(servers, own, (*servers.notes, *own.notes))
+
+
+@asynccontextmanager
+async def open_tracer(options: Options) -> AsyncIterator[Tracer | None]:
+    """Open what writes the trace beside the session, and into the log, if either is wanted."""
+    log = (JsonLog(),) if options.log else ()
     if options.trace == "off":
-        yield None
+        yield Tracer(*log, content="none") if log else None
         return
-    async with TraceFile() as file:
-        yield Tracer(file, content=options.trace)
+    async with TraceFile(traces_folder()) as file:
+        yield Tracer(file, *log, content=options.trace)
+
+
+def _open_search(
+    settings: Settings, env: Mapping[str, str]
+) -> tuple[tuple[Tool, ...], tuple[str, ...]]:
+    """Open what searches the web, if the user has set it up; a missing key is a note. Blocks."""
+    if settings.web_search is None:
+        return (), ()
+    try:
+        return (settings.web_search.open(env),), ()
+    except ConfigurationError as error:
+        return (), (f"WebSearch is off: {error}",)
 
 
 def _check_max_cost(most: float | None, model: LLMProvider) -> float | None:
@@ -316,13 +446,13 @@ def restore_grants(
 
 
 def _is_inside(workspace: Path, store: str | None) -> bool:
-    if store is None:
+    if store is None or is_server(store):
         return False
-    return Path(os.path.realpath(store)).is_relative_to(os.path.realpath(workspace))
+    store = os.path.realpath(os.path.expanduser(store))
+    return Path(store).is_relative_to(os.path.realpath(workspace))
 
 
-@dataclass(frozen=True)
-class Instructions:
+class Instructions(msgspec.Struct, frozen=True):
     """What the model reads after the prompt, from the user and from the project.
 
     Attributes:
@@ -342,10 +472,9 @@ class Instructions:
     faults: tuple[str, ...] = ()
 
     @property
-    def notes(self) -> tuple[str, ...]:
-        """What the user should know, a line each."""
-        foreign = (each.path for each in self.from_project if not each.is_trusted)
-        return (*(_FOREIGN.format(path=path) for path in foreign), *self.faults)
+    def untrusted(self) -> tuple[ProjectText, ...]:
+        """Texts of the project that the user has not agreed to."""
+        return tuple(each for each in self.from_project if not each.is_trusted)
 
 
 def read_instructions(workspace: Path, memory: bool = False) -> Instructions:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli.command_context import CommandContext, NextRun
 from greenroom.cli.formatting import first_words, one_line, quantity
+from greenroom.cli.hooks import SessionSource
 from greenroom.cli.stored_sessions import SessionList, find_session_id
 from greenroom.core import ConfigurationError, Message, SessionNotFoundError
 from greenroom.session import AgentSession, SessionMetadata, SessionStore
@@ -64,7 +65,7 @@ def find_turns(history: Sequence[Message]) -> list[PersonTurn]:
 
 async def clear(context: CommandContext, words: str) -> None:
     """Begin a new session; this one stays in the list."""
-    _go_on(context, resume=None)
+    _go_on(context, resume=None, source="clear")
 
 
 async def resume(context: CommandContext, words: str) -> None:
@@ -111,7 +112,7 @@ async def fork(context: CommandContext, words: str) -> None:
     """Go on in a second session that begins as this one."""
     session = context.run.setup.session
     made = await session.fork()
-    _go_on(context, resume=made.session_id)
+    _go_on(context, resume=made.session_id, source="fork")
 
 
 async def rewind(context: CommandContext, words: str) -> None:
@@ -186,6 +187,7 @@ def _go_on(
     resume: str | None,
     prepare: Callable[[], Awaitable[str]] | None = None,
     draft: str = "",
+    source: SessionSource = "resume",
 ) -> None:
     """Go on with a session, and with what has been changed inside this run."""
     setup = context.run.setup
@@ -196,4 +198,4 @@ def _go_on(
         model=setup.model_name,
         mode=setup.permissions.mode,
     )
-    context.go_on_with(NextRun(options, prepare, draft, setup.model.effort))
+    context.go_on_with(NextRun(options, prepare, draft, setup.model.effort, source))

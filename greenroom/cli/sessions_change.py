@@ -2,17 +2,24 @@
 
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.command_options import SessionsOptions
 from greenroom.cli.formatting import age, one_line, quantity, recap, title_of
-from greenroom.cli.options import SessionsOptions
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stdio import OutputWriter, confirm, tell
-from greenroom.cli.stored_sessions import find_session_id, load_session, open_store, working_folder
-from greenroom.core import SessionError, SessionNotFoundError
+from greenroom.cli.stored_sessions import (
+    find_session_id,
+    load_session,
+    open_store,
+    remove_traces,
+    working_folder,
+)
+from greenroom.core import SessionError, SessionNotFoundError, utc_now
 from greenroom.core._internal import serde
 from greenroom.export import import_session
 from greenroom.export._internal import LONGEST_IMPORT
@@ -28,7 +35,7 @@ from greenroom.session._internal import descendants
 
 if TYPE_CHECKING:
     from greenroom.agents._internal import RestorePlan, RestoreReport
-    from greenroom.session import FileStore, SQLiteStore
+    from greenroom.session import FileStore, PostgresStore, SQLiteStore
 
 
 _ACTIONS = {
@@ -172,8 +179,58 @@ async def remove_sessions(options: SessionsOptions) -> int:
 
     async def remove(session_id: str) -> None:
         await delete_session(session_id, store=store, children=bool(below[session_id]))
+        await trio.to_thread.run_sync(remove_traces, [session_id, *below[session_id]])
 
     return await _change_each(chosen, remove, "removed", options, below)
+
+
+async def expire_sessions(options: SessionsOptions) -> int:
+    """Remove sessions for good that have not changed for so many days; 1 if one is left.
+
+    One with subagents goes with them, once the last of them is as old. What is in use, or is
+    changed meanwhile, is kept.
+
+    Raises:
+        ConfigurationError: no terminal to ask at, and no `--yes`.
+    """
+    store, now = open_store(options), utc_now()
+    moment = now - timedelta(days=min(options.older, now.toordinal() - 1))  # since the year 1
+    listed = await store.list_all()
+    by_id = {each.session_id: each for each in listed}
+    below = _group_by_root(listed)
+    old = [
+        each
+        for each in below
+        if all(by_id[one].updated_at < moment for one in (each, *below[each]))
+    ]
+    if old and not options.yes:
+        await OutputWriter(2).text("\n".join(_describe(old, below, listed)))
+        if not await confirm(f"Remove {quantity(len(old), 'session')} for good?"):
+            tell("nothing was removed")
+            return 1
+
+    async def remove(session_id: str) -> None:
+        children = bool(below[session_id])
+        await delete_session(session_id, store=store, children=children, older_than=moment)
+        await trio.to_thread.run_sync(remove_traces, [session_id, *below[session_id]])
+
+    return await _change_each(old, remove, "removed", options, below)
+
+
+def _group_by_root(listed: Sequence[SessionMetadata]) -> dict[str, list[str]]:
+    """Return the ids below each session whose parent is not listed, in time linear in all."""
+    known = {each.session_id for each in listed}
+    children = dict[str | None, list[str]]()
+    for each in listed:
+        children.setdefault(each.parent_session_id, []).append(each.session_id)
+    below = dict[str, list[str]]()
+    for each in listed:
+        if each.parent_session_id not in known:  # so nothing below it is in a circle
+            family = [each.session_id]
+            for member in family:  # which grows meanwhile
+                family += children.get(member, ())
+            below[each.session_id] = family[1:]
+    return below
 
 
 async def archive_sessions(options: SessionsOptions) -> int:
@@ -267,7 +324,7 @@ async def repair_session(options: SessionsOptions) -> int:
     return 0
 
 
-async def _find_damaged(text: str, store: "FileStore | SQLiteStore") -> str:
+async def _find_damaged(text: str, store: "FileStore | SQLiteStore | PostgresStore") -> str:
     """Return the full id, even of a session that can't be listed.
 
     Raises:

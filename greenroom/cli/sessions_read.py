@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.command_options import SessionsOptions
 from greenroom.cli.formatting import (
     RecapLine,
     age,
@@ -22,7 +23,6 @@ from greenroom.cli.formatting import (
     shorten_home,
     title_of,
 )
-from greenroom.cli.options import SessionsOptions
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.core import ConfigurationError, Message, SessionError

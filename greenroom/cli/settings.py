@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from greenroom import core
+from greenroom.cli.argument_values import PASSFILE, holds_password
+from greenroom.cli.web_search import WebSearchSettings
 from greenroom.core import Price
 from greenroom.core._internal import (
     ConfigurationFileError,
@@ -77,15 +79,6 @@ class KeyPlace:
 
     file: str = ""
     keyring: str = ""
-
-
-@dataclass(frozen=True)
-class WebSearchSettings:
-    """What searches the web: the kind of engine, its address, the variable that holds the key."""
-
-    backend: Literal["searxng", "brave", "tavily"]
-    url: str = ""
-    key_env: str = ""
 
 
 @dataclass(frozen=True)
@@ -184,7 +177,7 @@ class Settings:
             return llm
         once = Retry(attempts=1)
         return resilient(
-            llm, retry=self.retry or once, limit=self.rate_limit, after_output=after_output
+            llm, retry=self.retry or once, limits=self.rate_limit, after_output=after_output
         )
 
 
@@ -233,11 +226,12 @@ def parse_settings(text: str, path: str) -> Settings:
         ConfigurationFileError: as `read_settings`.
     """
     model = _validate(text, path)
-    retry = Retry(seconds=model.retry) if model.retry else None
-    limit, search = model.rate_limit, model.web_search
+    retry = Retry(deadline=model.retry) if model.retry else None
+    limit = model.rate_limit
     _check_rules(model, text, path)
     _check_matchers(model, text, path)
     _check_keys(model.api_keys, text, path)
+    _check_place(model, text, path)
     return Settings(
         _check_name(model.model, text, path, ("model",)) if model.model else None,
         model.window,
@@ -254,9 +248,7 @@ def parse_settings(text: str, path: str) -> Settings:
             name: KeyPlace(each.file or "", each.keyring or "")
             for name, each in model.api_keys.items()
         },
-        web_search=WebSearchSettings(search.backend, search.url or "", search.key_env or "")
-        if search
-        else None,
+        web_search=_read_search(model, text, path),
         hooks=tuple(
             HookSettings(event, each.command, each.matcher or "", each.timeout)
             for event in type(model.hooks).model_fields
@@ -312,6 +304,19 @@ def _read_model_settings(model: "FixedSettingsModel", text: str, path: str) -> M
         raise error_at(kind, text, path, place, error.message, error.hint) from error
 
 
+def _read_search(model: "FixedSettingsModel", text: str, path: str) -> WebSearchSettings | None:
+    given = model.web_search
+    if given is None:
+        return None
+    search = WebSearchSettings(given.backend, given.url or "", given.key_env or "")
+    try:
+        search.check()
+    except core.ConfigurationError as error:
+        steps, kind = ("web_search", "url"), ConfigurationFileError
+        raise error_at(kind, text, path, steps, error.message, error.hint) from error
+    return search
+
+
 def _suggest(steps: tuple[int | str, ...], model: "type[BaseModel]", hint: str) -> str:
     """Suggest the nearest name of a setting where one of the outermost is unknown."""
     near = get_close_matches(str(steps[0]), model.model_fields, 1) if len(steps) == 1 else []
@@ -352,6 +357,13 @@ def _check_keys(names: Iterable[str], text: str, path: str) -> None:
             hint = f"did you mean {near[0]}?" if near else f"one of {', '.join(sorted(VENDORS))}"
             kind, steps = ConfigurationFileError, ("api_keys", name)
             raise error_at(kind, text, path, steps, "no such provider", hint)
+
+
+def _check_place(model: "FixedSettingsModel", text: str, path: str) -> None:
+    """Refuse a place of sessions with a password, which many things show."""
+    if holds_password(getattr(model, "sessions", None) or ""):
+        kind = ConfigurationFileError
+        raise error_at(kind, text, path, ("sessions",), "holds a password", PASSFILE)
 
 
 def read_keys(settings: Settings) -> Settings:

@@ -6,9 +6,11 @@ Some settings are the user's alone even then.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
+
+import msgspec
 
 from greenroom.cli.options import Options
 from greenroom.cli.run_settings import RunSetting, list_run_settings
@@ -16,7 +18,7 @@ from greenroom.cli.settings import Settings, read_keys, read_settings, user_sett
 from greenroom.core import ConfigurationError, RuleFileError
 from greenroom.permissions._internal import is_trusted
 
-_USERS_ALONE = frozenset({"api_keys", "web_search"})
+_USERS_ALONE = frozenset({"api_keys", "mcp_config", "web_search"})
 # The higher, the stricter.
 _STRICTNESS: Mapping[str, Mapping[object, int]] = {
     "permission_mode": {"bypass": 0, "accept-edits": 1, "default": 2, "deny": 3, "plan": 3},
@@ -30,8 +32,7 @@ _LIMITS = frozenset({"max_steps", "max_cost"})
 _O = TypeVar("_O", bound=Options)
 
 
-@dataclass(frozen=True, eq=False)
-class Layer:
+class Layer(msgspec.Struct, frozen=True, eq=False):
     """The settings of one place.
 
     Attributes:
@@ -47,8 +48,7 @@ class Layer:
         return tuple(cast("Sequence[str]", self.values.get(name, ())))
 
 
-@dataclass(frozen=True)
-class Layers:
+class Layers(msgspec.Struct, frozen=True):
     """The settings that count here, the strongest first.
 
     Attributes:

@@ -91,8 +91,19 @@ class WebSearchModel(BaseModel, extra="forbid"):
     """What the tool WebSearch asks."""
 
     backend: Literal["searxng", "brave", "tavily"]
-    url: Text | None = Field(None, description="The address of your searxng.")
+    url: Text | None = Field(None, description="Of your SearXNG; else the vendor's own.")
     key_env: Text | None = Field(None, description="The variable that holds the key.")
+
+    @model_validator(mode="after")
+    def has_what_it_needs(self) -> Self:
+        """Refuse an engine without its address or key, and a key for one that takes none."""
+        if self.backend == "searxng" and self.url is None:
+            raise ValueError("searxng needs a url, that of your own")
+        if self.backend == "searxng" and self.key_env is not None:
+            raise ValueError("searxng takes no key, so leave key_env out")
+        if self.backend != "searxng" and self.key_env is None:
+            raise ValueError(f"{self.backend} needs key_env, the variable that holds the key")
+        return self
 
 
 class HookModel(BaseModel, extra="forbid"):

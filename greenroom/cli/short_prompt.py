@@ -16,7 +16,6 @@ from greenroom.cli.choices import describe_choices, is_plan, label_choice, list_
 from greenroom.cli.diff_view import number_diff
 from greenroom.cli.painter import ColorScheme, Painter, Quoted, hang_indent
 from greenroom.cli.permission_prompt import (
-    describe_effects,
     describe_place,
     find_warnings,
     long_lines,
@@ -27,9 +26,8 @@ from greenroom.cli.permission_prompt import (
 from greenroom.cli.question_queue import QuestionState
 from greenroom.cli.terminal import Paint, QuestionText
 from greenroom.core import PermissionRequest, PermissionResponse, RuleDecision
-from greenroom.core._internal import PermissionPart, exact
+from greenroom.core._internal import PermissionPart, describe_effects, exact
 
-_KEEPS = "s, p, a keep: "
 _MORE, _LESS = "Ctrl-O: more", "Ctrl-O: less"
 _TYPED_MORE, _TYPED_LESS = "[o] more", "[o] less"
 _GO_BACK = "Esc: back to the question"
@@ -114,11 +112,10 @@ class QuestionView:
         if request.options is not None and not is_plan(request):
             text = describe_choices(request, can_hide=self._is_live)
             return (Text(f"  {text}", scheme.question),)
-        kept = [] if state.is_long else _describe_kept(request, state, columns - 2)
-        labels = [
-            (label_choice(request, each), each == state.marked)
-            for each in list_choices(request, can_hide=self._is_live)
-        ]
+        choices = list_choices(request, can_hide=self._is_live)
+        letters = [each.words[0] for each in choices if each.label in _LIFETIMES]
+        kept = [] if state.is_long else _describe_kept(request, state, letters, columns - 2)
+        labels = [(label_choice(request, each), each == state.marked) for each in choices]
         if self._warning and not state.is_long:
             later = "[p] project"
             labels = [(f"{each} (this run)" if each == later else each, m) for each, m in labels]
@@ -150,7 +147,7 @@ def _short_lines(request: PermissionRequest, scheme: ColorScheme) -> Iterator[Re
         yield _quote(number_diff(request.diff, scheme), scheme)
     yield _why(request, scheme)
     yield from (render_line(line, "bold") for line in find_warnings(request))
-    yield from (render_line(line, scheme.effect) for line in describe_effects(request))
+    yield from (render_line(line, scheme.effect) for line in describe_effects(request.effects))
     if request.sandbox is not None and (request.sandbox.lacking or request.sandbox.as_root):
         yield render_sandbox(request.sandbox, scheme)
 
@@ -193,21 +190,24 @@ def _quote(text: Text, scheme: ColorScheme) -> RenderableType:
     return Quoted(Text("│ ", scheme.note), text)
 
 
-def _describe_kept(request: PermissionRequest, state: QuestionState, columns: int) -> list[str]:
+def _describe_kept(
+    request: PermissionRequest, state: QuestionState, letters: Sequence[str], columns: int
+) -> list[str]:
     """Say in one row what a remembered yes would store, and what it would after Tab."""
-    if not request.remembers:
+    if not request.remembers or not letters:
         return []
+    begin = f"{', '.join(letters)} {'keep' if len(letters) > 1 else 'keeps'}: "
     rules, others = request.remembers, request.prefixes
     if state.takes_prefix and others:
         rules, others = others, rules
     kept = ", ".join(_shorten_rule(rule, request) for rule in rules)
     changed = ", ".join(_shorten_rule(rule, request) for rule in others if rule not in rules)
     end = f" · Tab: {changed}" if changed else ""
-    room = columns - cell_len(_KEEPS)
+    room = columns - cell_len(begin)
     if cell_len(kept) + cell_len(end) > room:
         end = _fit(end, max(room - cell_len(kept), room - _LEAST)) if end else ""
         kept = _fit(kept, max(room - cell_len(end), 1))
-    return [_KEEPS + kept + end]
+    return [begin + kept + end]
 
 
 def _shorten_rule(rule: str, request: PermissionRequest) -> str:

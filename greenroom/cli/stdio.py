@@ -16,9 +16,9 @@ import termios
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from greenroom.core import ConfigurationError
@@ -59,7 +59,7 @@ async def read_some(descriptor: int) -> bytes:
 
 
 async def wait_for_hang_up(descriptor: int = 1) -> None:
-    """Wait until the reader of this pipe is gone; for ever where the system does not tell."""
+    """Wait until the reader of this pipe is gone; forever where the system does not tell."""
     is_pipe = stat.S_ISFIFO(os.fstat(descriptor).st_mode)
     is_written = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE == os.O_WRONLY
     if sys.platform != "linux" or not (is_pipe and is_written):
@@ -125,8 +125,7 @@ def add_context(prompt: str, piped: str) -> str:
 _PIPE_COLUMNS = 10_000  # columns of a pipe or a file
 
 
-@dataclass
-class Page:
+class Page(msgspec.Struct):
     """What commands print while `collect_output` collects it.
 
     Attributes:
@@ -135,7 +134,7 @@ class Page:
     """
 
     columns: int
-    data: bytearray = field(default_factory=bytearray)
+    data: bytearray = msgspec.field(default_factory=bytearray)
 
     @property
     def text(self) -> str:
@@ -178,7 +177,11 @@ class OutputWriter:
 
     async def line(self, line: bytes) -> None:
         """Write bytes and a newline; the errors are those of `text`."""
-        await trio.to_thread.run_sync(self._write, line + b"\n", abandon_on_cancel=True)
+        await self.raw(line + b"\n")
+
+    async def raw(self, data: bytes) -> None:
+        """Write bytes as they are; the errors are those of `text`."""
+        await trio.to_thread.run_sync(self._write, data, abandon_on_cancel=True)
 
     async def result(self, text: str, data: dict[str, object], *, as_json: bool) -> None:
         """Write a result as a text for people, or as JSON."""
@@ -231,12 +234,16 @@ class OutputWriter:
 
 
 def tell(*notes: str) -> None:
-    """Write notes for the user to standard error, a line each."""
+    """Write notes for the user to standard error, a line each; without a reader they are lost."""
     if (page := _page.get()) is not None:
         page.data += "".join(f"{visible(note)}\n" for note in notes).encode("utf-8", "replace")
         return
-    for note in notes:
-        print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
+    try:
+        for note in notes:
+            print(f"greenroom: {visible(note)}", file=sys.stderr, flush=True)
+    except OSError:  # what else is to be said, and what Python writes at the exit, is lost as well
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
 
 
 _YES = ("y", "yes")

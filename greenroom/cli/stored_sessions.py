@@ -10,7 +10,8 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -19,14 +20,16 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.cli.argument_values import PASSFILE, holds_password, is_server
 from greenroom.cli.formatting import age, first_words, place_of, shorten, shorten_home, title_of
 from greenroom.cli.options import INTERRUPTED, Options
 from greenroom.cli.stdio import EndSignals, OutputWriter, is_hung_up, read_some
 from greenroom.core import ConfigurationError, SessionError, SessionNotFoundError
 from greenroom.session import AgentSession, FileStore, SessionMetadata, SessionStore
+from greenroom.session._internal import folder_name
 
 if TYPE_CHECKING:
-    from greenroom.session import SQLiteStore
+    from greenroom.session import PostgresStore, SQLiteStore
 
 _MAX_TITLE = 60
 _MAX_NAMED = 5  # sessions that an error lists
@@ -62,6 +65,23 @@ def sessions_folder(env: Mapping[str, str] | None = None, platform: str = sys.pl
     return user_folder("XDG_STATE_HOME", "~/.local/state", env, platform) / "sessions"
 
 
+def traces_folder() -> Path:
+    """Return where the traces of sessions are whose store has no folder for each."""
+    return sessions_folder().parent / "traces"
+
+
+def remove_traces(session_ids: Iterable[str]) -> None:
+    """Remove what `traces_folder` has of sessions that are gone; one without a trace is fine.
+
+    Raises:
+        OSError: a trace can't be removed.
+    """
+    for session_id in session_ids:
+        folder = traces_folder() / folder_name(session_id)
+        with suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+
+
 def user_folder(variable: str, default: str, env: Mapping[str, str], platform: str) -> Path:
     """Return the folder of this program in one of the XDG base directories, or in macOS's own."""
     # The specification says to ignore a relative path.
@@ -82,9 +102,53 @@ def name_folder(folder: Path) -> str:
     return f"{re.sub(r'[^A-Za-z0-9.-]', '_', folder.name)[:40]}-{digest}"
 
 
-def open_store(options: Options) -> "FileStore | SQLiteStore":
-    """Return the store that the options name, else the user's own; a file is a database."""
-    place = options.sessions or sessions_folder()
+def open_store(options: Options) -> "FileStore | SQLiteStore | PostgresStore":
+    """Return the store that the options name, else the user's own; a file is a database.
+
+    Raises:
+        ConfigurationError: no PostgreSQL server is named, or it can't be used.
+    """
+    return open_place(options.sessions or str(sessions_folder()))
+
+
+def open_configured_store(options: Options) -> "FileStore | SQLiteStore | PostgresStore":
+    """Return the store as `open_store` does, for options that settings have not completed.
+
+    Raises:
+        ConfigurationError: settings or the store can't be used.
+    """
+    return open_place(options.sessions or configured_place() or str(sessions_folder()))
+
+
+def configured_place(env: Mapping[str, str] | None = None) -> str | None:
+    """Return where sessions are kept as the settings say that count here; it blocks.
+
+    Raises:
+        ConfigurationError: a file or a variable can't be used.
+    """
+    from greenroom.cli.settings_layers import read_layers
+
+    layers = read_layers(working_folder(), os.environ if env is None else env)
+    layer = layers.find("sessions")
+    return None if layer is None else str(layer.values["sessions"])
+
+
+def open_place(place: str) -> "FileStore | SQLiteStore | PostgresStore":
+    """Return the store at a place: a folder, the file of a database, or a PostgreSQL server.
+
+    Raises:
+        ConfigurationError: no PostgreSQL server is named, or it can't be used.
+    """
+    if is_server(place):
+        from greenroom.session import PostgresStore
+
+        if holds_password(place):
+            raise ConfigurationError(
+                "a password on the command line can be read by every user of this machine",
+                hint=f"it is in the history of the shell, too: change it; {PASSFILE}",
+            )
+        return PostgresStore(None if place == "postgresql" else place)
+    place = os.path.expanduser(place)  # in settings no shell has done it
     if not os.path.isfile(place):
         return FileStore(place)
     from greenroom.session import SQLiteStore

@@ -3,19 +3,22 @@
 import os
 import shutil
 import termios
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
+import msgspec
 import trio
 
 from greenroom.cli.commands import Command
 from greenroom.cli.menu import Candidate
-from greenroom.cli.painter import Colors
 from greenroom.cli.stdio import OutputWriter, count_unread, read_some
 from greenroom.core._internal import visible
+
+if TYPE_CHECKING:  # it loads rich, and the first key would wait for that
+    from greenroom.cli.painter import Colors
 
 GUARD = 0.5
 """Seconds for a person to see a question before a key may answer it."""
@@ -32,8 +35,7 @@ def _paint_nothing(columns: int) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class QuestionText:
+class QuestionText(msgspec.Struct, frozen=True):
     """What a question shows; the same functions for as long as it looks the same.
 
     Attributes:
@@ -54,8 +56,7 @@ class QuestionText:
 _NOTHING = QuestionText()
 
 
-@dataclass(frozen=True)
-class PromptQuestion:
+class PromptQuestion(msgspec.Struct, frozen=True):
     """A question that the next line may answer.
 
     Attributes:
@@ -81,14 +82,13 @@ class PromptQuestion:
     opens_editor: bool = False
 
 
-@dataclass(frozen=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """What a terminal shows from now on.
 
     Attributes:
         scrollback: text that stays, above everything else.
         live: text that may still change.
-        status: one line about the agent.
+        status: paints one line about the agent.
         question: the question that is open, or None.
         hint: what the person should know for the moment.
         has_queued: whether inputs wait that the person can take back.
@@ -98,7 +98,7 @@ class Frame:
 
     scrollback: str = ""
     live: str = ""
-    status: str = ""
+    status: Paint = _paint_nothing
     question: PromptQuestion | None = None
     hint: str = ""
     has_queued: bool = False
@@ -140,8 +140,7 @@ class KeyName(StrEnum):
     TODOS = "todos"
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(msgspec.Struct, frozen=True):
     """A key that is not text.
 
     Attributes:
@@ -157,15 +156,13 @@ class Key:
     question: str = ""
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(msgspec.Struct, frozen=True):
     """A menu has opened that needs candidates of a kind; `Terminal.offer` takes them."""
 
     kind: str
 
 
-@dataclass(frozen=True)
-class Closed:
+class Closed(msgspec.Struct, frozen=True):
     """No more lines will come; what has come may still be worked on."""
 
 
@@ -186,12 +183,16 @@ class Terminal(Protocol):
         """What the person does, in order."""
 
     @property
-    def colors(self) -> Colors:
+    def colors(self) -> "Colors":
         """How many colours it has."""
 
     @property
     def size(self) -> tuple[int, int]:
         """Its columns and lines at this moment."""
+
+    @property
+    def echoes(self) -> bool:
+        """Whether it shows itself what is typed, so that a sent line need not be printed."""
 
     @property
     def is_live(self) -> bool:
@@ -212,6 +213,9 @@ class Terminal(Protocol):
     def adopt(self, options: "LineOptions") -> None:
         """Edit the line as these options say from now on, if the terminal is live."""
 
+    def restyle(self, styles: Mapping[str, str]) -> None:
+        """Draw what stands around the line in these styles of `themes`, if the terminal is live."""
+
     def know(self, commands: Sequence[Command]) -> None:
         """Offer these commands in a menu while they are typed, if the terminal is live."""
 
@@ -219,8 +223,7 @@ class Terminal(Protocol):
         """Offer these where a word of this kind belongs, if the terminal is live."""
 
 
-@dataclass(frozen=True)
-class LineOptions:
+class LineOptions(msgspec.Struct, frozen=True):
     """How an input line is edited.
 
     Attributes:
@@ -262,7 +265,7 @@ async def open_plain_terminal(descriptor: int = 0) -> AsyncIterator[Terminal]:
 
 
 class _PlainTerminal:
-    colors: Colors = None
+    colors: "Colors" = None
     is_live = False
 
     def __init__(self, descriptor: int, nursery: trio.Nursery) -> None:
@@ -296,6 +299,13 @@ class _PlainTerminal:
         """Whether a person is asked and was not given the time to see it."""
         asked = self._question
         return self._is_typed and asked is not None and self._open_id != (asked.id or None)
+
+    @property
+    def echoes(self) -> bool:
+        try:
+            return bool(termios.tcgetattr(self._descriptor)[3] & termios.ECHO)
+        except termios.error:
+            return False
 
     async def show(self, frame: Frame) -> None:
         question, before = frame.question, self._question
@@ -381,6 +391,9 @@ class _PlainTerminal:
 
     def adopt(self, options: LineOptions) -> None:
         pass  # likewise
+
+    def restyle(self, styles: Mapping[str, str]) -> None:
+        pass  # it has no styles
 
     def know(self, commands: Sequence[Command]) -> None:
         pass  # it has no menu

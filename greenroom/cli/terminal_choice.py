@@ -13,6 +13,6 @@ def terminal_opener(env: Mapping[str, str] | None = None) -> TerminalOpener:
     is_real = sys.stdin.isatty() and sys.stdout.isatty()
     if not is_real or env.get("TERM", "") in ("", "dumb"):
         return open_plain_terminal
-    from greenroom.cli.prompt_terminal import open_prompt_terminal
+    from greenroom.cli.live_terminal import open_prompt_terminal
 
     return open_prompt_terminal

@@ -10,8 +10,8 @@ THEMES: Mapping[str, ColorScheme] = {
     "light": ColorScheme(
         user="bold blue",
         hunk="blue",
-        question="bold dark_orange3",
-        effect="dark_orange3",
+        question="bold orange4",
+        effect="orange4",
         subagent="dark_magenta",
         code_span="blue",
         code="ansi_light",
@@ -42,6 +42,26 @@ THEMES: Mapping[str, ColorScheme] = {
 """Each look by its name. Differences of the last two can be told by their signs as well."""
 
 
+DESCRIPTIONS = {
+    "auto": "dark or light, as the terminal's background is",
+    "dark": "for a dark background",
+    "light": "for a light background",
+    "colour-blind": "without a difference between red and green alone",
+    "plain": "without colours",
+}
+"""What a person can choose."""
+
+
+def name_look(theme: str, *, is_light: bool) -> str:
+    """Return the name of the look that a theme stands for.
+
+    Example:
+        >>> name_look("auto", is_light=True), name_look("plain", is_light=True)
+        ('light', 'plain')
+    """
+    return theme if theme in THEMES else "light" if is_light else "dark"
+
+
 def choose_scheme(theme: str, *, is_light: bool) -> ColorScheme:
     """Return the look of this name; "auto" is the one for the terminal's background.
 
@@ -49,4 +69,4 @@ def choose_scheme(theme: str, *, is_light: bool) -> ColorScheme:
         >>> choose_scheme("auto", is_light=True).code
         'ansi_light'
     """
-    return THEMES.get(theme) or THEMES["light" if is_light else "dark"]
+    return THEMES[name_look(theme, is_light=is_light)]

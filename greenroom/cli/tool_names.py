@@ -20,6 +20,7 @@ TOOLS = {
     "Grep": "read",
     "Todo": "plan",
     "WebFetch": "network",
+    "WebSearch": "network",
     "BashOutput": "read",
     "BashKill": "plan",
     "AskPerson": "person",
@@ -30,7 +31,6 @@ TOOLS = {
     "Recall": "memory",
     "Forget": "memory",
     "run_python": "execute",
-    "web_search": "network",
     "calculator": "read",
 }
 """Every tool that Greenroom has, with its category; a run has most of them."""

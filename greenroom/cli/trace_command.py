@@ -3,13 +3,15 @@
 A trace is a tree with times, a page, or objects for programs.
 """
 
+from contextlib import suppress
 from shutil import get_terminal_size
 
 import trio
 
-from greenroom.cli.options import FAILED, TraceOptions
+from greenroom.cli.command_options import TraceOptions
+from greenroom.cli.options import DONE, FAILED, USAGE
 from greenroom.cli.stdio import OutputWriter, tell
-from greenroom.cli.stored_sessions import load_session, open_store
+from greenroom.cli.stored_sessions import load_session, open_store, traces_folder
 from greenroom.core import SessionNotFoundError
 from greenroom.core._internal import serde, visible
 from greenroom.observability import Trace, diagnose, read_trace
@@ -24,7 +26,9 @@ async def show_trace(options: TraceOptions) -> int:
     """
     store = open_store(options)
     session = await load_session(options.ids[0], store)
-    trace = await read_trace(session.session_id, store=store, tree=not options.alone)
+    trace = await read_trace(
+        session.session_id, store=store, folder=traces_folder(), tree=options.tree
+    )
     output = OutputWriter()
     if options.html:
         await trio.Path(options.html).write_text(trace.to_html(), encoding="utf-8")
@@ -33,15 +37,15 @@ async def show_trace(options: TraceOptions) -> int:
             await output.line(serde.encode(span))
     else:
         await output.text(trace.waterfall(get_terminal_size((100, 24)).columns))
-    if trace.missing:
-        tell(f"{trace.missing} lines of the trace were dropped: it was longer than what is kept")
-    return 0
+    _tell_missing(trace)
+    return DONE
 
 
 async def show_diagnoses(options: TraceOptions) -> int:
     """Print what went wrong in a session, and return 1, or 0 if nothing is found.
 
-    Without a trace, only what the conversation shows is found, and that is said.
+    Without a trace, only what the conversation shows is found, and that is said; the exit code is
+    2 if that is nothing, since most faults are seen in a trace alone. One without content will do.
 
     Raises:
         SessionError: the session is unknown, or can't be read.
@@ -50,9 +54,14 @@ async def show_diagnoses(options: TraceOptions) -> int:
     store = open_store(options)
     session = await load_session(options.ids[0], store, keep_open=True)
     trace: Trace | None = None
-    try:
-        trace = await read_trace(session.session_id, store=store, tree=False)
-    except SessionNotFoundError:
+    with suppress(SessionNotFoundError):
+        trace = await read_trace(
+            session.session_id, store=store, folder=traces_folder(), tree=False
+        )
+    if trace is not None:
+        _tell_missing(trace)
+    if trace is None or not trace.spans:  # a full disk leaves an empty file
+        trace = None
         tell("there is no trace of this session, so only its conversation was looked at")
     found, output = diagnose(session, trace), OutputWriter()
     for each in found:
@@ -61,6 +70,15 @@ async def show_diagnoses(options: TraceOptions) -> int:
         else:
             about = f": {visible(each.text)}" if each.text else ""
             await output.text(f"{each.level}  {each.kind}: {each.message}{about} ({each.hint})")
-    if not found and not options.json:
+    if found:
+        return FAILED
+    if trace is None:
+        return USAGE
+    if not options.json:
         await output.text("nothing went wrong")
-    return FAILED if found else 0
+    return DONE
+
+
+def _tell_missing(trace: Trace) -> None:
+    if trace.missing:
+        tell(f"{trace.missing} lines of the trace were dropped: it was longer than what is kept")

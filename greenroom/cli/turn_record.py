@@ -40,7 +40,6 @@ class TurnRecord:
     """Collects the result of one input from the chunks of its turn: errors, denials, the end."""
 
     def __init__(self, session_id: str, model: str) -> None:
-        """Start with an empty record of this session and model."""
         self._session_id = session_id
         self._model = model
         self._begun_at = time.monotonic()

@@ -12,7 +12,7 @@ import trio
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, ToolRegistry, coder
 from greenroom.cli import ConsoleRenderer
-from greenroom.cli.prompt_terminal import open_prompt_terminal
+from greenroom.cli.live_terminal import open_prompt_terminal
 from greenroom.cli.renderer import terminal_opener
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.terminal import LineOptions

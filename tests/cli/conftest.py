@@ -10,12 +10,16 @@ from pathlib import Path
 import pytest
 
 from greenroom.cli import main
+from greenroom.cli.markdown_view import load_parser
 from greenroom.session import FileStore
 from tests.cli.shelf import Shelf
 from tests.terminal_program import SECONDS, TerminalProgram
+from tests.warm_python import WarmProcess
 
 COMMAND = [sys.executable, "-m", "greenroom"]
 VENDORS = ("ANTHROPIC", "OPENAI", "GREENROOM_MODEL", "GROQ", "MISTRAL")
+
+load_parser()  # else a renderer does so in a thread, for which a clock that jumps does not wait
 
 
 @pytest.fixture
@@ -84,7 +88,7 @@ def start(project, env):
     started = []
 
     def start(*words, **options):
-        process = subprocess.Popen(
+        process = WarmProcess(
             [*COMMAND, *words],
             **{"stdin": subprocess.DEVNULL, **options},
             stdout=subprocess.PIPE,

@@ -21,7 +21,7 @@ from greenroom.core import PermissionRequest, TextComplete
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import builtin_tools
 
-PAUSE = 0.02  # seconds between two things that the talker says
+PAUSE = 0.05  # seconds between two things that the talker says
 
 
 async def talk(agent):

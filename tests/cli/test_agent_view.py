@@ -81,9 +81,9 @@ def test_a_reply_that_begins_anew_leaves_what_was_said_and_says_so_and_the_wait_
 def test_where_frames_are_drawn_a_retry_is_told_of_while_it_lasts():
     seen = Seen()
     assert seen.feed(Custom("model.retry", {"seconds": 1.0}, "busy; attempt 2 of 4")) == ""
-    assert seen.view.wait == "busy; attempt 2 of 4"
+    assert seen.view.awaited.describe("x") == "busy; attempt 2 of 4"
     seen.feed(TextDelta("a"))
-    assert seen.view.wait == ""
+    assert seen.view.awaited.describe("x") == "writing"
 
 
 def test_a_call_that_waits_for_an_answer_does_not_look_as_if_it_ran():
@@ -107,6 +107,26 @@ def test_of_long_output_head_and_tail_are_shown_and_all_of_it_where_it_is_unfold
     ]
     assert shown[6:] == [*(f"  line {number}" for number in range(93, 101)), ""]
     assert Seen().feed(start, end, unfolds=True).count("line") == 100
+
+
+def test_of_the_diff_of_a_long_new_file_head_and_tail_are_shown():
+    diff = "\n".join(["--- /dev/null", "+++ b/a", "@@ -0,0 +1,400 @@", *["+row"] * 400])
+    start = ToolStart("a", "Write", {}, ToolInfo("Write", "a"))
+    end = ToolEnd("a", ToolResult.ok("Created a", diff=diff))
+    shown = Seen().feed(start, end).splitlines()
+    assert shown[1:7] == [
+        *("  Created a", "  --- /dev/null", "  +++ b/a", "  @@ -0,0 +1,400 @@", "  +row"),
+        "  … 391 more rows: Ctrl-O",
+    ]
+    assert shown[7:] == ["  +row"] * 8 + [""]
+    assert Seen().feed(start, end, unfolds=True).count("+row") == 400
+
+
+def test_a_diff_that_a_screen_has_room_for_is_shown_whole_and_in_its_colours():
+    diff = "\n".join(["--- a/a", "+++ b/a", *["-old", "+new  "] * 15])
+    parts = AgentView(ColorScheme()).feed(ToolEnd("a", ToolResult.ok("Done", diff=diff)))
+    painted = Painter("standard").paint(parts, 60)
+    assert painted.count("\x1b[31m-old") == painted.count("\x1b[32m+new··") == 15
 
 
 def test_a_long_line_of_output_is_folded_by_its_rows():
@@ -152,6 +172,8 @@ def test_two_tools_at_once_are_told_apart():
         ToolProgress("nobody's", "lost"),
     )
     assert seen.live == "● Bash  first\n  from the first\n● Bash  second\n"
+    seen.now = 61
+    assert seen.live == "● Bash  first  1 min 1 s\n  from the first\n● Bash  second  1 min 1 s\n"
     assert seen.feed(ToolEnd("b", ToolResult.ok("done"))) == "● Bash  second\n  done\n\n"
     assert seen.live == "● Bash  first\n  from the first\n"
 
@@ -183,7 +205,7 @@ def test_a_subagent_is_one_line_and_all_that_it_said_where_it_is_unfolded():
     assert shown == ""
     seen.now = 75
     did = "1 min 15 s · 1 call · 1,234 tokens\n"
-    assert seen.live == f"◆ look  processing · {did}"
+    assert seen.live == f"◆ look  working · {did}"
     end = seen.view.feed(SubAgentComplete("s-1", EndStatus.COMPLETED, "found it"))
     assert Painter(None).paint(end, 60) == f"◆ look  {did}\n"
     assert Painter(None).paint(end, 60, unfolds=True).splitlines() == [
@@ -220,6 +242,23 @@ def test_members_and_theirs_are_nested_behind_their_names():
         "outer │ inner │",
     ]
     assert seen.live == "outer │ inner │ more\n"
+
+
+def test_what_the_members_of_a_team_say_begins_in_one_column():
+    text = Seen().feed(
+        SubAgentSpawned("s-1", "helper", "reviewer"),
+        SubAgentSpawned("s-2", "helper", "世"),
+        SubAgentOutput("s-2", TextComplete("hello")),
+        SubAgentOutput("s-1", TextComplete("hello")),
+    )
+    assert text.splitlines() == [
+        "reviewer │ ◆ reviewer starts",
+        "世       │ ◆ 世 starts",
+        "世       │ hello",
+        "世       │",
+        "reviewer │ hello",
+        "reviewer │",
+    ]
 
 
 def test_a_detached_subagent_is_told_of_once_and_not_waited_for():

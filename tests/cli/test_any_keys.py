@@ -11,9 +11,10 @@ import time
 from pathlib import Path
 
 from tests.cli.fuzzed import ANSWERED, HELD
+from tests.conftest import few
 from tests.terminal_program import TerminalProgram
 
-STEPS = int(os.environ.get("GREENROOM_KEYS", "150"))
+STEPS = int(os.environ.get("GREENROOM_KEYS", few(150)))
 SEED = int(os.environ.get("GREENROOM_SEED", "1"))
 
 # What may allow a question is left out: its letters and words, before an Enter.
@@ -65,7 +66,7 @@ def test_no_keys_crash_it_answer_a_question_or_leave_the_terminal_raw(tmp_path, 
                 break
         assert program.process.poll() is None, find_error(program)
         program.resize(24, 80)
-        program.type("\x1b[201~\x03\x03")
+        program.type("\x1b[201~")
         leave(program)
         assert program.mode == program.before
         output = program.output.decode(errors="replace")
@@ -85,7 +86,8 @@ def leave(program):
             while program._has_output():
                 program._feed()
             time.sleep(0.01)
-        if program.process.poll() is not None:
+        # Once the terminal is as it was, another Ctrl-C is a signal again, and ends it as such.
+        if program.process.poll() is not None or program.mode == program.before:
             break
     assert program.wait() == 0
 

@@ -9,8 +9,9 @@ import pytest
 from greenroom import __version__
 from greenroom.cli import arguments
 from greenroom.cli.arguments import read_arguments
+from greenroom.cli.command_options import SessionsOptions
 from greenroom.cli.dispatch import COMMANDS, find_command
-from greenroom.cli.options import Options, SessionsOptions
+from greenroom.cli.options import Options
 from greenroom.cli.stored_sessions import sessions_folder
 
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")
@@ -158,7 +159,7 @@ def test_version_and_help_load_next_to_nothing(word):
         f"print([m for m in {HEAVY} if m in sys.modules], file=sys.stderr)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stderr.strip() == "[]"
     assert __version__ in done.stdout or "exit codes" in done.stdout
@@ -177,7 +178,7 @@ def test_the_module_runs_as_the_command_does():
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.stdout == f"greenroom {__version__}\n"
 

@@ -50,7 +50,7 @@ def test_no_command_reads_the_keys_in_the_environment_of_the_program(project, en
         env={**env, "ANTHROPIC_API_KEY": "sk-of-the-person"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -133,3 +133,10 @@ def test_commands_work_where_nothing_can_be_redrawn(terminal):
     program.wait_for("did you mean /quit?")
     ask(program, "/quit")
     assert program.wait() == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda each: each.name)
+def test_the_whole_name_of_a_command_is_the_first_of_its_menu(command):
+    menu = Menu(commands=COMMANDS)
+    menu.update(f"/{command.name}")
+    assert menu.current.word == f"/{command.name}"

@@ -181,7 +181,7 @@ def test_the_command_that_scripts_run_is_not_told_of(capsys):
 
 def test_completing_a_command_loads_no_event_loop():
     program = (
-        "import sys; from greenroom.cli import main; main(['complete', 'bash', 'greenroom se']); "
+        "import sys; from greenroom.cli import main; main(['complete', 'bash', 'greenroom ses']); "
         "print('trio' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

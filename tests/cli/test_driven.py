@@ -3,13 +3,16 @@
 import json
 import os
 import random
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from greenroom.cli.input_lines import MAX_LINE, InputLines
 from greenroom.core import ImageBlock, TextBlock
-from tests.cli.driven import INTERRUPT, answer, drive, user
+from tests.cli.driven import INTERRUPT, WORDS, answer, drive, user
+from tests.terminal_program import SECONDS
 
 SCRIPTS = int(os.environ.get("GREENROOM_DRIVEN_SCRIPTS", "30"))
 
@@ -38,6 +41,13 @@ def test_each_input_has_its_result_and_the_end_of_the_input_ends_the_run(driven)
     assert [each["turns"] for each in results(lines)] == [1, 1, 1]
     assert lines[-1]["type"] == "result"
     assert {each["session_id"] for each in results(lines)} == {lines[0]["session_id"]}
+
+
+def test_an_input_that_looks_like_a_command_has_its_result_like_any_other(driven):
+    code, lines = driven(lambda it: it.say(user("/nonsense now"), user("hello")))
+    assert code == 0
+    assert not [each for each in lines if each["type"] == "input_error"]
+    assert len(results(lines)) == 2
 
 
 def test_no_input_at_all_is_no_result_and_no_session(driven, run):
@@ -139,6 +149,27 @@ def test_what_can_not_be_read_is_said_with_its_line_and_nothing_else_happens(dri
     assert (code, len(results(lines))) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    ("choice", "reason", "says", "is_written"),
+    [
+        ("once", "approve, and accept edits", "The user approves the plan.", True),
+        ("once", None, "The user approves the plan.", False),
+        ("no", "smaller", "The user refuses the plan: smaller.", False),
+    ],
+)
+def test_a_plan_is_approved_or_refused_by_an_answer(
+    driven, project, choice, reason, says, is_written
+):
+    def script(it):
+        it.say(user("submit the plan: 1. write a.txt"))
+        it.say(answer(it.wait_for("permission_request")["request_id"], choice, reason=reason))
+        assert says in it.wait_for("result")["result"]
+        it.say(user("write a.txt: x"))
+
+    driven(script, "--permission-mode", "plan")
+    assert (project / "a.txt").exists() is is_written
+
+
 def test_an_answer_that_is_not_offered_leaves_the_question_open(driven, project):
     def script(it):
         it.say(user("run echo $(date) > a.txt"))
@@ -168,6 +199,55 @@ def test_a_reader_that_closes_early_ends_it_quietly(driven, capfd):
     code, _ = driven(script, "--permission-mode", "bypass", "--model", "offline:")
     assert code == 141
     assert "Traceback" not in capfd.readouterr().err
+
+
+WHERE = ("--permission-mode", "bypass", "--model", "offline:")
+
+
+def begin(start, *words):
+    process = start(*WORDS, *WHERE, *words, stdin=subprocess.PIPE)
+    assert json.loads(process.stdout.readline())["type"] == "init"
+    return process
+
+
+def send(process, *lines):
+    for line in lines:
+        process.stdin.write(json.dumps(line).encode() + b"\n")
+    process.stdin.flush()
+
+
+def until(process, kind):
+    return next(each for each in map(json.loads, process.stdout) if each["type"] == kind)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_gives_each_input_that_waits_its_result(start, number, code):
+    process = begin(start)
+    send(process, user("run sleep 600"), user("read README.md"), user("hello"))
+    until(process, "tool_start")
+    process.send_signal(number)
+    found = results(map(json.loads, process.stdout))
+    assert process.wait(SECONDS) == code
+    assert [(each["status"], each["exit_code"]) for each in found] == [("interrupted", code)] * 3
+
+
+def test_a_run_that_was_killed_goes_on_where_it_was(start, project):
+    process = begin(start)
+    send(process, user("write a.txt: kept"))
+    until(process, "result")
+    send(process, user("run sleep 600"))
+    until(process, "tool_start")
+    process.kill()
+    process.wait(SECONDS)
+    process = start(*WORDS, *WHERE, "--continue", stdin=subprocess.PIPE)
+    send(process, user("read a.txt"))
+    out, err = process.communicate(timeout=SECONDS)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert [each["type"] for each in lines].count("init") == 1
+    [result] = results(lines)
+    assert (process.returncode, result["status"]) == (0, "completed")
+    assert "kept" in result["result"]
+    assert b"Traceback" not in err
 
 
 def read_all(data):
@@ -225,9 +305,10 @@ class RandomScript:
 
     def __init__(self, seed):
         self.inputs = self.garbage = 0
-        self.has_hung_up = False
+        self.has_hung_up = self.has_terminated = False
         self._random = random.Random(seed)
         self.mode = self._random.choice(["default", "bypass", "deny"])
+        self.waits = self._random.random() < 0.3
 
     def __call__(self, it):
         for _ in range(self._random.randrange(8)):
@@ -236,6 +317,8 @@ class RandomScript:
             it.wait_for("init")
             it.hang_up()
             self.has_hung_up = True
+        elif self.mode == "bypass" and self._random.random() < 0.2:
+            self._terminate(it)
         elif self.mode == "bypass":  # there a sleep would go on
             self._wait_for_results(it, self.inputs)
 
@@ -256,6 +339,17 @@ class RandomScript:
             case _:
                 self._wait_for_results(it, self._random.randint(0, self.inputs))
 
+    def _terminate(self, it):
+        """Send a signal while a call runs and other inputs wait."""
+        self._wait_for_results(it, self.inputs)
+        calls = it.kinds.count("tool_start")
+        waiting = self._random.choices(PROMPTS, k=self._random.randrange(3))
+        it.say(*map(user, [*SLOW, *waiting]))
+        self.inputs += 1 + len(waiting)
+        it.wait_for("tool_start", calls + 1)
+        os.kill(os.getpid(), signal.SIGTERM)
+        self.has_terminated = True
+
     def _wait_for_results(self, it, count):
         """Answer what is asked and interrupt what sleeps, until so many results are there."""
         while it.kinds.count("result") < count:
@@ -275,12 +369,14 @@ def find_children():
 
 
 @pytest.mark.parametrize("seed", range(SCRIPTS))
+@pytest.mark.every(2)
 def test_random_scripts_get_one_result_an_input_and_leave_nothing_running(
     driven, capfd, tmp_path, seed
 ):
     script, before = RandomScript(seed), find_children()
     where = ("--sessions", str(tmp_path / "sessions"))
-    code, lines = driven(script, "--permission-mode", script.mode, *where)
+    how = ("--on-question", "wait") if script.waits else ()
+    code, lines = driven(script, "--permission-mode", script.mode, *how, *where)
     assert "Traceback" not in capfd.readouterr().err
     assert find_children() <= before
     if script.has_hung_up:
@@ -293,5 +389,8 @@ def test_random_scripts_get_one_result_an_input_and_leave_nothing_running(
     assert kinds.count("input_error") >= script.garbage
     ends = [each["exit_code"] for each in results(lines)]
     assert code == (ends[-1] if ends else 0)
+    assert (code == 143) is script.has_terminated
     for each in results(lines):
-        assert each["exit_code"] == {"completed": 0, "interrupted": 130}[each["status"]]
+        codes = {"completed": {0}, "interrupted": {130, 143}, "waiting": {3}}
+        assert each["exit_code"] in codes[each["status"]]
+        assert (each["status"] == "waiting") is bool(each["pending"])

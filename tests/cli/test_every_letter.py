@@ -1,5 +1,9 @@
-"""Every letter of a reply is on the screen, once and in order."""
+"""Every letter of a reply is on the screen, once and in order.
 
+`GREENROOM_REPLIES=2000` shows as many in tmux, and `GREENROOM_SEED` begins with another reply.
+"""
+
+import os
 import random
 import re
 import shutil
@@ -13,7 +17,11 @@ from greenroom.cli.painter import ColorScheme, Painter
 from greenroom.core import Lagged, TextComplete, TextDelta
 from tests.cli import replies, storyteller
 from tests.cli.tmux import Tmux
+from tests.conftest import few
 
+REPLIES = int(os.environ.get("GREENROOM_REPLIES", "12"))
+FIRST = int(os.environ.get("GREENROOM_SEED", "200"))
+TELLERS, AT_ONCE = 3, min(20, REPLIES // 2)  # programs side by side, and replies of each
 CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
 
 
@@ -25,7 +33,7 @@ def shown(text, cut, width):
 
 
 def test_every_letter_of_a_reply_is_painted_once_and_in_order():
-    for seed in range(100):
+    for seed in range(few(100)):
         rng = random.Random(seed)
         text = replies.reply(rng)
         width = rng.choice((20, 40, 79, 99, 199))
@@ -77,19 +85,27 @@ def tmux(env):
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 def test_every_letter_is_once_on_screen_and_scrollback_however_the_window_is_resized(tmux):
-    count, seeds = 34, (0, 1_000, 2_000)
+    seeds = list(range(FIRST, FIRST + REPLIES, AT_ONCE))
+    for at in range(0, len(seeds), TELLERS):
+        tell(tmux, seeds[at : at + TELLERS])
+
+
+def tell(tmux, seeds):
+    """Let a teller begin with each of these replies, and look at what they have told."""
     for seed in seeds:
-        words = ["-m", "tests.cli.storyteller", str(seed), str(count), tmux.socket]
+        words = ["-m", "tests.cli.storyteller", str(seed), str(AT_ONCE), tmux.socket]
         tmux.start(f"teller-{seed}", [sys.executable, *words], Path(__file__).parents[2])
     for seed in seeds:
-        tmux.wait_for(f"teller-{seed}", storyteller.mark("end"))
+        tmux.wait_for(f"teller-{seed}", storyteller.mark("end"), seconds=600)
         rest = tmux.everything(f"teller-{seed}")
-        for number in range(seed, seed + count):
+        for number in range(seed, seed + AT_ONCE):
             before, mark, rest = rest.partition(storyteller.mark(number))
             assert mark, f"{number} is not on the screen"
             if number > seed:
                 assert_same_letters(before, reply(number - 1), number - 1)
         assert_same_letters(rest.partition(storyteller.mark("end"))[0], reply(number), number)
+    for seed in seeds[1:]:
+        tmux("kill-session", "-t", f"teller-{seed}")
 
 
 def reply(seed):

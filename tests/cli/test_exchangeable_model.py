@@ -3,6 +3,8 @@
 import trio
 
 from greenroom.cli.exchangeable_model import ExchangeableModel
+from greenroom.cli.options import Options
+from greenroom.cli.run_setup import open_setup
 from greenroom.core import Message, ModelRequest
 from greenroom.llm import OfflineProvider, ProviderWrapper
 
@@ -42,6 +44,17 @@ async def test_the_next_request_goes_to_the_other_model_and_one_under_way_stays(
     await model.aclose()
     assert first.is_closed
     assert second.is_closed
+
+
+async def test_a_run_closes_the_models_that_it_took_in_place_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    one, two = Noted("one"), Noted("two")
+    async with open_setup(Options(sessions=str(tmp_path / "sessions"))) as setup:
+        setup.model.exchange(one)
+        setup.model.exchange(two)
+    assert one.is_closed
+    assert two.is_closed
 
 
 async def test_the_effort_counts_where_a_request_does_not_say():

@@ -8,6 +8,7 @@ import stat
 import subprocess
 from contextlib import closing
 from datetime import UTC, datetime
+from functools import partial
 
 import pytest
 import trio
@@ -17,7 +18,7 @@ from greenroom.core._internal import set_clock
 from greenroom.session import AgentSession, SQLiteStore
 from tests.cli.conftest import COMMAND
 
-SECONDS = 60
+SECONDS = 120
 
 
 def write_rules(folder, *rules):
@@ -102,7 +103,11 @@ def test_the_stream_begins_with_what_runs_and_ends_with_the_result(run, project)
     kinds = [chunk["type"] for chunk in chunks]
     assert first["type"] == "init"
     assert (first["cwd"], first["model"]) == (str(project), "offline:rules")
-    assert (first["permission_mode"], first["agents"], first["commands"]) == ("default", [], [])
+    assert (first["permission_mode"], first["agents"], first["commands"]) == (
+        "default",
+        [],
+        ["init", "review"],
+    )
     assert {"Bash", "Read", "WebFetch"} <= set(first["tools"])
     assert kinds[-1] == "done"
     assert {"turn_start", "text_delta", "tool_start", "tool_end"} <= set(kinds)
@@ -135,6 +140,20 @@ def test_the_prompt_may_be_all_of_standard_input(start, run):
     process = start("-p", "-", stdin=subprocess.PIPE)
     _, err = process.communicate(b" \n", timeout=SECONDS)
     assert (process.returncode, b"the prompt is empty" in err) == (2, True)
+
+
+def test_a_command_that_is_unknown_is_never_sent_to_a_model(run, project):
+    folder = project / ".greenroom" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "greet.md").write_text("Greet $1.")
+    for prompt, says in (
+        ("/greet Ann", "there is no command /greet"),  # of a project that is not trusted
+        ("/Nonsense", "there is no command /Nonsense"),
+    ):
+        done = run("-p", prompt)
+        assert (done.code, done.out) == (2, "")
+        assert says in done.err
+    assert run("-p", "/usr/bin/env reads what?").code == 0
 
 
 def test_a_limit_of_the_cost_needs_a_price(run):
@@ -392,8 +411,15 @@ def test_the_log_is_for_its_owner_alone_and_one_json_object_a_line(run, tmp_path
     log = tmp_path / "run.log"
     assert run("-p", "read README.md", "--log", str(log)).code == 0
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
-    for line in log.read_text().splitlines():
-        assert {"time", "level", "logger", "message"} <= set(json.loads(line))
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all({"at", "level", "logger", "message"} <= line.keys() for line in lines)
+    spans = [line for line in lines if line["logger"] == "greenroom.spans"]
+    kinds = [line["message"].split()[0] for line in spans]
+    assert kinds == ["chat", "execute_tool", "chat", "invoke_agent"]
+    assert len({line["session"] for line in spans}) == 1
+    assert {line["status"] for line in spans} == {"ok"}
+    run("-p", "read README.md", "--log", str(log), "--trace", "off")
+    assert log.read_text().count('"execute_tool Read"') == 2
 
 
 def test_sessions_are_kept_where_the_option_says(run, tmp_path):
@@ -404,6 +430,17 @@ def test_sessions_are_kept_where_the_option_says(run, tmp_path):
 
 
 ASKING = ("-p", "write new.txt: hello", "--on-question", "wait")
+
+
+@pytest.mark.parametrize("how", ["deny", "wait"])
+def test_a_plan_that_nobody_can_approve_is_the_result_of_the_run(run, project, how):
+    words = ("--permission-mode", "plan", "--on-question", how)
+    done = run("-p", "submit the plan: 1. write a.txt", *words, "--output-format", "json")
+    assert (done.code, done.json["status"], done.json["result"]) == (
+        0, "completed", "1. write a.txt",
+    )  # fmt: skip
+    assert (done.json["denials"], done.json["pending"]) == ([], [])
+    assert run("-p", "submit the plan: 1. a\n2. b", *words).out == "1. a\n2. b\n"
 
 
 def test_a_question_may_wait_and_the_result_says_so(run, project):
@@ -471,7 +508,10 @@ def test_what_is_piped_in_goes_to_the_model_as_context(start, run):
     assert "<stdin>\nx = 1\n\ufffd" in shown["messages"][0]["content"][0]["text"]
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+
+
+@pytest.mark.parametrize(("number", "code"), ENDS)
 def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, number, code):
     process = start("-p", "run sleep 600", *BYPASS)
     until_a_tool_runs(process)
@@ -483,6 +523,24 @@ def test_a_signal_ends_a_running_tool_and_the_session_is_saved(start, run, numbe
     shown = run("sessions", "show", session["session_id"]).out
     assert "✗ Bash" in shown
     assert "interrupted" in shown
+
+
+def test_a_signal_that_its_parent_ignores_does_not_end_it(start):
+    ignored = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    process = start("-p", "run sleep 600", *BYPASS, preexec_fn=ignored)
+    until_a_tool_runs(process)
+    process.send_signal(signal.SIGHUP)
+    process.send_signal(signal.SIGTERM)
+    process.stdout.read()
+    assert process.wait(SECONDS) == 143
+
+
+def test_notes_that_nobody_reads_end_no_run(start):
+    process = start("-p", "read README.md", "--output-format", "json")
+    process.stderr.close()
+    assert json.loads(process.stdout.read())["status"] == "completed"
+    assert process.wait(SECONDS) == 0
+    process.stderr = None
 
 
 def test_sigusr1_tells_on_the_standard_error_what_the_agents_are_doing(start):

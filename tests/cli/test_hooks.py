@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from greenroom.cli.hook_files import find_files
 from greenroom.cli.hook_run import MAX_OUTPUT
 from greenroom.core._internal import serde
 from greenroom.permissions._internal import rules_digest, trust_rules
@@ -207,6 +208,42 @@ def test_a_session_begins_and_ends_with_its_hooks(run, mine, project):
     assert json.loads((project / "start.json").read_text())["source"] == "resume"
 
 
+def test_a_failure_at_the_end_of_a_session_is_told(run, mine):
+    mine(SessionEnd=["exit 7"])
+    done = run("-p", "hello", "--output-format", "json")
+    assert (done.code, done.err.count("failed with exit code 7")) == (0, 1)
+
+
+def test_a_session_that_is_left_while_its_first_hook_runs_ends_with_its_hooks(start, mine, project):
+    os.mkfifo(project / "begun")
+    first = {"command": "echo >> begun; sleep 600", "timeout": 60}
+    mine(SessionStart=[first], SessionEnd=["touch ended"])
+    process = start("-p", "hello", "--model", "offline:")
+    (project / "begun").read_bytes()
+    process.terminate()
+    assert process.wait(60) == 143
+    assert (project / "ended").exists()
+    assert find_processes(project) == []
+
+
+def test_each_session_of_a_terminal_begins_and_ends_with_its_hooks(terminal, mine, project):
+    source = 'grep -o \'"source":"[a-z]*"\''
+    mine(SessionStart=[f"{source} >> begun"], SessionEnd=[f"{source} >> ended"])
+    begun, expected = project / "begun", []
+    begun.touch()
+    program = terminal("hello", "--model", "offline:")
+    program.wait_for("handful of rules", "idle")
+    for line, why in (("", "startup"), ("/fork", "fork"), ("/clear", "clear")):
+        program.type(f"{line}\r" if line else "")
+        expected.append(f'"source":"{why}"')
+        program.wait_until(
+            lambda screen: begun.read_text().split() == expected and "idle" in screen
+        )
+    program.type("/quit\r")
+    assert program.wait() == 0
+    assert (project / "ended").read_text().split() == expected
+
+
 def test_a_question_is_answered_in_the_persons_place_and_recorded_as_the_hooks(run, mine, project):
     mine(PermissionRequest=[f"tee asked.json | ({decides('PermissionRequest', 'allow')})"])
     done = run(*WRITE)
@@ -300,26 +337,118 @@ NO_ANSWER = {"exit 0", "exit 1", "sleep 600", "echo [", "head -c 100000000 /dev/
 REFUSES = {"exit 2", decides("PermissionRequest", "deny")}
 ALLOWS = decides("PermissionRequest", "allow")
 CHANGED = "bash ./allow.sh"
+AROUND = {
+    "exit 1",
+    "sleep 600",
+    "sleep 600 & exit 0",
+    "setsid sleep 600 & exit 0",
+    "echo nonsense",
+    "head -c 100000000 /dev/zero",
+    "head -c 100000000 /dev/zero >&2; exit 2",
+    "kill -9 $$",
+}
+STOPS = "echo x >> stops; echo hello >&2; exit 2"
+DROPS = "echo no >&2; exit 2"
+
+
+def find_processes(project):
+    """Find what still runs with the variables of the hooks of this project."""
+    mark = f"GREENROOM_PROJECT={project}".encode()
+    return [each for each in Path("/proc").glob("[0-9]*/environ") if mark in read(each)]
+
+
+def limit(commands):
+    """Give what does not end little time."""
+    return [{"command": each, "timeout": 0.3} if "sleep" in each else each for each in commands]
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_random_hooks_never_let_a_call_run_that_nobody_allowed(run, mine, project, trust, seed):
     random_ = random.Random(seed)
-    before = random_.choices(sorted(ASKS | DENIES | LEAVES), k=random_.randrange(3))
+
+    def pick(commands, most=3):
+        return random_.choices(sorted(commands), k=random_.randrange(most))
+
+    before = pick(ASKS | DENIES | LEAVES)
     asked = random_.choices(
         sorted(NO_ANSWER | REFUSES) + [ALLOWS] * 4 + [CHANGED], k=random_.randrange(3)
     )
+    around = {
+        event: limit(pick(AROUND, 2))
+        for event in ("PostToolUse", "UserPromptSubmit", "SessionStart", "SessionEnd", "Stop")
+    }
+    around["Stop"] += random_.choices([STOPS], k=random_.randrange(2))
+    drops = random_.random() < 0.1
+    around["UserPromptSubmit"] += [DROPS] * drops
     (project / "allow.sh").write_text(ALLOWS)
     trust(project / "allow.sh")
     is_changed = random_.random() < 0.5
     change = ["echo '# more' >> allow.sh"] if is_changed else []
-    slow = [{"command": each, "timeout": 0.3} if "sleep" in each else each for each in before]
-    waits = [{"command": each, "timeout": 0.3} if "sleep" in each else each for each in asked]
-    mine(PreToolUse=[*slow, *change], PermissionRequest=waits)
+    mine(PreToolUse=[*limit(before), *change], PermissionRequest=limit(asked), **around)
+    theirs = {"PreToolUse": [decides("PreToolUse", "allow")], "PermissionRequest": [ALLOWS]}
+    path = write_project(project, theirs)
+    if random_.random() < 0.5:
+        trust(path)
     rule, is_ruled = random_.choice([("--allow", True), ("--deny", False), (None, None)])
     run(*WRITE, *((rule, "Write") if rule else ()))
     answers = [each for each in asked if each != CHANGED or not is_changed]
     is_allowed = bool({ALLOWS, CHANGED} & set(answers)) and not REFUSES & set(asked)
     must_ask = is_ruled is None or bool(ASKS & set(before))
-    expected = is_ruled is not False and not DENIES & set(before)
+    expected = is_ruled is not False and not DENIES & set(before) and not drops
     assert (project / "a.txt").exists() is (expected and (is_allowed or not must_ask))
+    stops = 3 if STOPS in around["Stop"] and not drops else 0
+    assert read(project / "stops").count(b"x") == stops
+    assert find_processes(project) == []
+
+
+SPELLINGS = [
+    "./check.sh",
+    "bash check.sh",
+    "$PWD/check.sh",
+    '"${PWD}/check.sh"',
+    "$(pwd)/check.sh",
+    "`pwd`/check.sh",
+    "${GREENROOM_PROJECT}/check.sh",
+    "cd scripts && ./deep.sh",
+    "(cd scripts; bash deep.sh)",
+    "bash scripts/*.sh",
+    "bash 'scripts/'*.sh",
+    "bash c*.sh",
+    "bash -c 'for f in scripts/*; do bash $f; done'",
+    "for f in scripts/d?ep.sh; do bash $f; done",
+    "bash './a check.sh'",
+    "bash a\\ check.sh",
+    "~/project/check.sh",
+    "$HOME/project/check.sh",
+    "FOO=./check.sh; $FOO",
+    "true 2>/dev/null;./check.sh",
+    "echo x >check.log&&. ./check.sh",
+    "bash <check.sh",
+    "x=$(./check.sh)",
+    "bash -c 'exec ./check.sh'",
+    "bash scripts/../check.sh",
+    "bash linked.sh",
+]
+
+
+@pytest.mark.parametrize("command", SPELLINGS)
+def test_a_file_of_the_project_is_found_however_a_command_writes_it(tmp_path, monkeypatch, command):
+    root = tmp_path / "project"
+    (root / "scripts").mkdir(parents=True)
+    files = [root / each for each in ("check.sh", "scripts/deep.sh", "a check.sh")]
+    for path in files:
+        path.write_text("exit 0\n")
+    (root / "linked.sh").symlink_to(tmp_path / "else.sh")
+    (tmp_path / "else.sh").write_text("exit 0\n")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    found = {Path(os.path.realpath(each)) for each in find_files(command, root)}
+    assert found & {*files, tmp_path / "else.sh"}
+
+
+def test_what_is_only_written_or_is_elsewhere_is_no_file_of_the_project(tmp_path):
+    (tmp_path / "log").write_text("")
+    for command in (
+        "/bin/true", "echo x > log", "echo x >>log 2>&1", "jq . | grep -q /log", "",
+        "grep -q '^[a-z]*$'", 'grep -o "l.*"', "sed 's/.*/x/'",
+    ):  # fmt: skip
+        assert find_files(command, tmp_path) == {}

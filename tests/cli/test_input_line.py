@@ -6,14 +6,20 @@ import sys
 import zlib
 
 from hypothesis import given, strategies as st
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
 
 from greenroom.cli.input_history import add_to_history, history_file, read_history
 from greenroom.cli.mentions import find_mentions
 from greenroom.cli.paste_chips import LONG_LINES, LONG_TEXT, PasteChips
+from greenroom.cli.prompt_terminal import PromptApplication
+from greenroom.cli.terminal import Key, KeyName
 from tests.cli.test_interactive import CTRL_C, CTRL_D, ENTER, ESCAPE, READY, ask
 from tests.terminal_program import TerminalProgram
 
 UP, DOWN, TAB, ALT_ENTER, BACKSPACE = "\x1b[A", "\x1b[B", "\t", "\x1b\r", "\x7f"
+SHIFT_TAB = "\x1b[Z"
 CLEAR_LINE = "\x15"
 
 
@@ -197,7 +203,7 @@ def test_a_command_of_the_person_runs_unasked_and_goes_to_the_model(terminal, pr
     program.wait_for("not run: the rule", "denies it")
     assert (project / "file").exists()
     ask(program, "!sleep 60")
-    program.wait_for("running sleep 60; Esc ends it")
+    program.wait_for(" sleep 60 · 1 s · Esc ends it")
     program.type(ESCAPE)
     program.wait_for("ended: sleep 60", without=["running sleep"])
     ask(program, "help")
@@ -275,3 +281,28 @@ def test_a_stop_and_a_start_of_the_job_keep_the_turn_going(project, env):
         program.wait()
     finally:
         program.close()
+
+
+def test_keys_that_come_faster_than_frames_are_all_carried_out(terminal):
+    program = terminal()
+    program.wait_for("offline:rules", READY)
+    program.type(SHIFT_TAB * 1_301)  # of four modes, so the second one is left
+    program.wait_for("mode accept-edits ·", "idle", without=["come too fast"])
+    program.type(CTRL_D)
+    assert program.wait() == 0
+    assert program.output.decode().count("the mode bypass asks about nothing") >= 325
+
+
+def test_ctrl_c_clears_the_line_once_however_fast_it_is_pressed_again(terminal):
+    program = terminal()
+    program.wait_for("offline:rules", READY)
+    program.type("draft" + CTRL_C * 3)
+    assert program.wait() == 0
+    assert "draft" not in program.screen
+
+
+def test_a_key_that_finds_no_room_is_refused_in_words():
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        application = PromptApplication(lambda event: False, has_colors=False)
+        application._report(Key(KeyName.ESCAPE))
+        assert "not taken" in application._refusal

@@ -8,6 +8,10 @@ import subprocess
 import termios
 from pathlib import Path
 
+import pytest
+
+from tests.terminal_program import SECONDS
+
 ENTER, ESCAPE, CTRL_C, CTRL_D, CTRL_O = "\r", "\x1b", "\x03", "\x04", "\x0f"
 READY = "/help"
 
@@ -54,26 +58,29 @@ def test_a_permission_prompt_shows_the_exact_command_and_a_yes_runs_it(terminal,
     assert (project / "made").exists()
 
 
-def test_enter_or_a_blank_alone_answers_nothing(terminal, project):
+def test_what_answers_nothing_and_what_denies(terminal, project):
     program = terminal()
     program.wait_for(READY)
-    ask(program, "run touch made")
-    program.wait_for("allow? >")
-    program.type(ENTER + " " + ENTER + ENTER)
+    ask(program, "run touch one")
+    program.wait_for("? touch one", "allow? >")
+    program.type(ENTER + " " + ENTER + ENTER)  # nothing, or a blank alone
     ask(program, "n")
-    program.wait_for("Bash denied by user", "idle")
-    assert not (project / "made").exists()
-
-
-def test_no_with_a_reason_tells_the_model_why(terminal):
-    program = terminal()
-    program.wait_for(READY)
-    ask(program, "run touch made")
-    program.wait_for("allow? >")
+    program.wait_for("touch one · Bash denied by user", "idle")
+    ask(program, "run touch two")
+    program.wait_for("? touch two", "allow? >", "Ctrl-O: more", without=["read as"])
+    program.type(CTRL_O)
+    program.wait_for("read as:", "'touch' 'two'", "? coder asks", "Ctrl-O: less")
+    program.type(CTRL_O)
+    program.wait_for("? touch two", without=["read as"])
+    program.type(CTRL_D)
+    program.wait_for("touch two · Bash denied by user", "idle")
+    ask(program, "run touch three")
+    program.wait_for("? touch three", "allow? >")
     ask(program, "w")
     program.wait_for("why not? >")
     ask(program, "make it a folder")
-    program.wait_for("Bash denied by user: make it a folder", "idle")
+    program.wait_for("touch three · Bash denied by user: make it a folder", "idle")
+    assert [path.name for path in project.iterdir()] == ["README.md"]
 
 
 def test_a_line_begun_before_the_prompt_neither_answers_nor_is_lost(terminal, project):
@@ -114,20 +121,6 @@ def test_a_remembered_answer_is_not_asked_again_in_the_session(terminal):
     assert screen.count("✓ coder: touch made") == 1
 
 
-def test_the_long_form_has_all_that_is_known_and_answers_nothing(terminal, project):
-    program = terminal()
-    program.wait_for(READY)
-    ask(program, "run touch made")
-    program.wait_for("allow? >", "Ctrl-O: more", without=["read as"])
-    program.type(CTRL_O)
-    program.wait_for("read as:", "'touch' 'made'", "? coder asks", "Ctrl-O: less")
-    program.type(CTRL_O)
-    program.wait_for("? touch made", without=["read as"])
-    assert not (project / "made").exists()
-    ask(program, "n")
-    program.wait_for("denied", "idle")
-
-
 def test_tab_lets_an_answer_be_remembered_for_the_first_words(terminal):
     program = terminal()
     program.wait_for(READY)
@@ -160,7 +153,7 @@ def test_a_mode_that_asks_nothing_stands_on_the_screen_all_the_time(terminal, pr
     program = terminal("--permission-mode", "bypass")
     program.wait_for("the mode bypass asks about nothing", "BYPASS: nothing is asked", READY)
     ask(program, "run touch made")
-    program.wait_for("● Bash", "BYPASS: nothing is asked · idle")
+    program.wait_for("● Bash", "idle · offline:rules · BYPASS: nothing is asked")
     assert (project / "made").exists()
 
 
@@ -211,7 +204,7 @@ def running_sleep(terminal):
     program = terminal("--permission-mode", "bypass")
     program.wait_for(READY)
     ask(program, "run sleep 600 & setsid sleep 600 & sleep 600")
-    program.wait_for("executing tool: Bash", "● Bash")
+    program.wait_for("● Bash", "working", " Bash")
     return program
 
 
@@ -259,16 +252,6 @@ def test_ctrl_d_on_an_empty_idle_line_leaves_and_gives_the_terminal_back(termina
     assert program.mode[3] & termios.ECHO
 
 
-def test_ctrl_d_at_a_prompt_denies(terminal, project):
-    program = terminal()
-    program.wait_for(READY)
-    ask(program, "run touch made")
-    program.wait_for("allow? >")
-    program.type(CTRL_D)
-    program.wait_for("Bash denied by user", "idle")
-    assert not (project / "made").exists()
-
-
 def test_a_command_that_does_not_exist_gets_a_clear_line_and_help_helps(terminal):
     program = terminal()
     program.wait_for(READY)
@@ -287,10 +270,8 @@ def test_sigterm_saves_the_session_and_it_goes_on_the_next_day(terminal, run):
     assert program.mode == program.before
     [session] = run("sessions", "list", "--json").json
     again = terminal("--resume", session["session_id"])
-    screen = again.wait_for(READY, session["session_id"], "so far:")
+    screen = again.wait_for(READY, session["session_id"], "so far:", "✗ Bash", "interrupted")
     assert "> run sleep 600 & setsid sleep 600 & sleep 600" in screen
-    assert "✗ Bash" in screen
-    assert "interrupted" in screen
     ask(again, "read README.md")
     again.wait_for("README.md, 1 line:", "idle")
 
@@ -372,6 +353,66 @@ def test_a_dumb_terminal_gets_plain_text_and_takes_lines(terminal, project):
     assert b"\x1b" not in program.output
 
 
+def test_a_dumb_terminal_shows_what_is_typed_once_and_a_program_that_writes_lines_sees_them(
+    terminal, start
+):
+    program = terminal(term="dumb")
+    program.wait_for("offline:rules")
+    ask(program, "read README.md")
+    program.wait_for("A project of ours.")
+    ask(program, "/exti")
+    screen = program.wait_for("did you mean /exit?")
+    assert screen.count("read README.md\n") == 1
+    assert screen.count("/exti\n") == 1
+    piped = start(stdin=subprocess.PIPE)
+    out, _ = piped.communicate(b"read README.md\n", timeout=SECONDS)
+    assert out.count(b"\n> read README.md\n") == 1
+
+
+def test_what_a_command_printed_before_a_hang_up_is_retold(terminal):
+    program = terminal("--permission-mode", "bypass")
+    program.wait_for(READY)
+    ask(program, "run seq 5; sleep 600")
+    program.wait_for("● Bash", "\n  5\n")
+    program.hang_up()
+    again = terminal("--continue")
+    again.wait_for("Its output until then:\n  … 2 lines\n  3\n  4\n  5\n", READY)
+
+
+def test_a_question_that_was_interrupted_is_in_the_log_as_withdrawn(terminal, run):
+    program = terminal()
+    program.wait_for(READY)
+    ask(program, "run touch made")
+    program.wait_for("allow? >")
+    program.type(ESCAPE)
+    program.wait_for("withdrawn", "idle")
+    ask(program, "/quit")
+    program.wait()
+    [session] = run("sessions", "list", "--json").json
+    found = run("permissions", "log", session["session_id"]).out
+    assert "denied  Bash  since the question was withdrawn" in found
+
+
+def test_texts_of_a_project_are_named_once_until_they_change(terminal, project):
+    said = "the model is told that these are not your words"
+    for text, count in [("one", 1), ("one", 0), ("two", 1)]:
+        (project / "AGENTS.md").write_text(text)
+        program = terminal(size=(24, 200))
+        screen = program.wait_for("offline:rules ·", READY)
+        assert screen.count(said) == count
+        ask(program, "/quit")
+        program.wait()
+
+
+@pytest.mark.parametrize("home", ["", "home", "./home"])
+def test_a_home_that_is_no_absolute_path_is_refused_and_makes_no_folder(run, project, home):
+    before = sorted(project.iterdir())
+    done = run("-p", "read README.md", HOME=home)
+    assert done.code == 2
+    assert f"HOME is {home!r}, which is no absolute path" in done.err
+    assert sorted(project.iterdir()) == before
+
+
 def test_a_dumb_terminal_says_too_that_another_ctrl_c_leaves(terminal):
     program = terminal(term="dumb")
     program.wait_for("offline:rules")
@@ -381,9 +422,21 @@ def test_a_dumb_terminal_says_too_that_another_ctrl_c_leaves(terminal):
     assert program.wait() == 0
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [("read README.md", "A project of ours."), ("/nope", "there is no command /nope")],
+)
+def test_what_it_begins_with_is_as_if_it_had_been_typed(start, terminal, said, shown):
+    process = start(said, "--model", "offline:")
+    out, _ = process.communicate(timeout=SECONDS)
+    assert f"> {said}" in out.decode()
+    assert shown in out.decode()
+    terminal(said, "--model", "offline:").wait_for(f"> {said}", shown, "idle")
+
+
 def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
     process = start("--model", "offline:", stdin=subprocess.PIPE)
-    out, err = process.communicate(b"read README.md\nrun touch made\nlist *\n", timeout=60)
+    out, err = process.communicate(b"read README.md\nrun touch made\nlist *\n", timeout=SECONDS)
     text = out.decode()
     assert process.returncode == 0
     assert text.index("> read README.md") < text.index("> run touch made") < text.index("> list *")
@@ -396,7 +449,7 @@ def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
 def test_a_reader_of_a_plain_run_that_goes_away_ends_it(start):
     process = start("--model", "offline:", stdin=subprocess.PIPE)
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(SECONDS) == 0
     assert process.stderr.read() == b""
     process.stdout = None
 
@@ -420,6 +473,11 @@ def test_ctrl_o_shows_all_that_is_folded_and_goes_back(terminal):
     program.wait_for("1040", "1050", without=["1099"])
     program.type("typed" + ESCAPE)
     program.wait_for("idle", without=["Ctrl-O: back"])
+    for key in (CTRL_O, CTRL_C, "q"):
+        program.type(CTRL_O)
+        program.wait_for("Ctrl-O: back")
+        program.type(key)
+        program.wait_for("idle", without=["Ctrl-O: back"])
     assert b"\x1b[?1049l" in program.output
     ask(program, "help")
     program.wait_for("a handful of rules", "idle", without=["typed"])

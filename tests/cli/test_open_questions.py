@@ -71,7 +71,7 @@ def newest(program):
     return max(map(int, re.findall(rb"said (\d+)", program.output)), default=0)
 
 
-def talk_on(program, chunks=20):
+def talk_on(program, chunks=6):
     """Wait until the other agent has said so much more."""
     until = newest(program) + chunks
     program.wait_until(lambda _: newest(program) >= until)
@@ -183,7 +183,7 @@ def test_queued_inputs_come_back_into_the_line_with_an_interrupt(crowd):
     program = crowd("touch made", CROWD_WAITS="yes")
     talk_on(program)
     program.type("first" + ENTER + "second" + ENTER + "third")
-    program.wait_for("queued: first", "queued: second", "2 queued", "> third")
+    program.wait_for("queued: first", "queued: second", "> third")
     program.process.send_signal(signal.SIGUSR1)
     program.wait_until(is_asked("touch made"))
     program.wait_for("queued: second", "for afterwards: third")

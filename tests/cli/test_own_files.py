@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from greenroom.cli.own_files import FileCommand, read_agents, read_commands
+from greenroom.cli.own_files import FileCommand
 from greenroom.permissions._internal import rules_digest, trust_rules
 
 TIDY = """---
@@ -132,47 +132,10 @@ def test_an_agent_in_a_file_is_offered_and_run_by_its_name(run, mine):
     words = ("--output-format", "stream-json", "--model", "offline:")
     done = run("-p", "@reviewer look at README.md", *words)
     first, *_, result = map(json.loads, done.out.splitlines())
-    assert (first["agents"], first["commands"]) == (["reviewer"], [])
+    assert (first["agents"], first["commands"]) == (["reviewer"], ["init", "review"])
     told = read(run, result["session_id"])[1][1]
     assert "to the agent reviewer with the tool Task" in told
     assert "look at README.md" in told
-
-
-TEN = {
-    "commands/fix-issue.md": "---\ndescription: Fix an issue\nargument-hint: [number]\n---\n"
-    "Fix issue #$ARGUMENTS.",
-    "commands/commit.md": "---\nallowed-tools: Bash(git add:*), Bash(git status:*)\n---\n"
-    "Commit: !`git status`",
-    "commands/review/security.md": "---\nmodel: opus\n---\nReview @src for holes.",
-    "commands/plain.md": "No front matter at all.",
-    "commands/list.md": "---\nallowed-tools:\n  - Read\n  - Grep\n---\nLook around.",
-    "commands/quoted.md": '---\ndescription: "It is: quoted"\n---\nBody $1 $2',
-    "agents/tester.md": "---\nname: tester\ndescription: Runs tests\ntools: Bash, Read\n---\nTest.",
-    "agents/writer.md": "---\nname: writer\ndescription: >\n  Writes\n  texts\n---\nWrite.",
-    "agents/deep/critic.md": "---\nname: critic\ndescription: Finds faults\n---\nBe harsh.",
-    "agents/all.md": "---\ndescription: Has all tools\nmodel: inherit\ncolor: red\n---\nYou may.",
-}
-
-
-def test_files_that_were_written_for_another_agent_work(run, mine, project, env, monkeypatch):
-    for name, text in TEN.items():
-        mine(name, text)
-    monkeypatch.setenv("HOME", env["HOME"])
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    commands, agents = read_commands(project), read_agents(project)
-    assert (commands.faults, agents.faults) == ((), ())
-    assert set(commands.usable) == {
-        "fix-issue", "commit", "review:security", "plain", "list", "quoted",
-    }  # fmt: skip
-    assert commands.usable["commit"].allowed == ("Bash(git add:*)", "Bash(git status:*)")
-    assert commands.usable["list"].allowed == ("Read", "Grep")
-    assert commands.usable["quoted"].description == "It is: quoted"
-    assert commands.usable["plain"].description == "No front matter at all."
-    assert set(agents.usable) == {"tester", "writer", "critic", "deep:critic", "all"} - {
-        "deep:critic"
-    }
-    assert agents.usable["writer"].description == "Writes texts"
-    assert (agents.usable["all"].model, agents.usable["tester"].tools) == ("", ("Bash", "Read"))
 
 
 def test_a_projects_files_count_once_trusted_and_are_named_until_then(run, mine, theirs, project):
@@ -190,11 +153,39 @@ def test_a_projects_files_count_once_trusted_and_are_named_until_then(run, mine,
 def test_a_file_that_can_not_be_used_is_told_of(run, mine):
     mine("commands/bad name.md", "hello")
     mine("commands/rule.md", "---\nallowed-tools: Bash(\n---\nhello")
+    mine("commands/help.md", "hello")
     mine("agents/mute.md", "---\nname: mute\n---\nhello")
+    mine("agents/idle.md", "---\ndescription: x\ntools: []\n---\nhello")
     told = ask(run, "hello").err
+    assert "help.md is not used: /help is a command already" in told
+    assert "idle.md is not used: it has an empty list of tools" in told
     assert "bad name.md is not used" in told
     assert "mute.md is not used: it has no description" in told
 
 
 def test_a_word_that_is_no_command_is_sent_as_text(run):
     assert ask(run, "/usr/bin/env x").code == 0
+
+
+@pytest.mark.parametrize(("name", "words"), [("init", "AGENTS.md"), ("review", "git diff HEAD")])
+def test_commands_come_with_greenroom_and_a_file_of_ones_own_takes_their_place(
+    run, mine, name, words
+):
+    def send():
+        id_ = ask(run, f"/{name} the parser").json["session_id"]
+        return "\n".join(text for role, text in read(run, id_) if role == "user")
+
+    assert words in send()
+    assert "the parser" in send()
+    mine(f"commands/{name}.md", "Mine: $ARGUMENTS")
+    assert "Mine: the parser" in send()
+    assert words not in send()
+
+
+def test_more_files_than_there_may_be_are_told_of(run, mine, monkeypatch):
+    monkeypatch.setattr("greenroom.cli.own_files._MOST_FILES", 2)
+    for name in "abc":
+        mine(f"commands/{name}.md", "hello")
+    done = run("-p", "hello", "--output-format", "stream-json")
+    assert json.loads(done.out.splitlines()[0])["commands"] == ["a", "b", "init", "review"]
+    assert done.err.count("commands has more than 2 files; the others are not used") == 1

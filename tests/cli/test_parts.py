@@ -4,10 +4,10 @@ import logging
 import os
 import pty
 import stat
-from dataclasses import replace
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from greenroom.cli.diagnostics import log_to_file
 from greenroom.cli.formatting import count_earlier_turns, recap
@@ -161,8 +161,8 @@ def test_a_recap_tells_what_was_said_and_done_and_how_it_went():
 def test_a_recap_tells_who_said_it():
     said = (Message.user("go"), Message.user("on", sender="plan"))
     assert "\n\n".join(map(str, recap(said))) == "> go\n\nplan> on"
-    shown = [render_recap(line, ColorScheme()).plain for line in recap(said)]
-    assert shown == ["> go", "plan> on"]
+    shown = [Painter(None).paint([render_recap(line, ColorScheme())], 60) for line in recap(said)]
+    assert shown == ["> go\n", "plan> on\n"]
 
 
 def test_a_recap_of_the_last_messages_begins_with_words_of_the_user():
@@ -277,7 +277,7 @@ async def test_a_line_begun_under_one_question_does_not_answer_the_next(answers)
 
 async def test_what_lay_there_when_the_next_question_came_is_no_input_either(answers):
     read, write = answers
-    with trio.fail_after(10):
+    with trio.fail_after(60):
         async with open_plain_terminal(read) as terminal:
             await terminal.show(ASKED)
             os.write(write, b"y\nyes\nn")  # not read yet when the next one is printed
@@ -332,7 +332,7 @@ def test_a_run_is_told_what_the_project_and_the_user_say(tmp_path, monkeypatch):
     assert "| - ject: of the project" in found.text.splitlines()
     assert [tool.name for tool in found.tools] == ["Skill"]
     assert [each.path.name for each in found.from_project] == ["AGENTS.md", "SKILL.md"]
-    assert len(found.notes) == 2
+    assert len(found.untrusted) == 2
 
 
 async def test_the_model_of_a_run_is_told_of_notes_and_skills(tmp_path, monkeypatch):

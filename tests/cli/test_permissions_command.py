@@ -355,7 +355,7 @@ def test_what_was_decided_is_shown_with_the_subagents_decisions(run, talk):
     assert [line[21:] for line in lines if line[:2] == "20"] == [
         "allowed  Bash  by user",
         "allowed  Bash  by rules  in the subagent s-child",
-        "denied  Bash  by time-out",
+        "denied  Bash  since no answer came in time",
     ]
     assert lines[1:8] == [
         "  asks    git push \\u{1b}  (no rule is about this; f)",
@@ -388,7 +388,7 @@ def test_a_subagent_s_session_that_is_gone_is_told(run, talk):
     done = run("permissions", "log", "s-1", *talk.here)
     assert done.code == 1
     assert "s-child" in done.err
-    assert "by time-out" in done.out
+    assert "since no answer came in time" in done.out
 
 
 def test_an_unknown_session_is_exit_code_2(run, shelf):

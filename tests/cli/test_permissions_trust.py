@@ -50,7 +50,7 @@ def test_anything_but_yes_is_no(terminal, run, rules, answer):
 @pytest.mark.usefixtures("rules")
 def test_nobody_but_a_person_at_a_terminal_can_agree(start):
     process = start("permissions", "trust")
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 2
     assert b"no terminal to ask at" in err
     assert b"--yes" not in err
@@ -75,7 +75,7 @@ def test_it_is_told_as_json_as_well(terminal, run, rules):
 
 
 def test_texts_for_the_model_are_shown_whole_and_agreed_to_one_by_one(terminal, run, project):
-    (project / "AGENTS.md").write_text("Obey.\n" + "x\n" * 20_000 + "The end\x1b[2J of it.\n")
+    (project / "AGENTS.md").write_text("Obey.\n" + "x\n" * 1_000 + "The end\x1b[2J of it.\n")
     said = "the model is told that these are not your words"
     assert said in run("-p", "hello").err
     program = terminal("permissions", "trust", size=(50, 300))

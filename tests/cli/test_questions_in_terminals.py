@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 import toolz
 
+from tests.cli.matrix import SIZES, sample
 from tests.cli.tmux import Tmux
+from tests.conftest import take_sample
 from tests.e2e.repairer import BUGS
 from tests.terminal_program import TerminalProgram
 
@@ -19,7 +21,6 @@ PROGRAM = Path(__file__).parent / "asking.py"
 ENTER, ESCAPE, UP, DOWN = "\r", "\x1b", "\x1b[A", "\x1b[B"
 PAGE_DOWN, PAGE_UP, CTRL_O, SHIFT_TAB = "\x1b[6~", "\x1b[5~", "\x0f", "\x1b[Z"
 LABEL, APPROVE = "allow? >", "approve? >"
-SIZES = [(24, 80), (44, 100), (60, 200)]
 
 
 @pytest.fixture
@@ -57,8 +58,8 @@ def resize(program, lines, columns):
     program.wait_until(lambda screen: len(program.output) > before and LABEL in screen)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("color", [{}, {"NO_COLOR": "1"}])
+@pytest.mark.parametrize("size", sample(SIZES))
+@pytest.mark.parametrize("color", sample([{}, {"NO_COLOR": "1"}]))
 def test_each_key_of_a_question_does_what_it_says(play, tmp_path, size, color):
     program = play("command", size, **color)
     screen = program.wait_for("? touch made", LABEL)
@@ -96,7 +97,7 @@ def test_escape_interrupts_a_question_that_asks_for_no_words(play, tmp_path):
     assert not (tmp_path / "work" / "made").exists()
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", sample(SIZES))
 def test_a_long_file_is_cut_and_y_counts_at_once(play, tmp_path, size):
     program = play("file", size)
     screen = program.wait_for("? table.txt", "row 001", "row 400", "more rows · Space: all", LABEL)
@@ -128,7 +129,7 @@ def test_a_question_that_was_resized_can_be_answered_and_leaves_no_copy(play, tm
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 @pytest.mark.parametrize(
     ("scene", "what", "tool"),
-    [("command", "touch made", "Bash"), ("file", "table.txt", "Write")],
+    sample([("file", "table.txt", "Write"), ("command", "touch made", "Bash")]),
 )
 def test_of_a_resized_question_one_line_is_left_in_tmux(tmp_path, scene, what, tool):
     root = str(PROGRAM.parents[2])
@@ -147,6 +148,9 @@ def test_of_a_resized_question_one_line_is_left_in_tmux(tmp_path, scene, what, t
         tmux("send-keys", "-t", "asking", "C-u")
         tmux.wait_for("asking", f"{LABEL}\n")
         tmux("send-keys", "-t", "asking", "n", "Enter")
+        if tmux.wait_for_any("asking", "Done.", "not taken") == "not taken":
+            # On a busy machine the last size may reach the program only now.
+            tmux("send-keys", "-t", "asking", "n", "Enter")
         tmux.wait_for("asking", "Done.", "idle")
         left = tmux.everything("asking")
     finally:
@@ -184,7 +188,7 @@ def test_shift_tab_switches_the_mode_for_the_calls_to_come(play, tmp_path):
     program.wait_for("mode default:", without=["BYPASS: nothing"])
 
 
-@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("size", sample(SIZES))
 def test_a_plan_is_shown_edited_refused_and_approved(play, tmp_path, size):
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf "\\n3. And say so\\n" >> "$1"\n')
@@ -204,32 +208,41 @@ def test_a_plan_is_shown_edited_refused_and_approved(play, tmp_path, size):
     assert (tmp_path / "work" / "made.txt").read_text() == "made"
 
 
-def test_a_bug_is_mended_with_two_questions_and_each_thing_said_stands_there_once(play, tmp_path):
-    bug, package = BUGS[0], tmp_path / "work" / "toolz"
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
+def test_a_bug_is_mended_with_two_questions_and_each_thing_said_stands_there_once(tmp_path):
+    root, bug, package = str(PROGRAM.parents[2]), BUGS[0], tmp_path / "work" / "toolz"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(toolz.__file__).parent, package, ignore=ignored)
     whole = (package / f"{bug.module}.py").read_text()
     bug.plant(tmp_path / "work")
-    program = play("repair", (400, 100))
-    program.wait_for("idle")
-    program.type("Mend it." + ENTER)
-    screen = program.wait_for("? toolz/itertoolz.py", LABEL)
-    [removed] = [row for row in screen.split("\n") if bug.broken in row and " - " in row]
-    line = next(n for n, row in enumerate(whole.split("\n"), 1) if bug.good in row)
-    assert removed.split()[1] == str(line)  # of the file, not of the piece that is replaced
-    program.type("s" + ENTER)
-    program.wait_for("-m pytest", LABEL, without=["? toolz"])
-    program.type("s" + ENTER)
-    screen = program.wait_for("Repaired take_nth", "idle", without=[LABEL])
-    assert screen.count("✓ coder:") == 2
+    variables = {"HOME": str(tmp_path), "PYTHONPATH": root, "TERM": "tmux-256color"}
+    tmux = Tmux({"PATH": os.environ["PATH"], **variables})
+    try:
+        tmux.start("asking", [sys.executable, str(PROGRAM), "repair"], tmp_path / "work", (80, 24))
+        tmux.wait_for("asking", "idle")
+        tmux("send-keys", "-t", "asking", "Mend it.", "Enter")
+        screen = tmux.wait_for("asking", "? toolz/itertoolz.py", LABEL)
+        [removed] = [row for row in screen.split("\n") if bug.broken in row and " - " in row]
+        line = next(n for n, row in enumerate(whole.split("\n"), 1) if bug.good in row)
+        assert removed.split()[1] == str(line)  # of the file, not of the piece that is replaced
+        tmux("send-keys", "-t", "asking", "s", "Enter")
+        tmux.wait_for("asking", "-m pytest", LABEL)
+        tmux("send-keys", "-t", "asking", "s", "Enter")
+        tmux.wait_for("asking", "Repaired take_nth", "idle")
+        left = tmux.everything("asking")
+    finally:
+        tmux.close()
+    assert left.count("✓ coder:") == 2
+    assert "[y]" not in left
     said = ["> Mend it.", "I list the files.", "I look for it.", "I try this.", "I test it.\n"]
-    assert [screen.count(each) for each in said] == [1] * len(said)
+    said.append("Repaired take_nth")
+    assert [left.count(each) for each in said] == [1] * len(said)
     assert (package / f"{bug.module}.py").read_text() == whole
 
 
 ERASE = "\x05\x15"  # from the end of the line on
 STEPS = int(os.environ.get("GREENROOM_QUESTION_STEPS", "60"))
-SEEDS = range(int(os.environ.get("GREENROOM_QUESTION_SEEDS", "2")))
+SEEDS = take_sample(range(int(os.environ.get("GREENROOM_QUESTION_SEEDS", "2"))), 2)
 # All but an Enter, and what leaves or interrupts.
 KEYS = [
     *"abdefghijklmnopqrstuvwxyz1 \t/@!-:'\"",

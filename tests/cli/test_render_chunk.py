@@ -5,8 +5,9 @@ from typing import get_args
 
 import pytest
 
+from greenroom.cli.markdown_view import render_markdown
 from greenroom.cli.painter import ColorScheme, Painter
-from greenroom.cli.render_chunk import render_chunk
+from greenroom.cli.render_chunk import render_chunk, render_user
 from greenroom.core import (
     AgentState,
     Custom,
@@ -290,3 +291,26 @@ def test_a_link_whose_words_could_be_an_address_shows_the_real_one(words):
 def test_a_link_to_what_its_words_say_says_it_once():
     same = TextComplete("[https://a.test/x](https://a.test/x) [me@a.test](mailto:me@a.test)")
     assert seen(same) == "https://a.test/x me@a.test\n"
+
+
+def test_what_a_person_says_in_several_lines_begins_in_one_column():
+    shown = render_user("one\n  two\nthree " + "word " * 12, ColorScheme())
+    assert Painter(None).paint([shown], 40).splitlines() == [
+        "> one",
+        "    two",
+        "  three word word word word word word",
+        "  word word word word word word",
+    ]
+
+
+def test_headings_failures_and_outputs_have_their_styles():
+    def paint(shown):
+        return Painter("standard").paint([shown], 60)
+
+    scheme = ColorScheme(heading="bold", error="red", output="dim")
+    assert paint(render_markdown("# Head\n", scheme)).startswith("\x1b[1mHead")
+    failed = render_chunk(ToolEnd("a", ToolResult.error("no\nway"), is_error=True), scheme)
+    assert "\x1b[31mno" in paint(failed)
+    assert "\x1b[31mway" in paint(failed)
+    done = render_chunk(ToolEnd("a", ToolResult.ok("yes")), scheme)
+    assert "\x1b[2myes" in paint(done)

@@ -1,5 +1,6 @@
 """`ConsoleRenderer` on a terminal that the test holds in its hands."""
 
+import logging
 import os
 import signal
 import threading
@@ -26,6 +27,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
+from greenroom.core._internal import notice
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 
@@ -38,6 +40,7 @@ class HandTerminal:
     colors = None
     size = (100, 40)
     is_live = True
+    echoes = False
 
     def __init__(self):
         self.frames = [Frame()]
@@ -67,6 +70,9 @@ class HandTerminal:
     def adopt(self, options):
         self.options = options
 
+    def restyle(self, styles):
+        self.styles = styles
+
     def know(self, commands):
         self.commands = commands
 
@@ -82,7 +88,7 @@ class HandTerminal:
         printed = "".join(frame.scrollback for frame in self.frames)
         asked = self.frame.question
         question = f"{asked.shown.whole(99)}{asked.place}\n" if asked else ""
-        return f"{printed}{self.frame.live}\n{question}{self.frame.hint}\n{self.frame.status}"
+        return f"{printed}{self.frame.live}\n{question}{self.frame.hint}\n{self.frame.status(99)}"
 
     async def wait_for(self, *texts, without=()):
         with trio.fail_after(60):
@@ -553,7 +559,7 @@ async def test_ctrl_c_on_a_line_of_an_idle_agent_throws_the_line_away(autojump_c
     async with stage(echo) as it:
         await it.terminal.press(CTRL_C, "half a line")
         await trio.sleep(0.1)
-        await it.terminal.press(CTRL_C, "half a line")
+        await it.terminal.press(CTRL_C, "half a line", is_first=True)
         await trio.sleep(60)
         assert it.terminal.cleared == 2
         assert it.result == "still running"
@@ -735,15 +741,33 @@ def test_what_is_no_terminal_gets_plain_text():
     assert terminal_opener({"TERM": "xterm"}).__name__ == "open_plain_terminal"
 
 
+async def test_what_is_logged_is_a_note_or_a_hint_and_never_written_across_the_screen(
+    monkeypatch, capsys, autojump_clock
+):
+    logger = logging.getLogger("greenroom")
+    monkeypatch.setattr(logger, "propagate", False)  # the tests' own handler takes everything
+    watchdog = logging.getLogger("greenroom.watchdog")
+    async with stage(echo) as it:
+        await it.terminal.wait_for("idle")
+        notice(watchdog, "blocked for 1.00 s by the agent x\n  File a.py, line 1")
+        await it.terminal.wait_for("blocked for 1.00 s by the agent x")
+        notice(watchdog, "the event loop goes on; it was blocked for 3.00 s")
+        notice(logging.getLogger("greenroom.permissions"), "a rule has no effect")
+        assert it.terminal.frame.hint == "blocked for 1.00 s by the agent x"
+        await it.terminal.wait_for("a rule has no effect", without=["blocked for", "goes on"])
+    notice(logger, "afterwards")
+    assert capsys.readouterr().err == "greenroom: afterwards\n"
+
+
 async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
     reached, release = threading.Event(), threading.Event()
 
-    def slow(path):
+    def slow(folder):
         reached.set()
         assert release.wait(10)
-        return False
+        return ""
 
-    monkeypatch.setattr(person, "is_foreign", slow)
+    monkeypatch.setattr(person, "_warn_of_foreign", slow)
     async with stage(asker) as it:
         try:
             await it.terminal.say("1")
@@ -761,12 +785,12 @@ async def test_a_question_takes_no_answer_before_it_is_shown(monkeypatch):
 async def test_a_question_that_is_decided_before_it_is_shown_is_passed_over(monkeypatch):
     reached, release = threading.Event(), threading.Event()
 
-    def slow(path):
+    def slow(folder):
         reached.set()
         assert release.wait(10)
-        return False
+        return ""
 
-    monkeypatch.setattr(person, "is_foreign", slow)
+    monkeypatch.setattr(person, "_warn_of_foreign", slow)
     async with stage(asker) as it:
         try:
             await it.terminal.say("3")
@@ -803,3 +827,20 @@ async def test_a_question_in_words_is_answered_with_a_line_and_ctrl_d_gives_none
         await it.terminal.wait_for("type an answer")
         await it.terminal.press(CTRL_D)
         await it.terminal.wait_for("told: deny .")
+
+
+async def test_all_that_an_agent_said_is_printed_however_soon_it_ends(monkeypatch):
+    """To paint it takes far longer than a terminal has for the last frame."""
+    monkeypatch.setattr("greenroom.cli.renderer._LAST_FRAME", 0.01)
+
+    async def talker(agent):
+        for n in range(900):
+            await agent.send(TextDelta(f"paragraph {n}.\n\n"))
+
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("talker"), talker)
+        terminal = HandTerminal()
+        with trio.fail_after(60):
+            await ConsoleRenderer(handle, terminal=terminal.open).run()
+    printed = "".join(frame.scrollback for frame in terminal.frames)
+    assert [f"paragraph {n}." in printed for n in (0, 450, 899)] == [True] * 3

@@ -1,6 +1,7 @@
 """The rules of a run, put together from files that anybody may have written, or broken."""
 
 import json
+from itertools import product
 
 import pytest
 
@@ -148,15 +149,14 @@ def test_no_file_of_a_project_makes_a_decision_less_strict(folders):
         for scope in ("user", "global")
         for final in (True, False)
     ]
-    for own in (*ours, None):
+    for own, mode in product((*ours, None), ("default", "bypass", "deny")):
+        write(config, *([own] if own else []))
+        (project / ".greenroom" / "permissions.json").unlink(missing_ok=True)
+        alone = decide(load_rules(project, mode=mode), project, "Bash", command="make")
         for theirs in ours:
-            for mode in ("default", "bypass", "deny"):
-                write(config, *([own] if own else []))
-                (project / ".greenroom" / "permissions.json").unlink(missing_ok=True)
-                alone = decide(load_rules(project, mode=mode), project, "Bash", command="make")
-                write(project / ".greenroom", theirs)
-                both = decide(load_rules(project, mode=mode), project, "Bash", command="make")
-                assert strictness.index(both) >= strictness.index(alone), (own, theirs, mode)
+            write(project / ".greenroom", theirs)
+            both = decide(load_rules(project, mode=mode), project, "Bash", command="make")
+            assert strictness.index(both) >= strictness.index(alone), (own, theirs, mode)
 
 
 def test_the_user_s_own_skills_may_be_read_and_nothing_else_beside_them(folders):

@@ -1,5 +1,7 @@
 """Commands of the input line that change the session, or the run, in a real pseudo-terminal."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.cli.test_interactive import ENTER, READY, ask
@@ -137,7 +139,7 @@ def test_the_mode_is_switched_by_its_name_and_by_shift_tab(program, project):
 
 def test_a_rule_is_added_and_removed_inside_the_session(program, project):
     ask(program, "/permissions allow Bash(touch:*)")
-    program.wait_for("allow, in this session: allow Bash(touch:*)")
+    program.wait_for("added in this session: allow Bash(touch:*)")
     ask(program, "run touch made")
     program.wait_for("● Bash  touch made", "idle", without=["allow? >"])
     assert (project / "made").exists()
@@ -152,12 +154,39 @@ def test_a_rule_is_added_and_removed_inside_the_session(program, project):
     leave(program)
 
 
+@pytest.mark.parametrize("scope", ["project", "always"])
+def test_a_rule_is_kept_for_longer_and_removed_from_its_file(program, project, env, run, scope):
+    user = Path(env["HOME"], ".config", "greenroom", "permissions.json")
+    path = user if scope == "always" else project / ".greenroom" / "permissions.json"
+    ask(program, f"/permissions allow {scope} Bash(touch:*)")
+    program.wait_for("added in ", "allow Bash(touch:*)\n")
+    ask(program, "run touch made")
+    program.wait_for("● Bash  touch made", "idle", without=["allow? >"])
+    assert "touch" in path.read_text()
+    (project / "made").unlink()
+    assert run("-p", "run touch made", "--model", "offline:").err == ""
+    assert (project / "made").exists()
+    ask(program, "/permissions remove allow Bash(touch:*)")
+    program.wait_for("removed: allow Bash(touch:*)")
+    assert "touch" not in path.read_text()
+    ask(program, "run touch again")
+    program.wait_for("allow? >")
+    ask(program, "n")
+    program.wait_for("denied", "idle")
+    ask(program, "/permissions remove read-workspace")
+    program.wait_for("can't be removed, since it comes from: built in")
+    ask(program, "/permissions remove nothing")
+    program.wait_for("there is no rule 'nothing'")
+    ask(program, "/permissions deny Bsh(ls)")
+    program.wait_for("Bsh", "Bash", "idle")
+
+
 def test_what_a_session_is_made_of_is_shown(program, project):
     (project / "AGENTS.md").write_text("Be brief.\n")
     ask(program, "read README.md")
     program.wait_for("README.md, 1 line:", "idle")
     ask(program, "/context")
-    program.wait_for("system prompt", "tools", "messages")
+    program.wait_for("system prompt", "tools", "instructions", "memory", "messages")
     ask(program, "/cost")
     program.wait_for("this session", "with its subagents")
     ask(program, "/memory")
@@ -204,6 +233,5 @@ def test_what_a_session_has_cost_and_the_skills_are_shown_on_the_command_line_to
     assert (skill["name"], skill["is_trusted"]) == ("greet", False)
     run("-p", "read README.md")
     [session] = run("sessions", "list", "--json").json
-    cost = run("sessions", "cost", session["session_id"], "--json").json
-    assert set(cost) == {"session", "subagents", "total", "currency"}
-    assert "together" in run("sessions", "cost", session["session_id"]).out
+    assert set(run("cost", session["session_id"], "--json").json) == {"rows", "total", "currency"}
+    assert "together" in run("cost", session["session_id"]).out

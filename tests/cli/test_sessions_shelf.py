@@ -98,7 +98,7 @@ def test_nothing_is_no_text_to_search_for(capsys):
     with pytest.raises(SystemExit) as end:
         read_arguments(["sessions", "search", " "])
     assert end.value.code == 2
-    assert "there is no text to search for" in capsys.readouterr().err
+    assert "the text to search for is empty" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_a_search_and_what_was_found_stands(start, shelf):

@@ -109,12 +109,12 @@ def test_it_says_how_long_to_hold_out_and_how_much_to_send_in_a_minute(path):
     path.write_text('{"retry": 30, "rate_limit": {"requests": 50, "tokens": 40000}}')
     jsonschema.validate(serde.loads(path.read_bytes()), serde.loads(SCHEMA.read_bytes()))
     settings = read_settings(path)
-    assert settings.retry == Retry(seconds=30)
-    assert repr(settings.rate_limit) == "RateLimit(requests=50, tokens=40000, seconds=60)"
+    assert settings.retry == Retry(deadline=30)
+    assert repr(settings.rate_limit) == "RateLimit(requests=50, tokens=40000, period=60)"
     path.write_text('{"retry": 0}')
     assert read_settings(path).retry is None
     path.write_text("{}")
-    assert read_settings(path).retry == Retry(seconds=600)
+    assert read_settings(path).retry == Retry(deadline=600)
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import os
 import stat
 import sys
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -71,6 +72,7 @@ def sandbox_for(name):
     return {"sandbox": "read-only"} if name in ("sandboxed", "sandbox_network") else {}
 
 
+USERS_ALONE = {"mcp_config"}  # of the settings that are options
 SINGLE = [
     each
     for each in TABLE.values()
@@ -86,7 +88,7 @@ def test_the_nearer_place_wins(places, setting):
     assert getattr(places(), field) == getattr(Options(), field)
     assert getattr(places(**layers), field) == user
     layers["project"] = {name: project}
-    assert getattr(places(**layers), field) == project
+    assert getattr(places(**layers), field) == (user if name in USERS_ALONE else project)
     layers["env"] = {setting.variable: text_of(variable)}
     assert getattr(places(**layers), field) == variable
     if words := words_for(setting, option):
@@ -336,3 +338,53 @@ def test_a_file_with_two_faults_names_the_first(tmp_path):
     path.write_text('{"max_steps": "x", "nonsense": 1}')
     with pytest.raises(ConfigurationFileError):
         read_settings(path)
+
+
+@pytest.mark.parametrize("is_file", [True, False])
+def test_each_command_finds_the_sessions_where_the_setting_says(run, shelf, env, is_file):
+    shelf.add("s-kept", "hello", title="a title")
+    place = shelf.here[1].replace(env["HOME"], "~")
+    variables = {} if is_file else {"GREENROOM_SESSIONS": place}
+    if is_file:
+        run("config", "set", "sessions", place)
+    assert [each["session_id"] for each in run("sessions", "list", "--json", **variables).json] == [
+        "s-kept"
+    ]
+    assert place in run("config", **variables).out
+    assert shelf.here[1] in run("doctor", **variables).out
+    assert "s-kept" in run("complete", "bash", "greenroom sessions show ", **variables).out
+
+
+PLACE_WITH_PASSWORD = [
+    "postgresql://ann:s3cr3t@localhost/agents",
+    "postgres://ann:s3/cr3t@localhost/agents",
+    "postgresql://localhost/agents?password=s3cr3t",
+    "postgresql://localhost/agents?%70assword=s3cr3t",
+    "host=localhost password=s3cr3t",
+    "password = s3cr3t",
+]
+
+
+@pytest.mark.parametrize("place", PLACE_WITH_PASSWORD)
+def test_a_password_is_in_no_setting(run, env, place):
+    done = [run("config", "set", "sessions", place)]
+    folder = Path(env["HOME"], ".config/greenroom")
+    assert not list(folder.glob("*"))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_bytes(serde.dumps({"sessions": place}))
+    done += [run("config"), run("sessions", "list"), run("doctor")]
+    (folder / "settings.json").unlink()
+    done += [run(*words, GREENROOM_SESSIONS=place) for words in (("config",), ("doctor",))]
+    for each in done:
+        assert each.code
+        assert "holds a password" in each.err + each.out
+        assert "cr3t" not in each.err + each.out
+        assert "pgpass" in each.err + each.out
+
+
+def test_a_server_may_be_a_setting(run):
+    for place in ("postgresql", "postgresql://ann@localhost:5432/agents", "service=agents"):
+        assert run("config", "set", "sessions", place).code == 0
+        found = run("config", GREENROOM_DSN="postgresql://ann:s3cr3t@localhost/agents")
+        assert f'sessions = "{place}"' in found.out
+        assert "s3cr3t" not in found.out

@@ -70,6 +70,13 @@ def test_after_tab_the_row_shows_what_is_kept_now():
     assert rows[2] == "  s, p, a keep: npm run build:* · Tab: npm run build -- -w"
 
 
+def test_the_row_names_the_letters_that_there_are():
+    far = msgspec.structs.replace(BUILD, prefixes=(), host="far.test")
+    rows = shown(far).splitlines()
+    assert "  s keeps: npm run build -- -w" in rows
+    assert "[p]" not in rows[-1]
+
+
 def test_a_long_rule_is_cut_but_what_tab_would_keep_is_seen():
     text = "pytest " + "tests/a_long_name_of_a_test.py " * 4
     request = command(text, prefixes=("allow Bash(pytest:*)",))

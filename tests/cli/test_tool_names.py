@@ -11,7 +11,7 @@ from greenroom.cli.options import Options
 from greenroom.cli.run_rules import load_rules
 from greenroom.cli.run_setup import open_setup
 from greenroom.cli.tool_names import TOOLS
-from greenroom.tools import calculator, run_python, web_search
+from greenroom.tools import WebSearch, calculator, run_python
 from tests.cli.test_permissions_command import rule_file
 
 
@@ -32,7 +32,7 @@ async def test_the_known_tools_are_those_that_there_are(tmp_path, monkeypatch):
         names = setup.tools.list_tools()
         tools = [setup.tools.get(name) for name in names]
     tools += [SubmitPlan(setup.permissions), Task(None, None)]
-    tools += [calculator, run_python(), web_search(Index())]
+    tools += [calculator, run_python(), WebSearch(Index())]
     assert {each.name: each.category for each in tools} == TOOLS
 
 
@@ -45,7 +45,7 @@ async def test_the_known_tools_are_those_that_there_are(tmp_path, monkeypatch):
         ("bash", "there is no tool 'bash'; did you mean Bash? (the tools are Bash, Read, "),
         ("Bash,bash", "there is no tool 'bash'; did you mean Bash?"),
         ("bash(rm x)", "there is no tool 'bash'; did you mean Bash?"),
-        ("Websearch", "there is no tool 'Websearch'; did you mean web_search?"),
+        ("Websearch", "there is no tool 'Websearch'; did you mean WebSearch?"),
         ("category:exec", "there is no category 'exec'; did you mean execute? (the categ"),
         ("Deploy(out/**)", "there is no tool 'Deploy' (the tools are "),
     ],

@@ -84,7 +84,7 @@ async def test_a_folder_that_others_may_write_to_is_not_used(folder, caplog):
     folder.mkdir()
     folder.chmod(0o777)
     async with AgentRuntime(InMemoryStore()) as runtime:
-        with caplog.at_level("INFO"), trio.fail_after(10):
+        with caplog.at_level("INFO"), trio.fail_after(60):
             await serve_tree(runtime)
     assert "others may write to" in caplog.text
     with socket.socket(socket.AF_UNIX) as own:

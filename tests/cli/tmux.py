@@ -6,7 +6,7 @@ import subprocess
 import time
 import uuid
 
-SECONDS = 45
+SECONDS = 120
 
 
 class Tmux:
@@ -38,13 +38,31 @@ class Tmux:
         """Return the scrollback and the screen; lines that tmux has wrapped are whole again."""
         return self("capture-pane", "-p", "-J", "-S", "-", "-t", name)
 
-    def wait_for(self, name, *texts):
-        deadline = time.monotonic() + SECONDS
+    def wait_for(self, name, *texts, seconds=SECONDS):
+        deadline = time.monotonic() + seconds
         while not all(text in (screen := self.screen(name)) for text in texts):
             if time.monotonic() > deadline:
                 raise AssertionError(f"waited for {texts}; the screen is\n{screen}")
             time.sleep(0.05)
         return screen
+
+    def wait_until(self, name, is_done, seconds=SECONDS):
+        """Wait until the screen is as it should be; return it."""
+        deadline = time.monotonic() + seconds
+        while not is_done(screen := self.screen(name)):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited for {is_done.__name__}; it is\n{screen}")
+            time.sleep(0.05)
+        return screen
+
+    def wait_for_any(self, name, *texts, seconds=SECONDS):
+        """Wait until one of these texts is on the screen, and return which."""
+        deadline = time.monotonic() + seconds
+        while not (found := [text for text in texts if text in self.screen(name)]):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"waited for one of {texts}; it is\n{self.screen(name)}")
+            time.sleep(0.05)
+        return found[0]
 
     def close(self):
         subprocess.run(["tmux", "-L", self.socket, "kill-server"], capture_output=True, check=False)
