@@ -17,16 +17,59 @@ ALLOWED: dict[str, str] = {
         )
         for kind in ("files", "database")
     },
+    **{
+        f"tests.session.test_postgres_pooler::{name}": (
+            "PgBouncer is one more package; what finds a pooler out is tried without one"
+        )
+        for name in (
+            "test_a_pool_by_session_keeps_presence",
+            "test_a_pool_by_transaction_is_refused",
+        )
+    },
     "tests.e2e.test_endpoint::test_a_real_model_is_right_within_three_steps": (
         "it needs a server of a model; a server of ours that plays one takes the same path"
     ),
+    "tests.interop.serving.test_agui::test_the_client_of_npm_accepts_random_conversations": (
+        "a program of npm; the protocol's own types check random conversations instead"
+    ),
     **{
-        f"tests.export.test_in_browser::{name}": (
-            "a browser takes minutes to install; the page is taken apart by a parser as well"
+        f"tests.interop.acp.test_peers::{name}": (
+            "clients of others, with an event loop or a package manager of their own; every "
+            "message is checked against the schema instead"
+        )
+        for name in ("test_a_client_on_the_sdk", "test_acpx")
+    },
+    "tests.cli.test_matrix_in_terminals::test_without_control_codes_each_command_says_the_same": (
+        "it takes a minute; a row of each table is tried in every kind of terminal"
+    ),
+    "tests.cli.test_startup::test_nothing_holds_up_a_usual_session": (
+        "only an idle machine can show it"
+    ),
+    "tests.interop.serving.test_page_load::test_six_pages_that_are_all_in_sight_can_each_answer": (
+        "one page whose browser has no connection left stands for it"
+    ),
+    **{
+        f"tests.interop.serving.test_page_axe::test_no_rule_is_violated_in_any_state[{scheme}]": (
+            "axe-core is no package of ours; whoever changes the page gives its path"
+        )
+        for scheme in ("light", "dark")
+    },
+    **{
+        f"tests.interop.test_conformance::test_our_{side}_does_what_an_era_requires": (
+            "a suite of npm's, which not every machine has or reaches"
+        )
+        for side in ("client", "server")
+    },
+    **{
+        f"tests.interop.test_mcp_real::{name}": (
+            "programs of npm, and one with many requirements; whoever changes this has them"
         )
         for name in (
-            "test_a_page_makes_no_request_and_runs_nothing",
-            "test_a_page_that_does_is_noticed",
+            "test_the_fetch_server",
+            "test_the_server_of_everything[stdio]",
+            "test_the_server_of_everything[http]",
+            "test_the_inspector_lists_and_calls_our_tools[stdio]",
+            "test_the_inspector_lists_and_calls_our_tools[http]",
         )
     },
 }

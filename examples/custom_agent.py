@@ -58,7 +58,9 @@ async def librarian(
     async for message in agent.inputs():
         async with agent.turn(message):
             while True:
-                reply = await stream_reply(agent, llm, tools, system="You keep a shelf of books.")
+                reply = await stream_reply(
+                    agent, llm, tools, instructions="You keep a shelf of books."
+                )
                 if not reply.tool_uses:
                     break
                 await run_tools(agent, reply.tool_uses, tools, permissions)

@@ -25,7 +25,7 @@ async def lead(agent: AgentInternals) -> None:
     """Give each package in the input to a subagent of its own."""
     async for message in agent.inputs():
         async with agent.turn(message):
-            reviews = await fan_out(agent, reviewer, prompts=message.text.split(), concurrency=2)
+            reviews = await fan_out(agent, reviewer, inputs=message.text.split(), concurrency=2)
             agent.session.add_message(Message.assistant("; ".join(r.text for r in reviews)))
 
 
@@ -35,11 +35,11 @@ async def main() -> None:
         handle = runtime.spawn(AgentSession.new("lead"), lead)
         print("all:", (await handle.ask("core tools runtime")).text)
 
-        quickest = await fan_out(runtime, reviewer, prompts=SIZES, until=1)
+        quickest = await fan_out(runtime, reviewer, inputs=SIZES, until=1)
         print("the first:", [result.text for result in quickest if result is not None])
 
         prompts = ["core", "misspelt", "tools"]
-        results = await fan_out(runtime, reviewer, prompts=prompts, until="first_failure")
+        results = await fan_out(runtime, reviewer, inputs=prompts, until="first_failure")
         for prompt, result in zip(prompts, results, strict=True):
             print(f"{prompt}:", "not needed any more" if result is None else result.error)
 

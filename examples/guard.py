@@ -1,4 +1,4 @@
-"""A guard that stops a stream: no one sees the text that it rejects, and nothing stores it."""
+"""A guard that stops a stream: nobody sees the text that it rejects, and nothing stores it."""
 
 import trio
 

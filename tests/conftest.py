@@ -1,15 +1,20 @@
 """Nobody's own files, keys or proxies decide whether a test passes, and no test touches them."""
 
 import ast
+import faulthandler
 import gc
 import os
 import random
 import signal
+import subprocess
+import time
 from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
 import pytest
+from _pytest.doctest import DoctestModule
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from hypothesis import HealthCheck, settings
 
 OURS = ("ANTHROPIC_", "OPENAI_", "GREENROOM_MODEL", "GREENROOM_FORBID", "OLLAMA_", "HF_TOKEN")
@@ -39,11 +44,26 @@ EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
 """Of each property; a run with fewer than 100 is a quick one."""
 
 
+ARMED = pytest.StashKey[float]()
+"""When the stacks were last put off."""
+
+
+def few(count):
+    """Return this count; in a quick run, a third of it."""
+    return max(4, count // 3) if EXAMPLES < 100 else count
+
+
+def take_sample(cases, step):
+    """Return every case; in a quick run, every one after so many."""
+    return cases[::step] if EXAMPLES < 100 else cases
+
+
 def pytest_configure(config):
     """Try the same examples in every run and on every machine, unless there is a seed."""
     config.addinivalue_line(
         "markers", "in_turns(name): in a quick run, one value of this parameter"
     )
+    config.addinivalue_line("markers", "every(n): in a quick run, every n-th case of this test")
     config.addinivalue_line("markers", "checkpoint(name): what a stage of the framework has to do")
     config.addinivalue_line("markers", "unit: one package, no file, process, socket or thread")
     config.addinivalue_line("markers", "integration: with files, processes, sockets, or packages")
@@ -58,6 +78,43 @@ def pytest_configure(config):
         print_blob=True,
     )
     settings.load_profile("greenroom")
+
+
+@pytest.fixture(scope="session")
+def postgres_server(tmp_path_factory):
+    """Run one PostgreSQL server for all tests of this process; each takes a schema of its own.
+
+    Nothing that they write, nor the server, holds the password.
+    """
+    from tests import postgres_server
+
+    if postgres_server.programs() is None:
+        pytest.skip("PostgreSQL (Debian's package postgresql) is not installed")
+    written = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    server = postgres_server.PostgresServer((written.parent if is_worker else written) / "postgres")
+    yield server
+    places = [written, server.folder / "log"]
+    found = subprocess.run(
+        ["grep", "-rlF", postgres_server.PASSWORD, *places],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    server.stop()
+    assert (found.returncode, found.stdout) == (1, "")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Fail a test that printed or logged the password of a server."""
+    report = yield
+    if report.passed and "postgres_server" in getattr(item, "fixturenames", ()):
+        from tests.postgres_server import PASSWORD
+
+        if any(PASSWORD in text for _, text in report.sections):
+            report.outcome, report.longrepr = "failed", "it printed or logged the password"
+    return report
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -77,13 +134,22 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
-    """Mark each test by its kind, leave out slow ones in a quick run, and shuffle on demand."""
-    for item in items:
-        item.add_marker(find_kind(item.path, {*getattr(item, "fixturenames", ())}))
+    """Mark each test by its kind where that is asked for; leave out slow ones, and shuffle."""
+    if config.getoption("-m"):
+        for item in items:
+            item.add_marker(find_kind(item.path, {*getattr(item, "fixturenames", ())}))
     if EXAMPLES < 100:
         leave_out_crossed(config, items)
+        leave_out_most(config, items)
     if (seed := config.getoption("--shuffle")) is not None:
         shuffle(items, random.Random(seed))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path):
+    """Look for examples in docstrings of the package alone: tests have none."""
+    collectors = yield
+    return [each for each in collectors if not isinstance(each, DoctestModule)]
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -96,10 +162,11 @@ def find_kind(path, fixtures=frozenset()):
     """Return the kind of tests: of a unit, of several with files and processes, of the program."""
     folders = path.relative_to(HERE).parts if path.is_relative_to(HERE) else ("",)
     imported = find_imports(path)
-    if folders[0] in {"e2e", "examples"} or imported & PROGRAM or fixtures & {"start", "terminal"}:
+    is_shown = folders[0] in {"cli", "docs"} and imported & PROGRAM
+    if folders[0] in {"e2e", "examples"} or is_shown or fixtures & {"start", "terminal"}:
         return "e2e"
     is_wide = folders[0] in MEETINGS or SWEEPS & {*folders, path.stem}
-    if is_wide or imported & (OUTSIDE | SERVERS) or fixtures & (SERVERS | {"tmp_path"}):
+    if is_wide or imported & (OUTSIDE | SERVERS | PROGRAM) or fixtures & (SERVERS | {"tmp_path"}):
         return "integration"
     return "unit"
 
@@ -133,9 +200,39 @@ def leave_out_crossed(config, items):
             others = {k: v for k, v in item.callspec.params.items() if k != mark.args[0]}
             crossed[item.function, repr(others)].append(item)
     taken = {group[turn % len(group)] for turn, group in enumerate(crossed.values())}
-    left_out = {item for group in crossed.values() for item in group} - taken
+    leave_out(config, items, {item for group in crossed.values() for item in group} - taken)
+
+
+def leave_out_most(config, items):
+    """Leave out most cases of long tables: those taken are spread over the whole table."""
+    tables = defaultdict(list)
+    for item in items:
+        if mark := item.get_closest_marker("every"):
+            tables[item.function, *mark.args].append(item)
+    taken = {item for (_, step), table in tables.items() for item in table[::step]}
+    leave_out(config, items, {item for table in tables.values() for item in table} - taken)
+
+
+def leave_out(config, items, left_out):
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    """In a quick run, show where a test stands that goes on for two minutes.
+
+    To put that off ends a thread, for which most tests would wait longer than they take: so it is
+    done twice a minute, where pytest does it for each test.
+    """
+    now, stash = time.monotonic(), item.config.stash
+    if EXAMPLES < 100 and now - stash.get(ARMED, 0) > 30:
+        stash[ARMED] = now
+        faulthandler.dump_traceback_later(120, file=stash[fault_handler_stderr_fd_key])
+
+
+def pytest_sessionfinish():
+    faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_itemcollected(item):

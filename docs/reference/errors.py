@@ -36,8 +36,9 @@ def drawn() -> list[str]:
 
 def tree() -> list[type[GreenroomError]]:
     """Return the classes of Greenroom in the order of `drawn`, and at the end what is not drawn."""
-    for each in pkgutil.iter_modules(greenroom.__path__, "greenroom."):
-        importlib.import_module(each.name)
+    for each in pkgutil.walk_packages(greenroom.__path__, "greenroom."):
+        if not each.name.endswith("__main__"):  # a front may load what it names later
+            importlib.import_module(each.name)
     names = drawn()
     public = {kind for kind in _below(GreenroomError) if kind.__module__.startswith("greenroom.")}
     return sorted(public, key=lambda kind: [*names, kind.__name__].index(kind.__name__))

@@ -6,6 +6,7 @@ import shutil
 import sys
 from functools import partial
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 import toolz
@@ -17,6 +18,7 @@ from greenroom.session import AgentSession, FileStore
 from tests.e2e.repairer import BUGS, Repairer
 from tests.e2e.wire import Anthropic, OpenAI
 from tests.llm.server import Answer, model_server
+from tests.warm_python import run_warm
 
 
 def processes_that_mention(marker):
@@ -31,18 +33,12 @@ def processes_that_mention(marker):
 
 
 async def greenroom(*arguments, cwd, **environment):
-    """Run the program as a user would, and give it no more than a minute."""
+    """Run the program as a user would, and give it no more than two minutes."""
     kept = {key: os.environ[key] for key in ("PATH", "LANG") if key in os.environ}
-    with trio.fail_after(60):
-        return await trio.run_process(
-            [sys.executable, "-m", "greenroom", *arguments],
-            cwd=cwd,
-            env={**kept, "HOME": str(cwd.parent), **environment},
-            capture_stdout=True,
-            capture_stderr=True,
-            stdin=b"",
-            check=False,
-        )
+    environment = {**kept, "HOME": str(cwd.parent), **environment}
+    command = ["-m", "greenroom", *arguments]
+    code, *said = await trio.to_thread.run_sync(run_warm, command, cwd, environment)
+    return CompletedProcess(command, code, *(text.encode() for text in said))
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks for processes in /proc")

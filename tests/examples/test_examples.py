@@ -13,7 +13,7 @@ import pytest
 import trio
 
 from greenroom import AgentSession, FileStore
-from tests.warm_python import run_warm
+from tests.warm_python import WarmProcess, run_warm
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -24,16 +24,21 @@ def run(name, *arguments, cwd):
     return printed
 
 
-def run_as_a_process(name, *arguments, cwd, text=""):
+def start(name, *arguments, cwd):
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    command = [sys.executable, str(EXAMPLES / name), *arguments]
+    return WarmProcess(command, **streams, cwd=cwd, env=environment(cwd), text=True)
+
+
+def run_as_a_process(name, *arguments, cwd):
     """Run it as a user does, in an interpreter that starts for it."""
     return subprocess.run(
         [sys.executable, str(EXAMPLES / name), *arguments],
         cwd=cwd,
         env=environment(cwd),
-        input=text,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
         check=True,
     ).stdout
 
@@ -192,10 +197,19 @@ def test_what_is_allowed_can_still_not_do_everything_in_a_sandbox(tmp_path):
     ]
 
 
+def test_an_agent_uses_the_tools_of_a_server(tmp_path):
+    pytest.importorskip("mcp", reason="needs the extra mcp")
+    assert run_as_a_process("mcp_tools.py", cwd=tmp_path).splitlines() == [
+        "connected ('mcp__shop__price',)",
+        'Use price of the MCP server shop: { "item": "lamp" }',
+        "A lamp is 30 euros.",
+    ]
+
+
 def test_a_chatbot_of_twenty_lines_remembers(tmp_path):
     assert len((EXAMPLES / "chatbot.py").read_text().splitlines()) <= 20
     for text in ("hello\nhow are you?\n", "goodbye\n"):
-        said = run_as_a_process("chatbot.py", "ann", cwd=tmp_path, text=text)
+        said, _ = start("chatbot.py", "ann", cwd=tmp_path).communicate(text, timeout=120)
         assert said.count("I am the offline model") == text.count("\n")
     store = FileStore(tmp_path / "conversations")
     session = trio.run(partial(AgentSession.load, "ann", store=store))
@@ -274,8 +288,7 @@ def approval_service(cwd):
         with urllib.request.urlopen(url, data, timeout=60) as response:
             return json.load(response)
 
-    command = [sys.executable, str(EXAMPLES / "approval_service.py"), "0"]
-    with subprocess.Popen(command, cwd=cwd, stdout=subprocess.PIPE, text=True) as service:
+    with start("approval_service.py", "0", cwd=cwd) as service:
         try:
             port = int(service.stdout.readline())
             yield post
@@ -296,8 +309,9 @@ def test_an_approval_outlives_the_service(tmp_path):
 
 
 def test_a_session_goes_on_after_a_kill(tmp_path):
-    with pytest.raises(subprocess.CalledProcessError):
-        run_as_a_process("resume.py", "--crash", cwd=tmp_path)
+    crashed = start("resume.py", "--crash", cwd=tmp_path)
+    crashed.communicate(timeout=120)
+    assert crashed.returncode != 0
     first, second, third, answer = run("resume.py", "--again", cwd=tmp_path).splitlines()
     assert (first, third) == ("tool: nothing in the attic", "tool: nothing in the garden")
     assert "nothing in the cellar" not in second
@@ -406,6 +420,19 @@ def test_a_tool_made_of_others(tmp_path):
         "A short summary: That makes tides. It has rock tides.",
         "Tides are pulled by moons.",
     ]
+
+
+def test_a_client_reads_a_stream_and_answers_its_question(tmp_path):
+    assert run("serving.py", cwd=tmp_path).splitlines() == [
+        "asked: Use deploy {'version': '1.2'}",
+        "answered: 200",
+        "again: 409",
+        "said: Version 1.2 is live.",
+    ]
+
+
+def test_a_team_with_an_agent_of_somebody_else(tmp_path):
+    assert run("remote_team.py", cwd=tmp_path) == "team: Boats filled the harbour.\n"
 
 
 def test_a_program_drives_the_command_and_answers_its_questions(tmp_path):

@@ -22,6 +22,7 @@ GENERATED = {
         "reference/chunks.md",
         "reference/errors.md",
         "reference/models.md",
+        "reference/serving.md",
         "how-to/from-development-versions.md",
     )
 }
@@ -77,7 +78,7 @@ def offered():
 def test_a_front_holds_what_programs_need_and_no_more():
     assert len(greenroom.__all__) <= 110
     names = {name for _, name in offered()}
-    assert len(names) <= 425
+    assert len(names) <= 470
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -190,11 +191,13 @@ def found(name):
 def importers():
     """Return the names that somebody takes from each second front."""
     taken = {}
+    line = re.compile(r"^ *from ([\w.]+\._internal) import (\([^)]*\)|[^\n(]+)", re.MULTILINE)
     for folder in ("greenroom", "tests", "benchmarks", "docs"):
         for path in (ROOT / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("._internal"):
-                    taken.setdefault(node.module, set()).update(each.name for each in node.names)
+            for module, names in line.findall(path.read_text()):
+                whole = re.sub(r"#.*", "", names).strip("()")
+                each = (name.split()[0] for name in whole.split(",") if name.strip())
+                taken.setdefault(module, set()).update(each)
     return taken
 
 

@@ -7,6 +7,7 @@ import pkgutil
 import re
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pytest
@@ -18,10 +19,28 @@ ROOT = Path(greenroom.__file__).parent
 MODULES = sorted(ROOT.rglob("*.py"))
 
 
+class Facts(NamedTuple):
+    """What the rules ask about a module, found in one walk through it."""
+
+    imports: list
+    functions: list
+    unknown: list
+
+
 @cache
+def read(module):
+    tree = ast.parse(module.read_text())
+    nodes = list(ast.walk(tree))
+    known = {name for node in nodes for name in identifiers(node)}
+    return Facts(
+        [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)],
+        [(name, length(each)) for name, each in functions(tree, name_of(module))],
+        [f"{node.name}: {name}" for node in nodes for name in documented(node) - known],
+    )
+
+
 def imports(module):
-    nodes = ast.walk(ast.parse(module.read_text()))
-    return [node for node in nodes if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return read(module).imports
 
 
 def package_of(module):
@@ -116,12 +135,8 @@ def length(function):
 
 
 def test_functions_are_short():
-    every = (
-        each
-        for module in MODULES
-        for each in functions(ast.parse(module.read_text()), name_of(module))
-    )
-    assert [name for name, function in every if length(function) > 60] == []
+    every = (each for module in MODULES for each in read(module).functions)
+    assert [name for name, lines in every if lines > 60] == []
 
 
 def classes():
@@ -217,34 +232,34 @@ def test_public_names_are_documented(name):
             assert inspect.getdoc(value), f"{value.__name__} of {name} has no docstring"
 
 
-def documented_members(docstring):
-    """Yield the attributes and arguments that a docstring lists."""
-    for part in re.split(r"\n(?=\w+:\n)", docstring):
-        if part.startswith(("Attributes:\n", "Args:\n")):
-            yield from re.findall(r"^    \**(\w+): ", part, re.MULTILINE)
+def documented(node):
+    """Return the attributes and arguments that the docstring of a class or function lists."""
+    found = set()
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        for part in re.split(r"\n(?=\w+:\n)", ast.get_docstring(node) or ""):
+            if part.startswith(("Attributes:\n", "Args:\n")):
+                found.update(re.findall(r"^    \**(\w+): ", part, re.MULTILINE))
+    return found
 
 
-def identifiers(tree):
+def identifiers(node):
     """Yield the names that code has, and no words of its texts."""
-    for node in ast.walk(tree):
-        yield from (getattr(node, part, None) for part in ("id", "attr", "arg", "name"))
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
+            yield name
+        case ast.keyword(arg=name) | ast.ClassDef(name=name) | ast.FunctionDef(name=name):
+            yield name
+        case ast.AsyncFunctionDef(name=name) | ast.alias(name=name):
+            yield name
 
 
 def test_documented_attributes_and_arguments_exist():
-    documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    gone = []
-    for module in MODULES:
-        tree = ast.parse(module.read_text())
-        known = set(identifiers(tree))
-        for node in ast.walk(tree):
-            if isinstance(node, documented) and (docstring := ast.get_docstring(node)):
-                names = set(documented_members(docstring)) - known
-                gone += [f"{module.relative_to(ROOT)}: {node.name}: {name}" for name in names]
-    assert gone == []
+    gone = {module: read(module).unknown for module in MODULES}
+    assert {module: names for module, names in gone.items() if names} == {}
 
 
 def test_what_tests_need_is_installed_before_all_of_them_must_run():
     script = (ROOT.parent / ".ci" / "run").read_text()
-    installed = re.search(r"for pair in (.*); do", script)[1].split()
+    installed = re.search(r"for pair in (.*?); do", script, re.DOTALL)[1].split()
     packages = {package for _, _, package in (pair.partition(":") for pair in installed)}
     assert {*absent_programs.PACKAGES.values()} <= packages

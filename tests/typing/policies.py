@@ -29,8 +29,8 @@ async def a_resilient_model_is_a_model(
     llm: LLMProvider, ask: ModelRequest, rate: RateLimit
 ) -> None:
     model = resilient(
-        llm, fallback=[llm], limit=[rate, ConcurrencyLimit(1)], after_output="restart"
+        llm, fallback=[llm], limits=[rate, ConcurrencyLimit(1)], after_output="restart"
     )
     assert_type(model, LLMProvider)
     assert_type(await Retry().call(model.generate, ask), Message)
-    assert_type(resilient_tool(fetch, breaker=CircuitBreaker("it"), limit=rate), Tool)
+    assert_type(resilient_tool(fetch, breaker=CircuitBreaker("it"), limits=rate), Tool)
