@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -147,6 +148,13 @@ def burn(seconds: float) -> str:
     while time.process_time() < until:
         pass
     return "burnt"
+
+
+@killable
+def show_limits() -> list[bool]:
+    """Say of the CPU time and the address space whether they are unlimited here."""
+    kinds = (resource.RLIMIT_CPU, resource.RLIMIT_AS)
+    return [resource.getrlimit(kind)[0] == resource.RLIM_INFINITY for kind in kinds]
 
 
 @tool(isolation="process", limits=ProcessLimits(memory_megabytes=64))
