@@ -21,6 +21,7 @@ from greenroom.agents.questions import Decide, as_answer, attend, respond
 from greenroom.agents.session_queue import OnBusy, hold_session
 from greenroom.core import (
     Answer,
+    BudgetExceededError,
     ConfigurationError,
     ContentBlock,
     Custom,
@@ -453,7 +454,10 @@ class AgentRun(Generic[OutputT]):
         if self._report.error is not None:
             return self._report.error
         error = self._error or Error("the agent has crashed")
-        return GreenroomError(error.message, hint=error.hint)
+        # Time that is over cancels the agent: only the runtime knows why.
+        is_spent = error.kind == BudgetExceededError.__name__
+        kind = BudgetExceededError if is_spent else GreenroomError
+        return kind(error.message, hint=error.hint)
 
 
 def _status(end: Done | Exited) -> TurnStatus:

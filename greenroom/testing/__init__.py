@@ -6,6 +6,7 @@
   a stream drawn as a line of letters.
 - `virtual_time`: a clock that jumps over all waiting, but not over the work of threads.
 - `cassettes`: HTTP exchanges, recorded and replayed; `concealment` takes the secrets out.
+- `evaluation_runs`: an agent runs cases, and checks judge its results; `evaluation` holds those.
 - `fuzz`: a cancel at every checkpoint of a tool or an agent.
 - `providers` and `provider_server`: checks for a provider of your own.
 - `replay`: a recorded session again, without its model and tools; `rerun`: where it goes another
@@ -17,6 +18,8 @@
 
 from greenroom.llm._internal import same_request
 from greenroom.testing.cassettes import CassetteError, cassette, request_from_wire
+from greenroom.testing.evaluation import Case, Evaluation, EvaluationRow
+from greenroom.testing.evaluation_runs import evaluate
 from greenroom.testing.fuzz import Scenario, cancel_at_every_checkpoint
 from greenroom.testing.memories import check_memory
 from greenroom.testing.models import (
@@ -45,8 +48,11 @@ from greenroom.testing.virtual_time import run_in_virtual_time
 __all__ = [
     "SESSION_STORE_CHECKS",
     "AgentRunError",
+    "Case",
     "CassetteError",
     "Drift",
+    "Evaluation",
+    "EvaluationRow",
     "HashEmbedder",
     "ProviderUnderTest",
     "RecordedAnswer",
@@ -64,6 +70,7 @@ __all__ = [
     "check_record",
     "check_session_store",
     "drift",
+    "evaluate",
     "export_test",
     "forbid_model_calls",
     "marbles",

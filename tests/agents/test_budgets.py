@@ -8,7 +8,7 @@ import trio
 from hypothesis import given, strategies as st
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from greenroom.agents import Task, run_tools, stream_reply
+from greenroom.agents import Agent, Task, run_tools, stream_reply
 from greenroom.core import BudgetExceededError, Price, ToolUseBlock, TurnStatus, Usage
 from greenroom.llm import OfflineProvider
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -464,3 +464,11 @@ async def test_a_model_that_reports_no_usage_may_be_used_where_that_is_not_limit
 async def test_the_offline_model_is_free(runtime):
     handle = runtime.spawn(new(), agent_of(OfflineProvider()), budget=Budget(cost=0.01, tokens=9))
     assert (await handle.ask("hello")).status is TurnStatus.COMPLETED
+
+
+async def test_a_run_whose_time_is_over_says_so_by_its_error(autojump_clock):
+    agent = Agent(ScriptedProvider(Reply("late", seconds=60)))
+    result = await agent.run("hi", budget=Budget(seconds=1))
+    assert result.status is TurnStatus.FAILED
+    with pytest.raises(BudgetExceededError, match="1 seconds"):
+        print(result.output)

@@ -142,6 +142,16 @@ def test_a_model_to_fall_back_on_and_a_tool_with_a_breaker(tmp_path):
     ]
 
 
+def test_an_evaluation_says_what_got_worse(tmp_path):
+    assert run("evaluation.py", cwd=tmp_path).splitlines() == [
+        "case       passed        exact",
+        "France  2/2 (1/1)         1.00",
+        "Peru    1/2 (1/1)  0.50 (1.00)",
+        "all     3/4 (2/2)  0.75 (1.00)",
+        "worse: Peru",
+    ]
+
+
 def test_a_killable_tool_is_stopped_by_its_limit_and_by_an_interrupt(tmp_path):
     assert run("killable_tool.py", cwd=tmp_path).splitlines() == [
         "tool: a green room",
