@@ -120,7 +120,9 @@ def _texts(found: Sequence[Recalled]) -> list[str]:
 MEMORY_CHECKS = tuple(
     each
     for each in vars(sys.modules[__name__]).values()
-    if inspect.iscoroutinefunction(each) and each.__module__ == __name__
+    # Python 3.12 takes the module `inspect` itself for a coroutine function.
+    if inspect.isfunction(each) and inspect.iscoroutinefunction(each)
+    if each.__module__ == __name__
 )
 """All checks, to be run one by one."""
 
