@@ -1,12 +1,12 @@
 """URLs: checks, public addresses, proxies and redirects."""
 
 import ipaddress
+import os
 import re
 import socket
 from contextlib import suppress
 from typing import TypeAlias
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
-from urllib.request import getproxies_environment
 
 import trio
 
@@ -237,14 +237,23 @@ def proxy_for(scheme: str, host: str) -> str | None:
     is contacted directly: hosts, domains with all their hosts, addresses, networks such as
     `10.0.0.0/8`, or `*` for everything.
     """
-    proxies = getproxies_environment()
-    proxy = proxies.get(scheme) or proxies.get("all")
+    proxy = _read_setting(scheme) or _read_setting("all")
     if not proxy:
         return None
-    direct = (entry.strip() for entry in proxies.get("no", "").split(","))
+    direct = (entry.strip() for entry in _read_setting("no").split(","))
     if any(_covers(entry, host) for entry in direct if entry):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
+
+
+def _read_setting(name: str) -> str:
+    """Read a variable as `urllib` does, but without a copy of the environment for each request."""
+    small = os.environ.get(f"{name}_proxy")
+    if small is not None:
+        return small
+    if name == "http" and "REQUEST_METHOD" in os.environ:
+        return ""  # in a CGI script, the header `Proxy` of a request sets HTTP_PROXY
+    return os.environ.get(f"{name.upper()}_PROXY", "")
 
 
 def _covers(entry: str, host: str) -> bool:

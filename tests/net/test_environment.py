@@ -3,6 +3,7 @@
 import ast
 import re
 import ssl
+import urllib.request
 from functools import partial
 from pathlib import Path
 
@@ -220,6 +221,20 @@ async def test_what_no_proxy_covers_goes_round_the_proxy(serve, monkeypatch, unu
     monkeypatch.setenv("NO_PROXY", "127.0.0.0/24")
     assert await get(server.url) == b"hello"
     assert server.requests[0].startswith("GET / HTTP/1.1")
+
+
+@pytest.mark.parametrize("small", [None, "", "http://small.test:1"])
+@pytest.mark.parametrize("capital", [None, "", "http://capital.test:1"])
+@pytest.mark.parametrize("in_cgi", [False, True])
+def test_a_variable_counts_as_it_does_for_urllib(monkeypatch, small, capital, in_cgi):
+    settings = {"http_proxy": small, "HTTP_PROXY": capital, "REQUEST_METHOD": in_cgi and "GET"}
+    for name, value in settings.items():
+        if value is None or value is False:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    expected = urllib.request.getproxies_environment().get("http")
+    assert proxy_for("http", "far.test") == expected
 
 
 def test_all_proxy_stands_in_for_both(monkeypatch):
