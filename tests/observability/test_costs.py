@@ -4,12 +4,11 @@ import builtins
 import io
 import logging
 import os
-import runpy
 import threading
-from pathlib import Path
 
 import trio
 
+from benchmarks import spans
 from greenroom import Agent, AgentRuntime, FileStore
 from greenroom.observability import (
     JsonLog,
@@ -21,7 +20,6 @@ from greenroom.observability import (
 )
 from greenroom.testing import ScriptedProvider, call
 
-BENCHMARK = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "counts.py"))
 MOST = {"files and metrics": 170, "OpenTelemetry": 600}
 
 
@@ -31,8 +29,8 @@ def fetch(page: str) -> str:
 
 
 def test_a_span_takes_few_function_calls_in_the_loop():
-    bounds = BENCHMARK["CALLS_OF_A_SPAN"]
-    counted = BENCHMARK["measure_spans"]()
+    bounds = spans.CALLS_OF_A_SPAN
+    counted = spans.measure_spans()
     assert counted.keys() == bounds.keys()
     for (kind, content), count in counted.items():
         assert 0 < count <= bounds[kind, content]
@@ -40,9 +38,9 @@ def test_a_span_takes_few_function_calls_in_the_loop():
 
 
 def test_nothing_of_it_runs_where_nothing_watches():
-    off = trio.run(BENCHMARK["watched"], "", "", "")
+    off = trio.run(spans.watched, "", "", "")
     assert not [path for path in off if "observability" in path or path.endswith("instrument.py")]
-    on = trio.run(BENCHMARK["watched"], "OpenTelemetry", "none", "")
+    on = trio.run(spans.watched, "OpenTelemetry", "none", "")
     assert [path for path in on if path.endswith("instrument.py")]
 
 

@@ -1,0 +1,49 @@
+"""What steps, deltas, agents and imports cost, in figures that hold on any machine."""
+
+import tempfile
+from importlib.metadata import version
+
+import pytest
+import trio
+
+from benchmarks import calls, counts
+from greenroom import FileStore, InMemoryStore
+
+IN_MEMORY = [name for name, where in counts.COUNTS if where == "memory"]
+IN_FILES = ["tool step", "agent", "interrupt"]
+
+
+@pytest.fixture(scope="module")
+def counter():
+    with pytest.MonkeyPatch.context() as patch, counts.in_order():
+        yield counts.Counter(patch.setattr)
+
+
+def is_known():
+    return version("trio") == calls.KNOWN["trio"]
+
+
+@pytest.mark.parametrize("operation", IN_MEMORY)
+def test_what_an_operation_takes_in_memory_is_what_it_took(counter, operation):
+    taken = trio.run(counts.count, counter, operation, InMemoryStore())
+    told = counts.compare(taken, counts.COUNTS[operation, "memory"], counts.ONCE)
+    if operation in counts.EXACT and is_known():
+        assert told == ""
+    assert "MORE" not in told or not is_known()
+
+
+@pytest.mark.parametrize("operation", IN_FILES)
+def test_what_an_operation_takes_in_files_is_no_more_than_it_took(counter, operation):
+    with tempfile.TemporaryDirectory() as folder:
+        taken = trio.run(counts.count, counter, operation, FileStore(folder))
+    told = counts.compare(taken, counts.COUNTS[operation, "files"], 3)
+    assert "MORE" not in told or not is_known()
+
+
+@pytest.mark.parametrize("name", calls.ROWS)
+def test_what_does_not_depend_on_the_machine_is_no_more_than_it_was(name):
+    figures = calls.find_figures()
+    with counts.in_order():
+        taken = calls.ROWS[name]()
+    assert taken > 0
+    assert taken <= figures.get(name, taken) * (1 + calls.SLACK)
