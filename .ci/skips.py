@@ -26,6 +26,12 @@ ALLOWED: dict[str, str] = {
             "test_a_pool_by_transaction_is_refused",
         )
     },
+    **{
+        f"tests.interop.test_inspect::{name}": (
+            "Inspect doubles what is installed; whoever changes this has it beside"
+        )
+        for name in ("test_tasks_are_solved_within_their_limits", "test_the_example_is_right")
+    },
     "tests.e2e.test_endpoint::test_a_real_model_is_right_within_three_steps": (
         "it needs a server of a model; a server of ours that plays one takes the same path"
     ),

@@ -7,6 +7,8 @@
 says what there is, and `web_server` puts it together. `A2AServer` offers one agent to other
 people's agents, and `remote` drives an agent elsewhere, whoever has made it.
 
+`inspect` makes a solver of an agent, for evaluations with Inspect.
+
 In `acp` an agent is served to an editor, on the lines of its standard streams (`line_reader`).
 
 The protocol of tools is the official SDK's, which the extra `greenroom[mcp]` installs, and a

@@ -48,7 +48,9 @@ def environment(cwd):
 
 
 def test_every_example_has_a_test():
-    text = Path(__file__).read_text() + (Path(__file__).parent / "test_terminal.py").read_text()
+    tests = Path(__file__).parents[1]
+    others = tests / "examples" / "test_terminal.py", tests / "interop" / "test_inspect.py"
+    text = "".join(path.read_text() for path in (Path(__file__), *others))
     for path in EXAMPLES.glob("*.py"):
         assert f'"{path.name}"' in text
 
