@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-import trio
-
 from greenroom.distributed import places
 from greenroom.session import PostgresStore
 from greenroom.session._internal import Connection, lock_of, open_server
@@ -50,4 +48,4 @@ class Database:
 
     async def aclose(self) -> None:
         """Close the connections; the next use opens others."""
-        await trio.to_thread.run_sync(self.close, limiter=self._server.limiter())
+        await self._server.in_thread(self.close)

@@ -123,18 +123,11 @@ class PostgresMemory:
     async def aclose(self) -> None:
         """Close the connections; the next use opens others."""
         with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(self._server.close, limiter=self._server.limiter())
+            await self._server.in_thread(self._server.close)
 
     def statistics(self) -> PostgresMemoryStatistics:
         """Return figures about the memory in this process and run of trio."""
-        limiter = self._server.limiter().statistics()
-        return PostgresMemoryStatistics(
-            limiter.borrowed_tokens,
-            limiter.tasks_waiting,
-            int(limiter.total_tokens),
-            self._evicted,
-            self._expired,
-        )
+        return PostgresMemoryStatistics(*self._server.figures(), self._evicted, self._expired)
 
     async def add(self, text: str, /, **metadata: MetadataValue) -> str:
         """Keep a text; return the id of its entry. It is durable when this returns.

@@ -21,7 +21,7 @@ from psycopg import errors
 from greenroom.core import SessionError, SessionStorageError
 from greenroom.session.errors import SessionCorruptError
 from greenroom.session.postgres_dsn import Address
-from greenroom.threads._internal import FileThreads
+from greenroom.threads._internal import SharedThreads, ThreadFigures
 
 T = TypeVar("T")
 
@@ -125,7 +125,7 @@ class Server:
         self.patience = patience
         self.place = f"{address}/{schema}"
         """Where it is, for people; without any secret."""
-        self._threads = FileThreads("PostgreSQL sessions", connections)
+        self._threads = SharedThreads("PostgreSQL", connections)
         self._slots = threading.BoundedSemaphore(connections)
         self._idle: list[Connection] = []
         self._far_ends = WeakKeyDictionary[Connection, object]()  # the process that serves each
@@ -136,9 +136,13 @@ class Server:
         """Check each new connection with this before it is used."""
         self._check = check
 
-    def limiter(self) -> trio.CapacityLimiter:
-        """Return the limiter of this run's threads."""
-        return self._threads.limiter
+    def figures(self) -> ThreadFigures:
+        """Return how much runs and waits in this run of trio."""
+        return self._threads.figures()
+
+    async def in_thread(self, work: Callable[[], T]) -> T:
+        """Do blocking work that needs no connection in one of the threads, to its end."""
+        return await self._threads.run(work)
 
     async def run(self, session_id: str, work: Callable[[Connection], T]) -> T:
         """Do blocking work on a connection, and again while the server is away.

@@ -125,7 +125,7 @@ class PostgresStore:
 
     def statistics(self) -> StoreStatistics:
         """Return figures about the store's threads in this run of trio."""
-        return StoreStatistics.of(self._server.limiter())
+        return StoreStatistics(*self._server.figures())
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session with this id is stored.
@@ -333,7 +333,7 @@ class PostgresStore:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
-        return await trio.to_thread.run_sync(work, limiter=self._server.limiter())
+        return await self._server.in_thread(work)
 
     def folder(self, session_id: str) -> str:
         """Return "": there are no files.

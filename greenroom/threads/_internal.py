@@ -2,3 +2,7 @@
 
 from greenroom.threads.file_threads import FileThreads as FileThreads
 from greenroom.threads.heavy_work import is_large as is_large, run_heavy as run_heavy
+from greenroom.threads.shared_threads import (
+    SharedThreads as SharedThreads,
+    ThreadFigures as ThreadFigures,
+)

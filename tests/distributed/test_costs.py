@@ -17,6 +17,7 @@ async def test_idle_agents_cost_one_look_of_their_host(cluster, nursery, monkeyp
         assert {(await agent.ask("hello")).text for agent in agents} == {"hello"}
         runs, looks, enough = [], [], trio.Event()
         run, look = database.Database.run, places.look
+        loop = trio.lowlevel.current_trio_token()
 
         async def count_run(own, work):
             runs.append(work)
@@ -25,7 +26,7 @@ async def test_idle_agents_cost_one_look_of_their_host(cluster, nursery, monkeyp
         def count_look(*args, **options):
             looks.append(1)
             if len(looks) == 10:
-                trio.from_thread.run_sync(enough.set)
+                loop.run_sync_soon(enough.set)
             return look(*args, **options)
 
         monkeypatch.setattr(database.Database, "run", count_run)

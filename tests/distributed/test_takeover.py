@@ -92,10 +92,11 @@ async def test_a_turn_that_has_ended_but_was_not_marked_is_not_done_again(
     first = await nursery.start(Host(cluster, [work.kind("a")]).run)
     agent = await cluster.spawn(AgentSpec("worker", **GOES_ON))
     finish, tried = mailbox.finish_input, trio.Event()
+    loop = trio.lowlevel.current_trio_token()
 
     def lose(connection, place, number, result):
         if place.host == first:
-            trio.from_thread.run_sync(tried.set)
+            loop.run_sync_soon(tried.set)
             return True  # as if the host had ended just before
         return finish(connection, place, number, result)
 

@@ -1,0 +1,165 @@
+"""Threads for short work that comes in crowds, such as the statements of many sessions."""
+
+import contextvars
+import threading
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeVar, cast
+
+import trio
+
+T = TypeVar("T")
+
+
+class ThreadFigures(NamedTuple):
+    """How much work is in threads, and how much waits for one; `threads` may work at once."""
+
+    working: int
+    waiting: int
+    threads: int
+
+
+class SharedThreads:
+    """Runs blocking work in threads, up to a limit, and goes on in them with the work that waits.
+
+    A thread that has done its work takes the next at once, without asking the event loop for it,
+    and one pass of the loop takes in all results that are there. So a crowd costs a fraction of
+    what `FileThreads` take. It may be created before trio runs, and used in several runs: each has
+    its own limit. The work can't call `trio.from_thread`.
+
+    Example:
+        >>> threads = SharedThreads("example", 2)
+        >>> trio.run(threads.run, lambda: sum(range(10)))
+        45
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        """Set the threads' name, and how many may work at once."""
+        self._name = name
+        self._most = most
+        # Results go back to the run of trio that asked.
+        self._crew: trio.lowlevel.RunVar[_Crew] = trio.lowlevel.RunVar(name)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run this work in a thread, to its end even if cancelled.
+
+        Raises:
+            trio.Cancelled: before the work has begun.
+        """
+        return cast("T", await self._get_crew().run(work))
+
+    def figures(self) -> ThreadFigures:
+        """Return how much runs and waits in this run of trio."""
+        return self._get_crew().figures()
+
+    def _get_crew(self) -> "_Crew":
+        try:
+            return self._crew.get()
+        except LookupError:
+            crew = _Crew(self._name, self._most)
+            self._crew.set(crew)
+            return crew
+
+
+class _Job:
+    """Work of one task, and what came of it."""
+
+    __slots__ = ("_context", "_error", "_result", "_work", "task")
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.task = trio.lowlevel.current_task()
+        self._work = work
+        self._context = contextvars.copy_context()
+        self._result: object = None
+        self._error: BaseException | None = None
+
+    def do(self) -> None:
+        try:
+            self._result = self._context.run(self._work)
+        except BaseException as error:  # noqa: BLE001 -- it is raised in the task
+            self._error = error
+
+    def unwrap(self) -> object:
+        error, self._error = self._error, None  # a traceback that leads here would be a cycle
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del error
+
+
+class _Crew:
+    """The threads of one run of trio, and the work for them, first come, first served."""
+
+    def __init__(self, name: str, most: int) -> None:
+        self._name = name
+        self._most = most
+        self._token = trio.lowlevel.current_trio_token()
+        self._guard = threading.Lock()  # of the two below, which belong together
+        self._waiting = deque[_Job]()
+        self._threads = 0
+        self._done = deque[_Job]()
+
+    def figures(self) -> ThreadFigures:
+        with self._guard:
+            return ThreadFigures(self._threads, len(self._waiting), self._most)
+
+    # A job whose task is gone must not be left behind.
+    @trio.lowlevel.enable_ki_protection
+    async def run(self, work: Callable[[], object]) -> object:
+        await trio.lowlevel.checkpoint_if_cancelled()
+        job = _Job(work)
+        with self._guard:
+            is_free = self._threads < self._most
+            if is_free:
+                self._threads += 1
+            else:
+                self._waiting.append(job)
+        if is_free:
+            self._start_thread(job)
+
+        def abort(_: object) -> trio.lowlevel.Abort:
+            has_begun = is_free or not self._withdraw(job)
+            return trio.lowlevel.Abort.FAILED if has_begun else trio.lowlevel.Abort.SUCCEEDED
+
+        await trio.lowlevel.wait_task_rescheduled(abort)
+        return job.unwrap()
+
+    def _start_thread(self, job: _Job) -> None:
+        try:
+            trio.lowlevel.start_thread_soon(partial(self._serve, job), lambda _: None, self._name)
+        except BaseException:
+            with self._guard:
+                self._threads -= 1
+            raise
+
+    def _withdraw(self, job: _Job) -> bool:
+        """Take back work that waits; say whether it did."""
+        with self._guard:
+            if job not in self._waiting:
+                return False
+            self._waiting.remove(job)
+            return True
+
+    def _serve(self, first: _Job) -> None:
+        """Do this, and then what waits until nothing does; called in a thread."""
+        job: _Job | None = first
+        while job is not None:
+            job.do()
+            self._done.append(job)
+            self._token.run_sync_soon(self._take_in, idempotent=True)
+            job = self._next()
+
+    def _next(self) -> _Job | None:
+        with self._guard:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._threads -= 1
+            return None
+
+    def _take_in(self) -> None:
+        """Wake the tasks whose work is done."""
+        while self._done:
+            trio.lowlevel.reschedule(self._done.popleft().task)
