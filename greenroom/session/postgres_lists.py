@@ -15,7 +15,7 @@ _AT_ONCE = 200  # rows of one statement, at most
 _LATEST = 1 << 62
 
 # Of all sessions but those just being created.
-_SELECT: LiteralString = """SELECT session_id, key, metadata, size, greatest(updated, changed)
+_SELECT: LiteralString = """SELECT session_id, metadata, greatest(updated, changed)
     FROM sessions WHERE (metadata IS NOT NULL OR (size > 0 AND holder IS NULL))"""
 _BEFORE: LiteralString = (
     _SELECT
@@ -75,7 +75,9 @@ def _newest_rows(connection: Connection, wanted: PageOrder) -> Iterator[Row]:
 
 
 def _rows(found: list[tuple[object, ...]]) -> list[Row]:
-    return [Row(*cast("tuple[str, int, bytes | None, int, int]", each)) for each in found]
+    rows = cast("list[tuple[str, bytes | None, int]]", found)
+    # A list needs neither the key nor the size.
+    return [Row(session_id, 0, metadata, 0, changed) for session_id, metadata, changed in rows]
 
 
 def _describe(row: Row, place: str) -> SessionMetadata | SessionError:
