@@ -58,7 +58,7 @@ def blocks(language):
 def programs():
     """Every block of Python, and every program in `examples/`."""
     yield from blocks("python")
-    for path in sorted((ROOT / "examples").glob("*.py")):
+    for path in sorted((ROOT / "examples").rglob("*.py")):
         yield pytest.param(path.read_text(), id=path.name)
 
 

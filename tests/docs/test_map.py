@@ -55,7 +55,10 @@ def test_the_reference_lists_every_package():
 
 def test_every_example_is_listed():
     listed = links(ROOT / "examples" / "README.md")
-    assert sorted(listed) == sorted(path.name for path in (ROOT / "examples").glob("*.py"))
+    examples = ROOT / "examples"
+    programs = [path.name for path in examples.glob("*.py")]
+    products = [str(path.relative_to(examples)) for path in examples.glob("*/README.md")]
+    assert sorted(listed) == sorted(programs + products)
 
 
 @pytest.mark.parametrize(

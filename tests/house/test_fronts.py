@@ -39,7 +39,7 @@ def pages():
 @cache
 def programs():
     """Return every program of the pages and the examples, by its place."""
-    found = {path.name: path.read_text() for path in (ROOT / "examples").glob("*.py")}
+    found = {path.name: path.read_text() for path in (ROOT / "examples").rglob("*.py")}
     for page in pages():
         for block in FENCE.finditer(page.read_text()):
             if block[1] in {"python", "pycon"}:
