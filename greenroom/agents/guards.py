@@ -6,6 +6,7 @@ piece once, with the window before it, so its cost grows only with the length of
 """
 
 import inspect
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias
@@ -250,6 +251,9 @@ class GuardedStream(ModelStream):
         self._guards = guards
         self._is_last = is_last
         self._holds_back = bool(guards.of("output"))
+        # A guard may take its time, and what it has passed must not wait with what it looks at.
+        self._passes_at_once = not guards.of("text")
+        self._taken: deque[StreamEvent] = deque()
         self._start_over()
 
     def _new_pipeline(self) -> _GuardPipeline:
@@ -265,18 +269,23 @@ class GuardedStream(ModelStream):
         self._blocks: dict[int, TextBlock] = {}
         self._answers: list[BlockEnd] = []
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here."""
-        return super().has_arrived or self._stream.has_arrived
-
     async def receive(self) -> Iterable[StreamEvent]:
-        """Take the next event, and return the events that may be published now."""
-        try:
-            event = await anext(self._stream)
-        except ModelError as error:
-            error.partial = None  # the guards have not passed all of it
-            raise
+        """Take the next events, and return those that may be published now."""
+        taken = self._taken
+        if not taken:
+            try:
+                taken.extend(await self._stream.take(self.wanted if self._passes_at_once else 1))
+            except ModelError as error:
+                error.partial = None  # the guards have not passed all of it
+                raise
+        passed: list[StreamEvent] = []
+        # The guards on the output are asked at the end, and nothing waits for their answer.
+        while taken and not (passed and isinstance(taken[0], StreamEnd)):
+            passed += await self._pass(taken.popleft())
+        return passed
+
+    async def _pass(self, event: StreamEvent) -> Iterable[StreamEvent]:
+        """Return what may be published with an event."""
         match event:
             case BlockDelta(index, "text", text):
                 self._open_blocks.setdefault(index, None)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
+import trio
 
 from greenroom.core import (
     AgentState,
@@ -213,6 +214,9 @@ _WARNINGS = frozenset({"model.left_out"})
 _REVOCATIONS = frozenset({"reply.restarted", "reply.discarded"})
 """The announcements that a reply is thrown away; their chunks have its text."""
 
+_BATCH = 64
+"""How many events are published without a pause for other tasks."""
+
 MAX_DISCARDED = 8_192
 """Bytes of the text of a reply that is thrown away, in the chunk that says so."""
 
@@ -228,26 +232,39 @@ class _Reader(msgspec.Struct, frozen=True):
     async def read(self, opened: ModelStream, call: ModelCallScope) -> Message:
         stream = opened if self.watch is None else self.watch(opened)
         dropped = ""  # the text of the reply that was thrown away last
+        sent = 0
         try:
-            async for event in stream:
-                chunk = _chunk(event)
-                match event:
-                    case StreamRestart(partial):
-                        call.discard(partial)
-                        dropped = partial.text
-                    case Announcement(kind, _, text) if kind in _WARNINGS and self.on_warning:
-                        self.on_warning(text)
-                    case Announcement(kind, data, text) if kind in _REVOCATIONS:
-                        chunk = Custom(kind, {**data, "text": _cut(dropped)}, text)
-                    case _:
-                        pass
-                if chunk is not None:
-                    await self.agent.send(chunk)
+            while events := await stream.take(_BATCH):
+                for event in events:
+                    match event:
+                        case BlockDelta(kind="text", text=text):
+                            self.agent.send_nowait(TextDelta(text))
+                        case StreamRestart(partial):
+                            call.discard(partial)
+                            dropped = partial.text
+                        case _:
+                            self._publish(event, dropped)
+                sent += len(events)
+                if sent >= _BATCH:  # others have to run, also if no event waits for anything
+                    sent = 0
+                    await trio.lowlevel.checkpoint()
         except BaseException:
             self._keep(stream.partial(), call)
             raise
         self._keep(stream.message, call)
         return stream.message
+
+    def _publish(self, event: StreamEvent, dropped: str) -> None:
+        chunk = _chunk(event)
+        match event:
+            case Announcement(kind, _, text) if kind in _WARNINGS and self.on_warning:
+                self.on_warning(text)
+            case Announcement(kind, data, text) if kind in _REVOCATIONS:
+                chunk = Custom(kind, {**data, "text": _cut(dropped)}, text)
+            case _:
+                pass
+        if chunk is not None:
+            self.agent.send_nowait(chunk)
 
     def _keep(self, reply: Message, call: ModelCallScope) -> None:
         """Append a reply, complete or not, to the history, and report its usage, in one step."""

@@ -161,12 +161,6 @@ class _TextToolsStream(ModelStream):
         for message in reversed([*results]):
             self._ready.extend(map(_announce_observation, message.tool_results))
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here."""
-        inner = None if self._is_over else self._inner
-        return super().has_arrived or (inner is not None and inner.has_arrived)
-
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next events, converted."""
         if self._failure is not None:
@@ -176,9 +170,14 @@ class _TextToolsStream(ModelStream):
             await self.exit_stack.aclose()
             self._inner, self._live, self._indexes, self._is_over = None, LiveText(), {}, False
             await self._attempts.wait(0)
-        if self._inner is None:
-            self._inner = await self.exit_stack.enter_async_context(self._llm.stream(self._request))
-        event = await anext(self._inner)
+        inner = self._inner
+        if inner is None:
+            opening = self._llm.stream(self._request)
+            inner = self._inner = await self.exit_stack.enter_async_context(opening)
+        events = await inner.take(self.wanted)
+        return [made for event in events for made in self._convert(event, inner)]
+
+    def _convert(self, event: StreamEvent, inner: ModelStream) -> Iterable[StreamEvent]:
         match event:
             case BlockDelta(_, "text", text):
                 return self._show(text)
@@ -190,7 +189,7 @@ class _TextToolsStream(ModelStream):
                 self._live, self._indexes = LiveText(), {}
                 return (event,)
             case StreamEnd():
-                return self._read(self._inner.message)
+                return self._read(inner.message)
             case _:
                 return (event,)
 

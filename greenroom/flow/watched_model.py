@@ -92,11 +92,6 @@ class _WatchedStream(ModelStream):
         if fault is not None and self._judge(*fault).decision is RecoveryDecision.OTHER_MODEL:
             self._llm = watched.others[0]
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here."""
-        return super().has_arrived or (self._inner is not None and self._inner.has_arrived)
-
     async def receive(self) -> Iterable[StreamEvent]:
         """Return the next events of the model, with reports."""
         if self._failure is not None:
@@ -105,10 +100,17 @@ class _WatchedStream(ModelStream):
             if self._inner is None:
                 opening = self._llm.stream(self._request)
                 self._inner = await self.exit_stack.enter_async_context(opening)
-            event = await anext(self._inner)
+            events = await self._inner.take(self.wanted)
         except (ModelError, NetworkError, CircuitOpenError) as error:
             self._give_up(error)
             return ()
+        for event in events:
+            if self._failure is None:  # else the decision was to give up
+                self._watch(event)
+        return ()
+
+    def _watch(self, event: StreamEvent) -> None:
+        """Pass an event on, with a report where it tells of a mistake."""
         self._ready.append(event)
         match event:
             case Announcement(kind, data):
@@ -122,7 +124,6 @@ class _WatchedStream(ModelStream):
                 self._owner.long_conversations.discard(self._request.conversation)
             case _:
                 pass
-        return ()
 
     def partial(self) -> Message:
         """Return the reply so far."""

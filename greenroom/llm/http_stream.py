@@ -8,10 +8,10 @@ import math
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import NetworkError, Price
 from greenroom.core._internal import InvalidJSONError, NetworkTimeoutError, serde
@@ -34,7 +34,7 @@ from greenroom.llm.model_errors import (
 from greenroom.llm.portable_calls import restore_names
 from greenroom.llm.request_auth import authorize
 from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
-from greenroom.llm.stream import ModelStream, StreamEvent
+from greenroom.llm.stream import ModelStream, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:
     from greenroom.net._internal import ChunkIterator, HttpResponse, HttpTransport
@@ -315,13 +315,8 @@ class _HttpStream(ModelStream):
         self._has_begun = False
         self._is_closed = False
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here."""
-        return super().has_arrived or bool(self._events)
-
     async def receive(self) -> Iterable[StreamEvent]:
-        """Translate one event at a time, so the events before an error are not lost."""
+        """Return what has arrived; an error behind it is kept for the call after this one."""
         events = await self._receive()
         return [restore_names(each, self._names) for each in events] if self._names else events
 
@@ -340,12 +335,32 @@ class _HttpStream(ModelStream):
                 self._events.extend(
                     self._lines.close() if piece is None else self._lines.feed(piece)
                 )
-            return self._translate(self._events.popleft())
         except ModelError as error:
-            error.provider = self._endpoint.provider
-            error.request_id = error.request_id or self._request_id
-            _suggest_model(error, self._endpoint)
+            self._describe(error)
             raise
+        return self._translate_all()
+
+    def _translate_all(self) -> list[StreamEvent]:
+        """Translate what has arrived, up to the end of the reply, or to an error."""
+        waiting = self._events
+        events: list[StreamEvent] = []
+        try:
+            while waiting and len(events) < self.wanted:
+                events += self._translate(waiting.popleft())
+                if events and isinstance(events[-1], StreamEnd):
+                    break
+        except ModelError as error:
+            self._describe(error)
+            if not events:
+                raise
+            self._late = error
+        return events
+
+    def _describe(self, error: ModelError) -> None:
+        """Add to an error what is known here."""
+        error.provider = self._endpoint.provider
+        error.request_id = error.request_id or self._request_id
+        _suggest_model(error, self._endpoint)
 
     async def drain(self) -> None:
         """Read a complete reply to the end of its body, so the connection can be used again."""
@@ -373,7 +388,7 @@ class _HttpStream(ModelStream):
         body = await self._read(_PAGE_LIMIT, body)
         raise not_a_stream(self._endpoint, self._content_type, body)
 
-    def _translate(self, event: SSEEvent) -> Iterable[StreamEvent]:
+    def _translate(self, event: SSEEvent) -> list[StreamEvent]:
         """Translate an event; if it reports an error, remove the key from the message."""
         try:
             return list(self._decoder.feed(event))

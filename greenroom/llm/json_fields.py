@@ -85,6 +85,11 @@ class EventReader:
         value = as_dict(serde.loads_utf16(data))
         return as_dict(self._join(value, (_index_of(value, None),)))
 
+    @property
+    def is_within_character(self) -> bool:
+        """Whether half a character waits for the next event."""
+        return bool(self._halves)
+
     def _join(self, value: object, path: tuple[object, ...]) -> object:
         if isinstance(value, str):
             return self._join_text(value, path)

@@ -168,13 +168,8 @@ class ModelAttempt:
         seconds = gate.wait_time(self._ticket) if gate is not None and self._is_refused else 0.0
         return seconds if seconds >= 1 else None
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here."""
-        return self._stream is not None and self._stream.has_arrived
-
-    async def receive(self) -> StreamEvent:
-        """Return the next event; the first call waits at the gate and opens the stream.
+    async def receive(self, most: int) -> list[StreamEvent]:
+        """Return the next events, at most so many; the first call opens the stream, at the gate.
 
         Take its place before.
 
@@ -184,20 +179,20 @@ class ModelAttempt:
         try:
             if self._stream is None:
                 self._stream = await self._open()
-            event = await anext(self._stream)
+            events = await self._stream.take(most)
         except Exception as error:
             self._report(error)
             await self.close(error)
             raise
         if self._passage is not None:
             self._passage.accept()
-        if isinstance(event, BlockDelta | BlockEnd):
-            self.has_output = True
-        if isinstance(event, StreamEnd):
+        if not self.has_output:
+            self.has_output = any(isinstance(each, BlockDelta | BlockEnd) for each in events)
+        if events and isinstance(events[-1], StreamEnd):
             if self._circuit is not None:
                 self._circuit.end()
-            return StreamEnd(self._stream.message)  # with its cost
-        return event
+            events[-1] = StreamEnd(self._stream.message)  # with its cost
+        return events
 
     async def _open(self) -> ModelStream:
         if self.target.gate is not None:

@@ -242,15 +242,8 @@ class _ResilientStream(ModelStream):
         if self._attempt is not None:
             await self._attempt.close(error)
 
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here."""
-        return super().has_arrived or (
-            self._wait is None and self._attempt is not None and self._attempt.has_arrived
-        )
-
     async def receive(self) -> Iterable[StreamEvent]:
-        """Return the next event, or the announcement of a wait; the call after it waits.
+        """Return the next events, or the announcement of a wait; the call after it waits.
 
         Raises:
             ModelError: the request failed for good.
@@ -290,7 +283,7 @@ class _ResilientStream(ModelStream):
             await attempt.take_place()
             if wait := attempt.expected_wait():  # the gate has closed meanwhile
                 return (self._announce_wait(*wait),)
-        return (await attempt.receive(),)
+        return await attempt.receive(self.wanted)
 
     def partial(self) -> Message:
         """Return the reply of this attempt so far."""

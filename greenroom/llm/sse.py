@@ -4,23 +4,27 @@ The format is that of the HTML standard, section 9.2, with two differences. Line
 bytes, only at CR, LF and CRLF, since U+2028 and similar characters are legal in JSON. And the last
 event counts even without an empty line after it: both APIs put one JSON text into an event, so an
 incomplete event can't be mistaken for a complete one.
+
+Nearly every event of a model is one line of data, or a name and one line of data, so these are cut
+at the empty lines between them. Anything else is read line by line.
 """
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from greenroom.llm.failure import too_large
 
 EVENT_LIMIT = 16 * 1024 * 1024
 """The most bytes of one event; the largest known ones, search results, have about 100 kB."""
 
+_BETWEEN = b"\n\n"
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True)
-class SSEEvent:
+class SSEEvent(msgspec.Struct, frozen=True):
     """One event: its data, and its name and id if it has them."""
 
     data: str
@@ -56,14 +60,22 @@ class SSEDecoder:
         Raises:
             ModelStreamError: an event is larger than the limit.
         """
-        events: list[SSEEvent] = []
-        for line in self._lines(data):
-            if line:
-                self._read_line(line)
+        if self._is_inside_event:
+            end = data.find(_BETWEEN) + len(_BETWEEN)
+            if end < len(_BETWEEN):
+                return self._read(data)
+            events, data = self._read(data[:end]), data[end:]
+        else:
+            events = []
+        if b"\r" in data:
+            return events + self._read(data)
+        *blocks, rest = data.split(_BETWEEN)
+        for block in blocks:
+            if (event := self._read_short(block)) is not None:
+                events.append(event)
             else:
-                events.extend(self._dispatch())
-        self._check(self._size + len(self._rest))
-        return events
+                events += self._read(block + _BETWEEN)
+        return events + self._read(rest) if rest else events
 
     def close(self) -> list[SSEEvent]:
         """End the stream and return its last event, if it was not followed by an empty line.
@@ -72,6 +84,35 @@ class SSEDecoder:
             ModelStreamError: the event is larger than the limit.
         """
         return self.feed(b"\n\n")
+
+    @property
+    def _is_inside_event(self) -> bool:
+        """Whether what comes next is not the first line of an event."""
+        return bool(self._size or self._rest or self._first_line or self._skip_line_feed)
+
+    def _read_short(self, block: bytes) -> SSEEvent | None:
+        """Return the event of a whole block that has one line of data, and no more than a name."""
+        name = b""
+        if block.startswith(b"event: "):
+            name, _, block = block[7:].partition(b"\n")
+        data = block[6:]
+        if not data or not block.startswith(b"data: ") or b"\n" in data:
+            return None
+        if len(name) + len(data) + 13 > self._limit:
+            return None
+        event_id = _decode(self._id) if self._id else ""
+        return SSEEvent(_decode(data), _decode(name) if name else "", event_id)
+
+    def _read(self, data: bytes) -> list[SSEEvent]:
+        """Read line by line."""
+        events: list[SSEEvent] = []
+        for line in self._lines(data):
+            if line:
+                self._read_line(line)
+            else:
+                events.extend(self._dispatch())
+        self._check(self._size + len(self._rest))
+        return events
 
     def _lines(self, data: bytes) -> Iterator[bytes]:
         if self._skip_line_feed and data:

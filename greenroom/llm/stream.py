@@ -290,17 +290,18 @@ class ModelStream(ABC):
 
     The loop may be left at any time, and `partial` can be called at any time, also after an error
     or a cancellation. To write a stream, return its events from `receive`, and put everything that
-    needs closing into `exit_stack`, which is closed when the block is left.
+    needs closing into `exit_stack`, which is closed when the block is left. A stream that changes
+    the events of another one gets them by `await inner.take(self.wanted)`.
     """
 
     def __init__(self, provider: str, price: Price | None = None) -> None:
         """Begin a reply of the provider of this name, which charges this price."""
         self.exit_stack = AsyncExitStack()
+        self.wanted = 1
+        """How many events the reader takes at most; ask a stream inside for no more."""
         self._draft = Draft(provider, price)
         self._ready: deque[StreamEvent] = deque()
-        # By a `take` that was cancelled or failed, for the next read.
-        self._taken: deque[StreamEvent] = deque()
-        self._late: Exception | None = None
+        self._late: ModelError | None = None  # that follows what is ready
 
     async def __aenter__(self) -> Self:
         """Begin the block."""
@@ -320,6 +321,8 @@ class ModelStream(ABC):
     async def receive(self) -> Iterable[StreamEvent]:
         """Wait for the next events and return them in order; if there are none, it is called again.
 
+        They are handed over at once if the reader takes as many; a partial reply never has more.
+
         Raises:
             ModelError: there are no more events, though the reply is not complete.
         """
@@ -335,19 +338,16 @@ class ModelStream(ABC):
             ModelError: the reply broke off; the subclass says why, and `partial` is the reply so
                 far.
         """
-        await trio.lowlevel.checkpoint_if_cancelled()
-        if self._taken:
-            return self._taken.popleft()
-        if self._late is not None:
-            late, self._late = self._late, None
-            raise late
-        return await self._next()
+        if events := await self.take(1):
+            return events[0]
+        raise StopAsyncIteration
 
     async def take(self, most: int = 256) -> list[StreamEvent]:
         """Wait for the next event, and return it with those behind it that have arrived.
 
         They are the same as one by one. An error that comes after some of them is raised by the
-        next read, and a cancel loses none of them.
+        next read, and a cancel loses none of them. Only the beginning is a cancellation point, if
+        there is nothing to wait for.
 
         Args:
             most: return at most so many, 1 or more.
@@ -360,43 +360,37 @@ class ModelStream(ABC):
         """
         if most < 1:
             raise ValueError(f"most is {most}: take 1 or more")
-        try:
-            events = [await anext(self)]
-        except StopAsyncIteration:
-            return []
-        try:
-            while len(events) < most and self.has_arrived:
-                events.append(self._taken.popleft() if self._taken else await self._next())
-        except StopAsyncIteration:
-            pass
-        except Exception as error:  # noqa: BLE001 (raised by the next read)
-            self._late = error
-        except BaseException:
-            self._taken.extendleft(reversed(events))
-            raise
-        return events
-
-    @property
-    def has_arrived(self) -> bool:
-        """Whether the next event is here, so to read it waits for nobody.
-
-        A stream that reads another one adds what has arrived there.
-        """
-        return bool(self._taken or self._ready)
-
-    async def _next(self) -> StreamEvent:
+        await trio.lowlevel.checkpoint_if_cancelled()
         try:
             while not self._ready:
+                if self._late is not None:
+                    late, self._late = self._late, None
+                    raise late
                 if self._draft.is_complete:
-                    raise StopAsyncIteration
+                    return []
+                self.wanted = most
                 self._ready.extend(await self.receive())
-            event = self._ready.popleft()
-            self._draft.add(event)
+            return self._hand_over(most)
         except ModelError as error:
             error.hint = error.hint or error.remedy
             error.partial = error.partial or self._draft.so_far()  # an inner stream knows best
             raise
-        return event
+
+    def _hand_over(self, most: int) -> list[StreamEvent]:
+        """Return events that are ready; from here on they are part of the reply so far."""
+        events: list[StreamEvent] = []
+        ready, draft = self._ready, self._draft
+        try:
+            while ready and len(events) < most:
+                event = ready.popleft()
+                draft.add(event)
+                events.append(event)
+        except ModelError as error:
+            if not events:
+                raise
+            self._late = error
+            ready.clear()
+        return events
 
     def bind(self, prefix: str) -> None:
         """Give the reply this `Message.prefix`."""
@@ -436,9 +430,10 @@ async def collect(opening: AbstractAsyncContextManager[ModelStream]) -> Message:
     meter = current_meter()
     async with opening as stream:
         try:
-            async for event in stream:
-                if isinstance(event, StreamRestart):
-                    meter.discard(event.partial)
+            while events := await stream.take():
+                for event in events:
+                    if isinstance(event, StreamRestart):
+                        meter.discard(event.partial)
         except BaseException:
             meter.discard(stream.partial())
             raise

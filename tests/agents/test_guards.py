@@ -3,6 +3,7 @@
 import dataclasses
 import logging
 import random
+from collections import deque
 from contextlib import asynccontextmanager, suppress
 from typing import Annotated
 
@@ -403,18 +404,54 @@ async def test_what_an_output_guard_has_passed_is_kept_where_it_is_cut_off():
     assert stream.partial().content == said.content
 
 
-async def test_a_guarded_reply_is_taken_as_it_arrives():
-    class Arrived(_Pieces):
-        has_arrived = True
+class _AtOnce(ModelStream):
+    """A stream whose events have all arrived."""
 
+    def __init__(self, events):
+        super().__init__("acme")
+        self._events = deque(events)
+
+    async def receive(self):
+        return [self._events.popleft() for _ in range(min(self.wanted, len(self._events)))]
+
+
+@pytest.mark.parametrize("on", ["text", "output"])
+async def test_a_guarded_reply_is_the_same_in_batches(on):
     said = Message("assistant", (TextBlock("It rains in " + "many " * 50 + "places."),))
-    guards = Guards([Guard(no_keys, on="text")], lambda: None)
-    single = GuardedStream(_Pieces(events_of(said)), guards, is_last=False)
+    guards = Guards([Guard(no_keys, on=on)], lambda: None)
+    single = GuardedStream(_AtOnce(events_of(said)), guards, is_last=False)
     expected = [event async for event in single]
-    batched = GuardedStream(Arrived(events_of(said)), guards, is_last=False)
-    found = await batched.take()
-    assert len(found) == len(expected)
+    batched = GuardedStream(_AtOnce(events_of(said)), guards, is_last=False)
+    found = []
+    while batch := await batched.take():
+        found += batch
     assert found[:-1] == expected[:-1]
+    assert batched.message.content == single.message.content
+
+
+async def test_what_a_guard_has_passed_does_not_wait_for_what_it_looks_at_next():
+    async def look(context, text):
+        if "slow" in text:
+            began.set()
+            await trio.sleep_forever()
+
+    began = trio.Event()
+    said = Message("assistant", (TextBlock("It is quick. It is slow. It rains."),))
+    guards = Guards([Guard(look, on="text", window=0)], lambda: None)
+    stream = GuardedStream(_AtOnce(events_of(said)), guards, is_last=False)
+    found = []
+
+    async def read():
+        while batch := await stream.take():
+            found.extend(batch)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(read)
+        with trio.fail_after(60):
+            await began.wait()
+        nursery.cancel_scope.cancel()
+    assert "quick" in "".join(event.text for event in found if isinstance(event, BlockDelta))
+    assert "quick" in stream.partial().text
 
 
 async def test_what_an_output_guard_has_not_seen_is_no_output():

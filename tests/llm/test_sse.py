@@ -85,6 +85,33 @@ def test_any_bytes_decode_the_same_in_any_pieces(data, cuts):
     assert decode(data, cuts) == decode(data)
 
 
+BLOCKS = st.sampled_from(
+    [
+        b"data: x",
+        b"data: \xc3\xa9\xff",
+        b"data:x",
+        b"data: ",
+        b"data",
+        b"event: e\ndata: x",
+        b"event: e\ndata: x\ndata: y",
+        b"event: e\nid: 1\ndata: x",
+        b"event: e",
+        b"event: \ndata: x",
+        b": c\ndata: x",
+        b"\ndata: x",
+        b"",
+        b"data: x\r\n\r\ndata: y",
+        b"data: x\r",
+    ]
+)
+
+
+@given(st.lists(BLOCKS, max_size=9), st.sampled_from([b"", b"data: z", b"data: z\n", b"\n"]))
+def test_events_that_came_together_are_those_that_came_byte_by_byte(blocks, rest):
+    data = b"\n\n".join(blocks) + b"\n\n" + rest
+    assert decode(data, [0, 1]) == decode(data, range(len(data)))
+
+
 @pytest.mark.parametrize("data", [b"data: " + b"x" * 95, b"data: xx\n" * 12, b":" + b"c" * 100])
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_an_event_over_the_limit_is_an_error_in_any_pieces(data, size):

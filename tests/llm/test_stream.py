@@ -177,39 +177,43 @@ def test_events_travel_as_json(event):
 
 
 class Bursts(ModelStream):
-    """A stream whose events come in bursts; an error among them is raised in its turn."""
+    """A stream whose events come in bursts; a burst may be an error."""
 
     def __init__(self, *bursts):
         super().__init__("acme")
-        self._bursts = [list(burst) for burst in bursts]
-        self._arrived = []
-
-    @property
-    def has_arrived(self):
-        return super().has_arrived or bool(self._arrived)
+        self._bursts = list(bursts)
 
     async def receive(self):
-        if not self._arrived:
-            await trio.lowlevel.checkpoint()
-            self._arrived = self._bursts.pop(0)
-        event = self._arrived.pop(0)
-        if isinstance(event, Exception):
-            raise event
-        if event == "cancel":
-            await trio.lowlevel.cancel_shielded_checkpoint()
-            self._scope.cancel()
-            await trio.lowlevel.checkpoint()
-        return (event,)
+        await trio.lowlevel.checkpoint()
+        burst = self._bursts.pop(0)
+        if isinstance(burst, Exception):
+            raise burst
+        return burst
 
 
-async def test_take_gives_what_has_arrived():
+class Behind(ModelStream):
+    """A stream that passes on what another one gives."""
+
+    def __init__(self, inner):
+        super().__init__("acme")
+        self._inner = inner
+
+    async def receive(self):
+        return await self._inner.take(self.wanted)
+
+    def partial(self):
+        return self._inner.partial()
+
+
+@pytest.mark.parametrize("wrap", [lambda stream: stream, Behind])
+async def test_take_gives_what_has_arrived(wrap):
     events = list(events_of(REPLY))
-    stream = Bursts(events[:3], events[3:])
+    stream = wrap(Bursts(events[:3], (), events[3:]))
     assert await stream.take(2) == events[:2]
     assert await stream.take() == events[2:3]
-    *rest, end = await stream.take()
+    *rest, _end = await stream.take()
     assert rest == events[3:-1]
-    assert stream.message == end.message or stream.message.content == end.message.content
+    assert stream.message.content == REPLY.content
     assert await stream.take() == []
     with pytest.raises(ValueError, match="1 or more"):
         await stream.take(0)
@@ -217,17 +221,38 @@ async def test_take_gives_what_has_arrived():
 
 async def test_an_error_comes_after_the_events_before_it():
     events = list(events_of(REPLY))
-    stream = Bursts([*events[:3], ModelStreamError("broken")])
+    stream = Bursts(events[:3], ModelStreamError("broken"))
     assert await stream.take() == events[:3]
     with pytest.raises(ModelStreamError, match="broken") as caught:
         await stream.take()
     assert caught.value.partial == stream.partial()
 
 
+async def test_a_text_that_is_too_long_is_an_error_after_what_came_before_it(monkeypatch):
+    monkeypatch.setattr("greenroom.llm.stream.TEXT_LIMIT", 5)
+    deltas = [BlockDelta(0, "text", word) for word in ("one", "two", "three")]
+    stream = Bursts(deltas)
+    assert await stream.take() == deltas[:1]
+    with pytest.raises(ModelStreamError, match="longer than 5") as caught:
+        await stream.take()
+    assert caught.value.partial.text == "one"
+
+
 async def test_a_cancelled_take_loses_no_event():
     events = list(events_of(REPLY))
-    stream = Bursts([*events[:3], "cancel", *events[3:]])
-    with trio.CancelScope() as stream._scope:
+    stream = Bursts(events[:3], events[3:])
+    with trio.CancelScope() as scope:
+        scope.cancel()
         await stream.take()
-    assert stream._scope.cancelled_caught
-    assert [*await stream.take(2), *await stream.take()][:-1] == events[:-1]
+    assert scope.cancelled_caught
+    assert stream.partial().content == ()
+    assert [*await stream.take(2), *await stream.take(), *await stream.take()][:-1] == events[:-1]
+
+
+async def test_who_reads_one_by_one_keeps_no_more_than_that_behind_another_stream():
+    events = list(events_of(REPLY))
+    inner = ReplayStream("acme", events)
+    stream = Behind(inner)
+    read = [await anext(stream) for _ in range(3)]
+    assert read == events[:3]
+    assert stream.partial().content == (ThinkingBlock("let"),)

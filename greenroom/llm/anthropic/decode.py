@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
+from msgspec import DecodeError, Struct
+
 from greenroom import core
 from greenroom.core._internal import serde
 from greenroom.llm.failure import (
@@ -53,6 +55,24 @@ _KINDS: dict[str, _Kind] = {
 """The only kind of text of a block; a block of another kind may have any."""
 
 
+class _LoneText(Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
+    text: str
+
+
+class _LoneThought(Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
+    thinking: str
+
+
+class _LoneDelta(Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
+    """An event that is nothing but a piece of text, as nearly all are: with no other field."""
+
+    index: int
+    delta: _LoneText | _LoneThought
+
+
+_decode_lone = serde.make_decoder(_LoneDelta).decode
+
+
 class _OpenBlock:
     """A block as it began, and the pieces since."""
 
@@ -76,6 +96,18 @@ class _OpenBlock:
         else:
             self._raw |= delta | {"type": self.kind}
         return Notice(name)
+
+    def add_lone(self, delta: _LoneText | _LoneThought) -> BlockDelta | None:
+        """Add a piece of text or of thinking; None if the block is of another kind."""
+        if isinstance(delta, _LoneText):
+            if self.kind != "text":
+                return None
+            self._texts["text"].write(delta.text)
+            return BlockDelta(self.index, "text", delta.text)
+        if self.kind != "thinking":
+            return None
+        self._texts["thinking"].write(delta.thinking)
+        return BlockDelta(self.index, "thinking", delta.thinking)
 
     def fits(self, delta: dict[str, object]) -> bool:
         """Whether a piece may belong to a block of this kind."""
@@ -157,6 +189,8 @@ class AnthropicDecoder:
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
         """
+        if (lone := self._read_lone(event.data)) is not None:
+            return (lone,)
         data = self._reader.read(event.data)
         kind = as_text(data.get("type"))
         match kind:
@@ -177,6 +211,17 @@ class AnthropicDecoder:
                 raise error_in_band(self._provider, data)
             case _:
                 return [Notice(kind or event.name)]
+
+    def _read_lone(self, data: str) -> BlockDelta | None:
+        """Read an event that is nothing but a piece of text; None if it is anything else."""
+        if self._reader.is_within_character:
+            return None
+        try:
+            event = _decode_lone(data)
+        except DecodeError:
+            return None
+        block = self._open.get(event.index)
+        return None if block is None else block.add_lone(event.delta)
 
     def whole(self, value: object) -> Iterable[StreamEvent]:
         """Translate a reply that came in one piece, although a stream was requested.

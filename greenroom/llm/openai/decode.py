@@ -7,6 +7,9 @@ not cut off, and either the empty reason or token counts at the very end must do
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from msgspec import DecodeError, Struct
 
 from greenroom import core
 from greenroom.core._internal import serde
@@ -36,6 +39,39 @@ from greenroom.llm.stream import (
     StreamStart,
     UsageUpdate,
 )
+
+
+class _LoneText(Struct, forbid_unknown_fields=True):
+    content: str
+    role: str | None = None
+    refusal: None = None
+    tool_calls: None = None
+    reasoning_content: None = None
+    reasoning: None = None
+
+
+class _LoneChoice(Struct, forbid_unknown_fields=True):
+    delta: _LoneText
+    index: Literal[0] = 0
+    logprobs: None = None
+    finish_reason: None = None
+
+
+class _LoneChunk(Struct, forbid_unknown_fields=True):
+    """An event that is nothing but a piece of text, as nearly all are, and its usual fields."""
+
+    choices: tuple[_LoneChoice]
+    id: str | None = None
+    object: Literal["chat.completion.chunk"] | None = None
+    created: int | None = None
+    model: str | None = None
+    service_tier: str | None = None
+    system_fingerprint: str | None = None
+    usage: None = None
+    obfuscation: str | None = None
+
+
+_decode_lone = serde.make_decoder(_LoneChunk).decode
 
 
 class _Passage:
@@ -88,6 +124,16 @@ class _ReplyBuilder:
                 events += self._call(fragment)
         self._add_extra(delta)
         return events
+
+    def add_lone(self, piece: str) -> BlockDelta | None:
+        """Add a piece to a text that has begun; None if it does not simply continue one."""
+        passage = self._passage
+        if not piece or passage is None or passage.kind != "text" or passage.extra:
+            return None
+        if self._tags is not None and not self._tags.passes(piece):
+            return None
+        passage.text.write(piece)
+        return BlockDelta(passage.index, "text", piece)
 
     def finish(self, *, is_cut: bool) -> list[StreamEvent]:
         """End every open block; `is_cut` says whether the reply was cut off by its limit."""
@@ -268,6 +314,8 @@ class OpenAIDecoder:
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
         """
+        if (delta := self._read_lone(event)) is not None:
+            return (delta,)
         if event.data.strip() == _DONE:
             if not (self._has_ended or self._ends_with_usage):
                 raise incomplete_reply(self._provider)
@@ -278,6 +326,24 @@ class OpenAIDecoder:
         if "choices" not in data and "usage" not in data:
             return [Notice(event.name or as_text(data.get("object")) or "unknown")]
         return self._chunk(data)
+
+    def _read_lone(self, event: SSEEvent) -> BlockDelta | None:
+        """Read an event that is nothing but a piece of text; None if it is anything else."""
+        if event.name or self._reader.is_within_character or self._start is None:
+            return None
+        try:
+            chunk = _decode_lone(event.data)
+        except DecodeError:
+            return None
+        known = self._extra.get
+        if chunk.service_tier not in (None, known("service_tier")):
+            return None
+        if chunk.system_fingerprint not in (None, known("system_fingerprint")):
+            return None
+        delta = self._reply.add_lone(chunk.choices[0].delta.content)
+        if delta is not None:
+            self._ends_with_usage = False
+        return delta
 
     def whole(self, value: object) -> Iterable[StreamEvent]:
         """Translate a reply that came in one piece, although a stream was requested.

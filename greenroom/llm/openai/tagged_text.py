@@ -44,6 +44,11 @@ class TaggedText:
             step = self._step
             yield from step()
 
+    def passes(self, piece: str) -> bool:
+        """Whether a piece is text as it stands, and nothing of it has to be held back."""
+        is_within_line = not (self._held or self._is_line_start or "\n" in piece)
+        return is_within_line and self._step == self._read
+
     def finish(self) -> tuple[list[tuple[Kind, str]], list[dict[str, object]]]:
         """Return what was held back: pieces of text, or calls as they would be on the wire."""
         held, self._held = self._held, ""

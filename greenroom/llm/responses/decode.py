@@ -9,7 +9,10 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Literal
 
+from msgspec import DecodeError, Struct
+
 from greenroom import core
+from greenroom.core._internal import serde
 from greenroom.llm.failure import (
     error_in_band,
     failed_reply,
@@ -62,6 +65,23 @@ _STOP_REASONS = {
 }
 
 
+class _LoneText(
+    Struct, tag_field="type", tag="response.output_text.delta", forbid_unknown_fields=True
+):
+    """An event that is nothing but a piece of text, as nearly all are, and its usual fields."""
+
+    item_id: str
+    delta: str
+    content_index: int
+    output_index: int
+    sequence_number: int = 0
+    logprobs: tuple[()] | None = None
+    obfuscation: str = ""
+
+
+_decode_lone = serde.make_decoder(_LoneText).decode
+
+
 class ResponsesDecoder:
     """Translates the events of one reply: `feed` each of them, then `close`."""
 
@@ -83,6 +103,8 @@ class ResponsesDecoder:
         Raises:
             ModelError: the provider reports an error, or the event can't be read.
         """
+        if (delta := self._read_lone(event.data)) is not None:
+            return (delta,)
         if event.data == "[DONE]":
             return []
         data = self._reader.read(event.data)
@@ -105,6 +127,20 @@ class ResponsesDecoder:
                 return self._end(as_dict(data.get("response")))
             case _:
                 return [Notice(kind)]
+
+    def _read_lone(self, data: str) -> BlockDelta | None:
+        """Read a piece of a text that has begun; None if the event is anything else."""
+        if self._reader.is_within_character:
+            return None
+        try:
+            event = _decode_lone(data)
+        except DecodeError:
+            return None
+        item = self._items.get(event.item_id)
+        if item is None or self._kinds.get(item) != "message":
+            return None
+        index = self._indexes.get((item, event.content_index))
+        return None if index is None else BlockDelta(index, "text", event.delta)
 
     def whole(self, value: object) -> Iterable[StreamEvent]:
         """Translate a reply that came in one piece, although a stream was requested.
