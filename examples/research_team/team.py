@@ -11,7 +11,7 @@ import argparse
 import trio
 
 from greenroom import Agent, AgentRuntime, Budget, FileStore, LLMProvider, ModelRequest
-from greenroom.core import Price, TurnStatus
+from greenroom.core import Price
 from greenroom.flow import Plan, Subtask, orchestrator
 from greenroom.observability import TraceFile, Tracer, read_trace
 from greenroom.testing import ScriptedProvider, Step, call
@@ -89,10 +89,7 @@ async def main() -> None:
     async with TraceFile() as file:
         async with AgentRuntime(store, instruments=[Tracer(file, content="redacted")]) as runtime:
             result = await team.run(options.question, runtime=runtime, budget=budget)
-    if result.status is TurnStatus.COMPLETED:
-        print(result.text)
-    else:
-        print(f"{result.status}: {result.error}")
+    print(f"{result.status}: {result.error}" if result.error else result.text)
     used = budget.used
     print(f"{used['model_calls']} model calls, {used['cost']:.6f} euros")
     trace = await read_trace(result.session.session_id, store=store)

@@ -16,8 +16,7 @@ import argparse
 
 import trio
 
-from greenroom import Agent, ModelRequest
-from greenroom.core import SessionLockedError
+from greenroom import Agent, ModelRequest, SessionLockedError
 from greenroom.distributed import AgentSpec, AgentType, Cluster, Host, NoHostError, RemoteAgent
 from greenroom.testing import ScriptedProvider
 
