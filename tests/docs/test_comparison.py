@@ -1,0 +1,54 @@
+"""The page that compares: our cells lead to programs that tests run, theirs to their own pages."""
+
+import re
+
+from tests.docs.test_code import PAGES, ROOT
+
+PAGE = ROOT / "docs" / "comparison.md"
+OWN = (
+    "ai.pydantic.dev",
+    "docs.langchain.com",
+    "openai.github.io",
+    "learn.microsoft.com",
+    "github.com/microsoft",
+    "google.github.io/adk-docs",
+    "code.claude.com",
+    "platform.claude.com",
+)
+LINK = re.compile(r"\[[^\]]+\]\(([^)]+)\)")
+
+
+def rows():
+    lines = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
+    cells = [[cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
+    return cells[0], cells[2:]
+
+
+def test_each_of_our_cells_leads_to_a_program_that_a_test_runs():
+    head, found = rows()
+    assert head[1] == "Greenroom"
+    assert len(found) > 10
+    for name, ours, *_ in found:
+        [link] = LINK.fullmatch(ours).groups()
+        target = (PAGE.parent / link.partition("#")[0]).resolve()
+        if target.suffix == ".md" and target.is_relative_to(ROOT / "docs"):
+            assert target in PAGES
+            assert "```python" in target.read_text() or name == "Languages", name
+        else:
+            tests = "".join(path.read_text() for path in (ROOT / "tests/examples").glob("*.py"))
+            at = target.parent.name if target.name == "README.md" else target.name
+            assert f'"{at}' in tests, name
+
+
+def test_each_cell_of_theirs_is_a_link_to_their_own_pages_or_says_nothing():
+    head, found = rows()
+    for name, _, *theirs in found:
+        assert len(theirs) == len(head) - 2, name
+        for cell in theirs:
+            link = LINK.fullmatch(cell)
+            assert cell == "—" or (link and any(each in link[1] for each in OWN)), (name, cell)
+
+
+def test_it_says_when_they_were_read():
+    assert re.search(r"on \*\*\d+ \w+ 20\d\d\*\*", PAGE.read_text())
+    assert PAGE.read_text().count("## Where others are better") == 1
