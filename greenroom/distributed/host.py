@@ -1,6 +1,7 @@
 """`Host`: runs the agents that are placed on it, and takes over those of hosts that are gone."""
 
 import logging
+import math
 import os
 import socket
 from collections.abc import Iterable
@@ -10,7 +11,7 @@ import trio
 
 from greenroom.core import ConfigurationError, SessionStorageError
 from greenroom.core._internal import log_error
-from greenroom.distributed import places
+from greenroom.distributed import mailbox, places
 from greenroom.distributed.agent_types import AgentType, check_names
 from greenroom.distributed.cluster import Cluster
 from greenroom.distributed.host_api import make_server
@@ -26,6 +27,7 @@ LOOK = 1.0
 """Seconds between two looks at the database, each for all agents of the host."""
 
 _CLOSING = 1.0  # seconds for requests in hand when the host ends
+_TIDY = 3600.0  # seconds between two looks for what is kept no longer
 _SETTLED = 2  # looks with one presence before others may be counted as gone
 
 
@@ -121,7 +123,11 @@ class Host:
 
 
 class _Life:
-    """A host under one number: from when it joins until it leaves, or is counted as gone."""
+    """A host under one number: from when it joins until it leaves, or is counted as gone.
+
+    Attributes:
+        number: the number; 0 until it has joined.
+    """
 
     def __init__(
         self,
@@ -136,9 +142,10 @@ class _Life:
         self._runtime = runtime
         self._task_status = task_status
         self._agents: dict[str, HostedAgent] = {}
-        self._number = 0
+        self.number = 0
         self._holder = 0
         self._looks = 0
+        self._tidied = -math.inf
         self._failure: SessionStorageError | None = None
 
     async def run(self) -> bool:
@@ -184,18 +191,21 @@ class _Life:
             )
             return places.join_hosts(connection, joining)
 
-        self._number = await self._database.run(join)
+        self.number = await self._database.run(join)
 
     async def _live(self, nursery: trio.Nursery) -> bool:
         """Look once a second; return whether it has left by itself."""
         host = self._host
         while (found := await self._look()) is not None:
             self._follow(found, nursery)
-            self._task_status.started(self._number)
+            self._task_status.started(self.number)
             self._task_status = trio.TASK_STATUS_IGNORED
             if host._is_ending or found.state == "draining":
                 await self._leave(found)
                 return True
+            if trio.current_time() - self._tidied > _TIDY:
+                self._tidied = trio.current_time()
+                await self._database.run(mailbox.forget_inputs)
             with trio.move_on_after(LOOK):
                 await host._poked.wait()
             host._poked = trio.Event()
@@ -226,7 +236,7 @@ class _Life:
             # After an outage all are gone for a moment: the others get time to come back.
             sweeps = is_settled and holder == self._holder
             rules = self._database.rules
-            return holder, places.look(connection, rules, self._number, holder, sweeps=sweeps)
+            return holder, places.look(connection, rules, self.number, holder, sweeps=sweeps)
 
         holder, found = await self._database.run(look)
         self._looks = self._looks + 1 if holder == self._holder else 0
@@ -243,7 +253,7 @@ class _Life:
                     self._database,
                     self._runtime,
                     self._host._types,
-                    self._number,
+                    self.number,
                     session_id,
                     epoch,
                 )
@@ -263,11 +273,11 @@ class _Life:
         """Give all agents away, and leave."""
         grace = found.grace if found.state == "draining" else self._host._grace
         drain = self._database.run
-        await drain(lambda each: places.drain_host(each, self._number, grace))
+        await drain(lambda each: places.drain_host(each, self.number, grace))
         async with trio.open_nursery() as nursery:
             for agent in tuple(self._agents.values()):
                 nursery.start_soon(agent.move, grace)
-        await self._database.run(lambda each: places.leave_hosts(each, self._number))
+        await self._database.run(lambda each: places.leave_hosts(each, self.number))
 
 
 def _read_address(bind: str) -> tuple[str, int]:

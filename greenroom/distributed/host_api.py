@@ -10,7 +10,7 @@ from typing import Protocol
 
 import trio
 
-from greenroom.distributed.signing import HEARTBEAT, admit_signed
+from greenroom.distributed.signing import HEARTBEAT, TOO_EARLY, admit_signed
 from greenroom.interop import ServerLimits, Tokens, WebServer
 from greenroom.interop._internal import (
     LOCAL,
@@ -30,7 +30,13 @@ _ABOUT_RUNNING = {"interrupt", "permissions", "credentials", "tool-results", "sh
 
 
 class Waking(Protocol):
-    """What a host does for those who ask over HTTP."""
+    """What a host does for those who ask over HTTP.
+
+    Attributes:
+        number: its number; 0 until it has one.
+    """
+
+    number: int
 
     def has(self, session_id: str) -> bool:
         """Whether an agent runs here."""
@@ -58,6 +64,10 @@ def make_server(
                 kind="elsewhere",
                 hint="the directory says where it is; inputs go to its mailbox",
             )
+        if runtime.get(session) is None:
+            raise RequestRefusedError(
+                TOO_EARLY, "the agent is only starting, or has just ended", kind="starting"
+            )
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope)
@@ -76,7 +86,7 @@ def make_server(
         hosts=(*LOCAL, host, *names),
         limits=ServerLimits(streams=10_000, per_token=10_000, heartbeat=HEARTBEAT),
         page=False,
-        admission=admit_signed(secret, check),
+        admission=admit_signed(secret, lambda: waking.number, check),
         mounts={"mailbox": answer},
     )
 

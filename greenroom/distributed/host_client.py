@@ -7,6 +7,7 @@ from urllib.parse import quote
 
 from greenroom.core import ConfigurationError, GreenroomError
 from greenroom.core._internal import InvalidJSONError, clip, serde
+from greenroom.distributed.places import Target
 from greenroom.distributed.signing import HEARTBEAT, sign
 from greenroom.interop import RemoteError
 from greenroom.net import HttpClient
@@ -35,7 +36,7 @@ class HostClient:
 
     async def ask(
         self,
-        address: str,
+        target: Target,
         method: str,
         path: str,
         kind: type[T],
@@ -51,13 +52,13 @@ class HostClient:
         """
         content = b"" if body is None else serde.encode(body)
         timeout = Timeouts(response=_SHORT.response + wait)
-        async with self._open(address, method, path, content, timeout) as reply:
+        async with self._open(target, method, path, content, timeout) as reply:
             data = await reply.read(_LONGEST)
-            return self._read(address, reply.status, data, kind)
+            return self._read(target.address, reply.status, data, kind)
 
     @asynccontextmanager
     async def open_stream(
-        self, address: str, session_id: str, after: str
+        self, target: Target, session_id: str, after: str
     ) -> AsyncIterator[HttpResponse]:
         """Open the stream of an agent's chunks, from a position on.
 
@@ -68,20 +69,21 @@ class HostClient:
         """
         path = f"/api/stream?session={quote(session_id, safe='')}"
         path += f"&after={after}" if after else ""
-        async with self._open(address, "GET", path, b"", _STREAM) as reply:
+        async with self._open(target, "GET", path, b"", _STREAM) as reply:
             if reply.status != 200:
                 data = await reply.read(_LONGEST)
-                raise self._make_error(address, reply.status, data)
+                raise self._make_error(target.address, reply.status, data)
             yield reply
 
     @asynccontextmanager
     async def _open(
-        self, address: str, method: str, path: str, content: bytes, timeout: Timeouts
+        self, target: Target, method: str, path: str, content: bytes, timeout: Timeouts
     ) -> AsyncIterator[HttpResponse]:
-        headers = {"authorization": sign(self._secret, method, path, content, self._name)}
+        signature = sign(self._secret, target.host, method, path, content, self._name)
+        headers = {"authorization": signature}
         async with self._client.stream(
             method,
-            f"{address}{path}",
+            f"{target.address}{path}",
             headers=headers,
             content=content if method == "POST" else None,
             timeout=timeout,

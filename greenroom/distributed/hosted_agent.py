@@ -16,6 +16,8 @@ that is refused, as are the writes of the session: then the agent is killed, and
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import takewhile
 from typing import Literal
 
 import trio
@@ -33,7 +35,7 @@ from greenroom.core._internal import InvalidJSONError, clip, log_error, serde
 from greenroom.distributed import mailbox, places
 from greenroom.distributed.agent_types import AgentSpec, AgentType
 from greenroom.distributed.database import Database
-from greenroom.distributed.outcomes import write_outcome
+from greenroom.distributed.outcomes import UNREAD, write_outcome
 from greenroom.runtime import (
     AgentHandle,
     AgentNotRunningError,
@@ -88,6 +90,7 @@ class HostedAgent:
         self._is_moving = False
         self._failure: AgentLostError | GreenroomError | None = None
         self._handle: AgentHandle | None = None
+        self._session: AgentSession | None = None  # what it has opened
         self._spec = AgentSpec("unknown")
         self._in_hand: mailbox.Taken | None = None  # what was given to the agent
 
@@ -116,22 +119,26 @@ class HostedAgent:
             # another look, another host.
             log_error(logger, f"the agent of {self._session_id} could not go on", error)
             await self._stop()
-            await self._release()
+            await self._release(is_unreadable=isinstance(error, InvalidJSONError))
         finally:
             self._tell_done()
-            if self._handle is not None:
-                self._handle.kill()
+            with trio.CancelScope(shield=True):
+                await self._stop()
 
     def _tell_done(self) -> None:
         self._done.set()
         self._done = trio.Event()
 
     async def _stop(self) -> None:
-        """End the agent, so that its session is free for another host."""
-        if self._handle is not None:
-            self._handle.kill()
-            with trio.move_on_after(_END):
+        """End the agent, so that its session is free for another host, or for this one again."""
+        session, self._session = self._session, None
+        with trio.move_on_after(_END):
+            if self._handle is not None:
+                self._handle.kill()
                 await self._handle.wait()
+            if session is not None:  # an agent that is killed before it starts does not close it
+                with suppress(SessionError):  # it is released nevertheless
+                    await session.close()
 
     async def move(self, grace: float) -> None:
         """Let the open turn end within its grace, and give the agent to another host."""
@@ -141,11 +148,17 @@ class HostedAgent:
         self._scope.cancel()
         await self._release()
 
-    async def _release(self) -> None:
+    async def _release(self, *, is_unreadable: bool = False) -> None:
         """Give the agent away; if that fails, the host's end does it."""
         self._is_moving = True
+
+        def release(connection: Connection) -> None:
+            if is_unreadable:  # else it would move from host to host for ever
+                mailbox.count_end(connection, self._place)
+            places.release_agent(connection, self._place)
+
         try:
-            await self._database.run(lambda each: places.release_agent(each, self._place))
+            await self._database.run(release)
         except SessionError as error:
             log_error(logger, f"the agent of {self._session_id} could not be given away", error)
 
@@ -160,6 +173,7 @@ class HostedAgent:
             await self._end(Outcome(EndStatus.CRASHED, error=error))
             return
         session, taken = await self._settle()
+        self._session = session
         await session.open()
         self._handle = handle = self._runtime.spawn(
             session, function, unattended=self._spec.unattended, name=self._spec.type
@@ -235,7 +249,10 @@ class HostedAgent:
         status = session.conversation.transcript.ends.get(input_id, TurnStatus.COMPLETED)
         ids = [message.id for message in session.history]
         start = ids.index(input_id) if input_id in ids else len(ids)
-        replies = [each for each in session.history[start:] if each.role == "assistant"]
+        turn = takewhile(
+            lambda each: each.role == "assistant" or each.tool_results, session.history[start + 1 :]
+        )
+        replies = [each for each in turn if each.role == "assistant"]
         text = replies[-1].text if replies else ""
         return TurnResult(TurnStatus(status), text, StopReason.END_TURN if replies else None)
 
@@ -270,13 +287,16 @@ class HostedAgent:
             elif taken.ends >= MOST_ENDS:
                 await self._set_aside(taken)
                 taken = None
+            elif session.has_input(taken.input_id):  # which the mailbox has forgotten meanwhile
+                await self._finish(taken, self._recall(session, taken.input_id))
+                taken = None
             else:
                 self._in_hand = taken
                 await self._finish(taken, await self._ask(handle, taken), session)
                 self._in_hand = taken = None
 
     async def _ask(self, handle: AgentHandle, taken: mailbox.Taken) -> TurnResult:
-        letter = taken.letter
+        letter = taken.read()
         try:
             return await handle.ask(
                 letter.content,
@@ -326,7 +346,9 @@ class HostedAgent:
             await self._finish(taken, result, session)
 
     async def _set_aside(self, taken: mailbox.Taken) -> None:
-        problem = f"{taken.ends} hosts have ended while they had this input: it is set aside"
+        problem = (
+            f"{taken.ends} hosts have ended with this input, or can't read it: it is set aside"
+        )
         logger.error("%s: %s (%s)", self._session_id, problem, taken.input_id)
         written = serde.encode(_make_failure(problem, ""))
         await self._write(lambda each: mailbox.set_aside(each, self._place, taken.number, written))
@@ -337,9 +359,8 @@ class HostedAgent:
         self._tell_done()
 
     async def _end(self, outcome: Outcome) -> None:
-        unread = serde.encode(_make_failure("the agent has ended", AgentNotRunningError.__name__))
         written = write_outcome(outcome)
-        await self._database.run(lambda each: places.end_agent(each, self._place, written, unread))
+        await self._database.run(lambda each: places.end_agent(each, self._place, written, UNREAD))
 
 
 def _make_failure(problem: str, kind: str) -> TurnResult:

@@ -12,6 +12,7 @@ from greenroom.core import ConfigurationError, NetworkError
 from greenroom.distributed import mailbox, places
 from greenroom.distributed.database import Database
 from greenroom.distributed.host_client import HostClient, mailbox_path
+from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY
 from greenroom.interop import RemoteError, RemoteLostError
 from greenroom.runtime import AgentNotRunningError
 from greenroom.session import AgentSession
@@ -47,7 +48,7 @@ class Links:
             )
         self._store = database.make_store()
         self._made: HostClient | None = None
-        self._known = OrderedDict[str, str]()  # the addresses of the agents' hosts
+        self._known = OrderedDict[str, places.Target]()  # the agents' hosts
         self._has_complained = False
 
     async def aclose(self) -> None:
@@ -73,8 +74,8 @@ class Links:
     async def find(self, session_id: str) -> places.Placed | None:
         """Return where an agent is, or None if there never was one."""
         placed = await self.database.run(lambda each: places.read_agent(each, session_id))
-        if placed is not None and placed.address:
-            self._known[session_id] = placed.address
+        if placed is not None and placed.target is not None:
+            self._known[session_id] = placed.target
             if len(self._known) > _MOST_KNOWN:
                 self._known.popitem(last=False)
         return placed
@@ -91,13 +92,13 @@ class Links:
         """Tell an agent's host that there is something new, which it would find a second later."""
         if session_id not in self._known and await self.find(session_id) is None:
             return
-        address = self._known.get(session_id)
-        if address is None:
+        target = self._known.get(session_id)
+        if target is None:
             return
         try:
             with trio.move_on_after(_POKE):
                 told = await (await self.client()).ask(
-                    address, "POST", mailbox_path(session_id), dict[str, bool], {}
+                    target, "POST", mailbox_path(session_id), dict[str, bool], {}
                 )
                 if told.get("here"):
                     return
@@ -112,6 +113,13 @@ class Links:
         if not self._has_complained:
             self._has_complained = True
             logger.warning("%s", error)
+
+    async def is_answered(self, session_id: str, input_id: str) -> bool:
+        """Whether an input is done."""
+        found = await self.database.run(
+            lambda each: mailbox.read_answer(each, session_id, input_id)
+        )
+        return found is None or found.status != "waiting"
 
     async def wait_answer(self, session_id: str, input_id: str) -> mailbox.Answered | None:
         """Wait until an input is done, and return what came of it; None if it was never stored."""
@@ -133,13 +141,13 @@ class Links:
 
     async def wait_change(self, session_id: str) -> None:
         """Wait until something may have come of an agent's inputs, or of the agent."""
-        address = self._known.get(session_id)
-        if address is not None:
+        target = self._known.get(session_id)
+        if target is not None:
             path = f"{mailbox_path(session_id)}?wait={_WAIT:g}"
             try:
                 with trio.move_on_after(2 * _WAIT):
                     client = await self.client()
-                    told = await client.ask(address, "GET", path, dict[str, bool], wait=_WAIT)
+                    told = await client.ask(target, "GET", path, dict[str, bool], wait=_WAIT)
                     if told.get("here"):
                         return
             except (NetworkError, RemoteError):
@@ -173,28 +181,30 @@ class Links:
             placed = await self.find(session_id)
             if placed is None or placed.state != "live":
                 raise AgentNotRunningError(f"the agent of the session {session_id!r} has ended")
-            if placed.address:
+            if placed.target is not None:
                 try:
-                    return await client.ask(placed.address, method, path, kind, body, wait)
+                    return await client.ask(placed.target, method, path, kind, body, wait)
                 except NetworkError as error:
                     reason = error.message
                 except RemoteError as error:
-                    if error.status not in (404, 409, 503) or await self._is_here(placed):
+                    if not await self._may_pass(error, placed.target, session_id):
                         raise
                     reason = error.message
             if trio.current_time() > deadline:
                 raise RemoteLostError(f"the agent of {session_id!r} can't be reached: {reason}")
             await trio.sleep(_LOOK)
 
-    async def _is_here(self, placed: places.Placed) -> bool:
-        """Whether the host that has refused something runs the agent."""
+    async def _may_pass(self, error: RemoteError, target: places.Target, session_id: str) -> bool:
+        """Whether what a host refuses may be asked again: the agent has moved, or only starts."""
+        if error.status not in (404, 409, 503):
+            return error.status in (OTHER_HOST, TOO_EARLY)
         client = await self.client()
-        path = mailbox_path(placed.session_id)
+        path = mailbox_path(session_id)
         try:
-            told = await client.ask(placed.address, "POST", path, dict[str, bool], {})
+            told = await client.ask(target, "POST", path, dict[str, bool], {})
         except (NetworkError, RemoteError):
-            return False
-        return told.get("here", False)
+            return True
+        return not told.get("here", False)
 
 
 def check_seconds(seconds: float) -> float:

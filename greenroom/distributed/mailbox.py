@@ -5,6 +5,7 @@ time, and marks it as done when its turn has ended and is saved, with the result
 an input that is not done is taken again; whether its turn had begun, the conversation says.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, cast
@@ -16,6 +17,13 @@ from greenroom.session._internal import Connection, transaction
 
 MOST_WAITING = 1_000
 """How many inputs of an agent may wait."""
+
+KEPT = 7 * 86_400.0
+"""Seconds for which an input and its result are kept once it is answered, or set aside."""
+
+_MOST_FORGOTTEN = 10_000  # inputs in one statement
+LONGEST = 16 << 20
+"""Bytes of what an input says."""
 
 Stored = Literal["new", "same", "other", "full", "ended", "unknown"]
 """What became of an input: taken, known already, known with other content, or refused."""
@@ -37,16 +45,24 @@ class Taken:
     Attributes:
         number: its place in the mailbox.
         input_id: its id.
-        letter: what it says.
+        body: what it says, as it is stored.
         ends: how often a host has ended while it had it.
         word: what a person said about going on with its turn: "allow", "deny" or None.
     """
 
     number: int
     input_id: str
-    letter: Letter
+    body: bytes
     ends: int
     word: str | None
+
+    def read(self) -> Letter:
+        """Return what it says.
+
+        Raises:
+            InvalidJSONError: this version can't read it.
+        """
+        return serde.decode(self.body, Letter)
 
 
 # Locked, so that nothing is stored for an agent that ends at the same moment.
@@ -58,15 +74,14 @@ _STORE: Final = """INSERT INTO inputs (session_id, input_id, digest, body)
     ON CONFLICT (session_id, input_id) DO NOTHING"""
 
 
-def store_input(
-    connection: Connection, session_id: str, input_id: str, digest: bytes, letter: Letter
-) -> Stored:
+def store_input(connection: Connection, session_id: str, input_id: str, body: bytes) -> Stored:
     """Store an input; the same again changes nothing, so it may be repeated."""
+    digest = hashlib.sha256(body).digest()
     values = {
         "id": session_id,
         "input": input_id,
         "digest": digest,
-        "body": serde.encode(letter),
+        "body": body,
         "most": MOST_WAITING,
     }
     if connection.execute(_STORE, values).rowcount:
@@ -102,8 +117,7 @@ def take_input(connection: Connection, place: Place) -> Taken | Literal["lost"] 
         row = connection.execute(query, values).fetchone()
     if row is None:
         return None
-    number, input_id, body, ends, word = cast("tuple[int, str, bytes, int, str | None]", row)
-    return Taken(number, input_id, serde.decode(body, Letter), ends, word)
+    return Taken(*cast("tuple[int, str, bytes, int, str | None]", row))
 
 
 def finish_input(connection: Connection, place: Place, number: int, result: bytes) -> bool:
@@ -113,7 +127,7 @@ def finish_input(connection: Connection, place: Place, number: int, result: byte
 
 def withdraw_input(connection: Connection, session_id: str, input_id: str, result: bytes) -> bool:
     """Give an input this result that no host has taken yet; False if one has, or it is done."""
-    query = """UPDATE inputs SET status = 'done', result = %s
+    query = """UPDATE inputs SET status = 'done', result = %s, changed = now()
         WHERE session_id = %s AND input_id = %s AND status = 'waiting'
             AND epoch IS NULL AND NOT asked"""
     return connection.execute(query, [result, session_id, input_id]).rowcount == 1
@@ -129,7 +143,8 @@ def _close(connection: Connection, place: Place, number: int, status: str, resul
     with transaction(connection):
         if connection.execute(_OWN, values).fetchone() is None:
             return False
-        query = """UPDATE inputs SET status = %(status)s, result = %(result)s, asked = false
+        query = """UPDATE inputs SET status = %(status)s, result = %(result)s, asked = false,
+                changed = now()
             WHERE number = %(number)s AND status = 'waiting'"""
         connection.execute(query, {**values, "status": status, "result": result})
     return True
@@ -143,6 +158,31 @@ def ask_about(connection: Connection, place: Place, number: int) -> bool:
             return False
         connection.execute("UPDATE inputs SET asked = true WHERE number = %(number)s", values)
     return True
+
+
+def count_end(connection: Connection, place: Place) -> None:
+    """Note that a host could not read what it has taken, which counts as its end."""
+    query = """UPDATE inputs SET ends = ends + 1 FROM agents
+        WHERE agents.session_id = %(id)s AND agents.host = %(host)s AND agents.epoch = %(epoch)s
+            AND inputs.session_id = %(id)s AND inputs.epoch = %(epoch)s AND status = 'waiting'"""
+    connection.execute(query, _values(place))
+
+
+def read_in_hand(connection: Connection, session_id: str) -> str | None:
+    """Return the id of the input that a host has taken, and whose turn has not ended; or None."""
+    query = """SELECT input_id FROM inputs
+        WHERE session_id = %s AND status = 'waiting' AND epoch IS NOT NULL
+        ORDER BY number LIMIT 1"""
+    found = connection.execute(query, [session_id]).fetchone()
+    return None if found is None else str(found[0])
+
+
+def forget_inputs(connection: Connection) -> None:
+    """Remove inputs that were answered, or set aside, longer ago than they are kept."""
+    query = """DELETE FROM inputs WHERE number IN (SELECT number FROM inputs
+        WHERE status <> 'waiting' AND changed < now() - make_interval(secs => %s)
+        ORDER BY changed LIMIT %s FOR UPDATE SKIP LOCKED)"""
+    connection.execute(query, [KEPT, _MOST_FORGOTTEN])
 
 
 def read_asked(connection: Connection, session_id: str) -> str | None:

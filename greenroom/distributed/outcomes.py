@@ -2,11 +2,16 @@
 
 import msgspec
 
-from greenroom.core import AgentCrashError, EndStatus, GreenroomError
+from greenroom.core import AgentCrashError, EndStatus, GreenroomError, TurnStatus
 from greenroom.core._internal import clip, describe_error, find_error, serde
-from greenroom.runtime import Outcome
+from greenroom.runtime import AgentNotRunningError, Outcome, TurnResult
 
 _LONGEST = 2_000
+
+UNREAD = serde.encode(
+    TurnResult(TurnStatus.FAILED, error="the agent has ended", kind=AgentNotRunningError.__name__)
+)
+"""The result of an input that an agent has not taken before its end, as JSON."""
 
 
 class _Written(msgspec.Struct):

@@ -73,6 +73,12 @@ STEPS: Final[tuple[tuple[LiteralString, ...], ...]] = (
         """UPDATE cluster_about
             SET secret = gen_random_uuid()::text || gen_random_uuid()::text""",
     ),
+    (
+        # Of its end, once it has one; before, of its beginning.
+        "ALTER TABLE inputs ADD COLUMN changed timestamptz NOT NULL DEFAULT now()",
+        "CREATE INDEX inputs_ended ON inputs (changed) WHERE status <> 'waiting'",
+        "CREATE INDEX inputs_aside ON inputs (number) WHERE status = 'aside'",
+    ),
 )
 """From each version of the tables to the next. Never change a step."""
 
@@ -376,6 +382,14 @@ class Place:
 
 
 @dataclass(frozen=True)
+class Target:
+    """A host to which requests go: under another number there is another host, or another life."""
+
+    host: int
+    address: str
+
+
+@dataclass(frozen=True)
 class Placed:
     """An agent as the directory has it.
 
@@ -402,6 +416,11 @@ class Placed:
     address: str
     host_name: str
     queued: int
+
+    @property
+    def target(self) -> Target | None:
+        """Where its host answers; None if it has none, or that does not."""
+        return Target(self.host, self.address) if self.host is not None and self.address else None
 
 
 _PLACED: Final = """SELECT session_id, spec, parent, host, epoch, agents.state, outcome,
@@ -471,6 +490,21 @@ def _end_place(
             query = "UPDATE hosts SET agents = agents + 1 WHERE id = %s"
             connection.execute(query, [place.host])
         elif unread is not None:
-            query = """UPDATE inputs SET status = 'done', result = %s
-                WHERE session_id = %s AND status = 'waiting'"""
-            connection.execute(query, [unread, place.session_id])
+            _answer_all(connection, place.session_id, unread)
+
+
+def end_homeless(connection: Connection, session_id: str, outcome: bytes, unread: bytes) -> bool:
+    """Record the end of an agent that no host has; False if one has it, or it has ended."""
+    with transaction(connection):
+        query = """UPDATE agents SET state = 'ended', outcome = %s
+            WHERE session_id = %s AND host IS NULL AND state = 'live'"""
+        if not connection.execute(query, [outcome, session_id]).rowcount:
+            return False
+        _answer_all(connection, session_id, unread)
+    return True
+
+
+def _answer_all(connection: Connection, session_id: str, result: bytes) -> None:
+    query = """UPDATE inputs SET status = 'done', result = %s, changed = now()
+        WHERE session_id = %s AND status = 'waiting'"""
+    connection.execute(query, [result, session_id])

@@ -1,6 +1,5 @@
 """`RemoteAgent`: what a program holds of an agent, wherever that runs."""
 
-import hashlib
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     ContentBlock,
+    EndStatus,
     MailboxFullError,
     Message,
     PermissionRequest,
@@ -22,10 +22,10 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.core._internal import serde
-from greenroom.distributed import mailbox
+from greenroom.distributed import mailbox, places
 from greenroom.distributed.host_client import session_path
-from greenroom.distributed.links import Links, check_seconds
-from greenroom.distributed.outcomes import read_outcome
+from greenroom.distributed.links import LOST, Links, check_seconds
+from greenroom.distributed.outcomes import UNREAD, read_outcome, write_outcome
 from greenroom.distributed.remote_chunks import RemoteChunks, RemoteReplay
 from greenroom.interop import RemoteError
 from greenroom.runtime import AgentNotRunningError, InterruptReport, Outcome, Receipt, TurnResult
@@ -115,16 +115,21 @@ class RemoteAgent:
             AgentNotRunningError: it has ended.
             MailboxFullError: 1,000 inputs wait already.
             InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the sender or the id is not usable, or the id names another input.
+            ValueError: the sender or the id is not usable, or the id names another input, or what
+                it says has more than 16 MB.
             SessionStorageError: the database refused, or was away for too long; sent again under
                 its id, the input is taken once.
         """
         message = user_input(content, sender, metadata, id)
         facts = dict(message.metadata)
         letter = mailbox.Letter(tuple(message.content), sender, facts)
-        digest = hashlib.sha256(serde.encode(letter)).digest()
+        body = serde.encode(letter)
+        if len(body) > mailbox.LONGEST:
+            raise ValueError(
+                f"an input has at most {mailbox.LONGEST >> 20} MB, not {len(body):,} bytes"
+            )
         status = await self._links.database.run(
-            lambda each: mailbox.store_input(each, self._session_id, message.id, digest, letter)
+            lambda each: mailbox.store_input(each, self._session_id, message.id, body)
         )
         if status == "other":
             raise ValueError(f"the input {message.id!r} was sent before, with other content")
@@ -197,23 +202,17 @@ class RemoteAgent:
             lambda each: mailbox.withdraw_input(each, self._session_id, receipt.input_id, withdrawn)
         )
         while is_taken:  # by a host that has perhaps not begun with it
-            await self._stop_turn_of(receipt.input_id)
+            with suppress(AgentNotRunningError):  # its end is the answer
+                await self._interrupt("now", _GRACE, receipt.input_id)
             with trio.move_on_after(_AGAIN):
                 return await self.answer(receipt)
         return await self.answer(receipt)
 
-    async def _stop_turn_of(self, input_id: str) -> None:
-        """Stop the turn of an input and no other, unless there is none."""
-        try:
-            await self._interrupt("now", _GRACE, input_id)
-        except AgentNotRunningError:
-            pass  # its end is the answer
-        except RemoteError as error:
-            if error.status not in (404, 409):  # it is only starting there
-                raise
-
     async def interrupt(self, mode: InterruptMode = "now", grace: float = 2.0) -> InterruptReport:
         """Stop the turn in flight, and return when nothing of it is left on its host.
+
+        A turn that was cut off, and waits until a person says whether it goes on, is given up. If
+        the agent moves meanwhile, its turn is stopped where it goes on; no later turn ever is.
 
         Raises:
             AgentNotRunningError: it has ended.
@@ -222,12 +221,35 @@ class RemoteAgent:
         """
         if mode not in get_args(InterruptMode):
             raise ValueError(f"mode is 'now' or 'after_step', not {mode!r}")
-        return await self._interrupt(mode, check_seconds(grace))
+        check_seconds(grace)
+        input_id = await self._links.database.run(
+            lambda each: mailbox.read_in_hand(each, self._session_id)
+        )
+        until = trio.current_time() + LOST
+        while True:
+            report = await self._interrupt(mode, grace, input_id)
+            if input_id is None or report != InterruptReport() or trio.current_time() > until:
+                return report
+            if await self._links.is_answered(self._session_id, input_id):
+                return report
+            await self._links.wait_change(self._session_id)  # its turn begins, or has just ended
+
+    async def _give_up(self) -> bool:
+        """Give up a turn that was cut off and waits for a person's word; whether there was one."""
+        run = self._links.database.run
+        asked = await run(lambda each: mailbox.read_asked(each, self._session_id))
+        if asked is None:
+            return False
+        is_given = await run(lambda each: mailbox.give_word(each, self._session_id, asked, "deny"))
+        await self._links.poke(self._session_id)
+        return is_given
 
     async def _interrupt(
-        self, mode: InterruptMode, grace: float, input_id: str | None = None
+        self, mode: InterruptMode, grace: float, input_id: str | None
     ) -> InterruptReport:
-        """Stop the turn in flight, or that of an input and no other."""
+        """Stop the turn of an input and no other, or one that no input has begun."""
+        if await self._give_up():
+            return InterruptReport()
         body = {"mode": mode, "grace": grace, "input": input_id}
         path = session_path(self._session_id, "interrupt")
         wait = grace if mode == "now" else _LONGEST_STEP
@@ -238,11 +260,18 @@ class RemoteAgent:
     async def shutdown(self, grace: float = 5.0) -> Outcome:
         """End it: no more input, `grace` seconds for the open turn, then cancel.
 
+        One that has no host is ended at once.
+
         Raises:
             RemoteLostError: no host that has it can be reached for a minute.
             ValueError: the grace is negative or not a number.
         """
         body = {"grace": check_seconds(grace)}
+        ended = write_outcome(Outcome(EndStatus.CANCELLED))
+        await self._links.database.run(
+            lambda each: places.end_homeless(each, self._session_id, ended, UNREAD)
+        )
+        await self._give_up()
         path = session_path(self._session_id, "shutdown")
         with suppress(AgentNotRunningError):
             await self._links.ask_host(
@@ -256,6 +285,9 @@ class RemoteAgent:
         Args:
             replay: where to begin: "none" (what comes next), "all" (what it still has) or a
                 `position` of an earlier reader. What is lost is told as a `Lagged`.
+
+        Raises:
+            ValueError: `replay` is something else.
         """
         return RemoteChunks(self._session_id, self._links, replay)
 

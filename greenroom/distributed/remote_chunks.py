@@ -1,18 +1,21 @@
 """The chunks of an agent on a host, read from wherever it runs by then."""
 
+import re
 from contextlib import AsyncExitStack
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import trio
 
 from greenroom.core import Error, Exited, Lagged, NetworkError, OutputChunk
-from greenroom.core._internal import serde
+from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.distributed.host_client import session_path
-from greenroom.distributed.links import Links
+from greenroom.distributed.links import LOST, Links
 from greenroom.distributed.outcomes import read_outcome
+from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY
 from greenroom.interop import RemoteError
-from greenroom.llm import SSEEvent
+from greenroom.interop._internal import Patience, read_chunk
+from greenroom.llm import ModelStreamError, SSEEvent
 from greenroom.llm._internal import SSEDecoder
 
 if TYPE_CHECKING:
@@ -21,23 +24,32 @@ if TYPE_CHECKING:
 RemoteReplay: TypeAlias = Literal["none", "all"] | tuple[int, int]
 """Where a reader begins: what comes next, what the agent still has, or a position."""
 
+_NUMBER = re.compile("[0-9]{1,19}")
 _PAUSE = 0.1  # seconds between two looks for a host
 _FENCED = "SessionFencedError"
+_PASSING = frozenset({404, 409, OTHER_HOST, TOO_EARLY, 429, 502, 503, 504})
 
 
 class RemoteChunks:
     """Reads the chunks of an agent: an async context manager, and an iterator.
 
     The chunks of a host that has lost the agent are not shown; where the agent goes on elsewhere,
-    what is lost in between is a `Lagged`. It ends with the agent's `Exited`.
+    what is lost in between is a `Lagged`. It ends with the agent's `Exited`. Reading raises
+    `RemoteLostError` where no host tells anything of the agent for a minute, `RemoteError` where
+    one refuses to or makes no sense, `ConfigurationError` where its secret or clock is another, and
+    `SessionStorageError` where the database is away for too long.
 
     Attributes:
         position: behind the last chunk: (epoch, number), from which another reader may go on.
     """
 
     def __init__(self, session_id: str, links: Links, replay: RemoteReplay) -> None:
-        """Made by `RemoteAgent.subscribe`."""
-        self.position: tuple[int, int] | None = replay if isinstance(replay, tuple) else None
+        """Made by `RemoteAgent.subscribe`.
+
+        Raises:
+            ValueError: it can't begin there.
+        """
+        self.position = _check_replay(replay)
         self._session_id = session_id
         self._links = links
         self._skips = replay == "none"
@@ -48,6 +60,8 @@ class RemoteChunks:
         self._host: tuple[int | None, int] = (None, 0)
         self._last: Exited | None = None
         self._has_ended = False
+        self._patience = Patience(f"the agent of {session_id!r}", LOST)
+        self._is_heard = True  # since the last attempt to connect
 
     async def __aenter__(self) -> Self:
         if not self._skips:
@@ -100,17 +114,23 @@ class RemoteChunks:
     def _take(self, event: SSEEvent) -> OutputChunk | None:
         data = event.data.encode()
         chunk: OutputChunk | None = None
-        if event.name == "gap":
-            chunk = Lagged(serde.decode(data, dict[str, int | None]).get("missed"))
-        elif not event.name:
-            chunk = serde.decode(data, cast("type[OutputChunk]", OutputChunk))
+        try:
+            if event.name == "gap":
+                chunk = Lagged(serde.decode(data, dict[str, int | None]).get("missed"))
+            elif not event.name:
+                chunk = read_chunk(data)
+        except InvalidJSONError as error:
+            raise RemoteError("a host sends an event that is not ours") from error
         self._note_position(event.id)
         return chunk
 
     def _note_position(self, written: str) -> None:
+        if not written:
+            return
         epoch, _, number = written.partition(".")
-        if number:
-            self.position = int(epoch), int(number)
+        if not (_NUMBER.fullmatch(epoch) and _NUMBER.fullmatch(number)):
+            raise RemoteError("a host sends what is not a position")
+        self.position = int(epoch), int(number)
 
     async def _read(self) -> list[SSEEvent]:
         """Wait for events; connect where the agent is, if there is no connection."""
@@ -118,40 +138,59 @@ class RemoteChunks:
             await self._connect()
         if self._pieces is None:
             return []
+        reason = "its stream has ended"
         try:
             piece = await anext(self._pieces, None)
-        except NetworkError:
-            piece = None
-        events = [] if piece is None else self._decoder.feed(piece)
+            events = [] if piece is None else self._decoder.feed(piece)
+        except NetworkError as error:
+            piece, events, reason = None, [], error.message
+        except ModelStreamError as error:
+            raise RemoteError(f"a host sends a broken stream: {error.message}") from error
         if piece is None:
-            await self._close()
-        elif not events:  # a heartbeat: nothing happens there
+            await self._lose(reason)
+            return []
+        self._is_heard = True
+        if not events:  # a heartbeat: nothing happens there
             placed = await self._links.find(self._session_id)
             if placed is None or (placed.host, placed.epoch) != self._host:
                 await self._close()
         return events
 
+    async def _lose(self, reason: str) -> None:
+        """Close the connection, and wait before the next attempt.
+
+        Raises:
+            RemoteLostError: nothing was heard for a minute.
+        """
+        await self._close()
+        if self._is_heard:
+            self._patience.heard()
+            self._is_heard = False
+        await self._patience.wait(reason)
+
     async def _connect(self) -> None:
-        while True:
+        while self._pieces is None:
             placed = await self._links.find(self._session_id)
             if placed is None or placed.state != "live":
                 outcome = read_outcome(None if placed is None else placed.outcome)
                 self._last = Exited(outcome.status, str(outcome.error or ""))
                 return
-            if placed.address:
-                client = await self._links.client()
-                after = "" if self.position is None else f"{self.position[0]}.{self.position[1]}"
-                try:
-                    reply = await self._stack.enter_async_context(
-                        client.open_stream(placed.address, self._session_id, after)
-                    )
-                except (NetworkError, RemoteError):
-                    await self._close()
-                else:
-                    self._pieces, self._decoder = reply.chunks(), SSEDecoder()
-                    self._host = placed.host, placed.epoch
-                    return
-            await trio.sleep(_PAUSE)
+            if placed.target is None:
+                await self._lose("no host has it")
+                continue
+            client = await self._links.client()
+            after = "" if self.position is None else f"{self.position[0]}.{self.position[1]}"
+            try:
+                reply = await self._stack.enter_async_context(
+                    client.open_stream(placed.target, self._session_id, after)
+                )
+            except (NetworkError, RemoteError) as error:
+                if isinstance(error, RemoteError) and error.status not in _PASSING:
+                    raise
+                await self._lose(error.message)
+            else:
+                self._pieces, self._decoder = reply.chunks(), SSEDecoder()
+                self._host = placed.host, placed.epoch
 
     async def _close(self) -> None:
         self._pieces, self._events = None, []
@@ -166,3 +205,14 @@ class RemoteChunks:
             if (placed.host, placed.epoch) != self._host:
                 return False
             await trio.sleep(_PAUSE)
+
+
+def _check_replay(replay: RemoteReplay) -> tuple[int, int] | None:
+    """Return the position at which a reader begins, if it is one."""
+    if replay in ("none", "all"):
+        return None
+    if isinstance(replay, tuple) and len(replay) == 2:
+        epoch, number = replay
+        if isinstance(epoch, int) and isinstance(number, int) and epoch >= 0 and number >= 0:
+            return epoch, number
+    raise ValueError(f"a reader begins at 'none', 'all' or a position, not {replay!r}")

@@ -18,7 +18,11 @@ from greenroom.interop.remote_agent import (
     find_remote_session as find_remote_session,
     join_remote as join_remote,
 )
-from greenroom.interop.remote_server import RemoteServer as RemoteServer
+from greenroom.interop.remote_server import (
+    Patience as Patience,
+    RemoteServer as RemoteServer,
+    read_chunk as read_chunk,
+)
 from greenroom.interop.serving.asgi import (
     Receive as Receive,
     Request as Request,

@@ -9,13 +9,13 @@ in size and time, and read by its type.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from itertools import chain, repeat
-from typing import TypeVar
+from typing import TypeVar, cast, get_args
 from urllib.parse import SplitResult, quote, urlsplit
 
 import msgspec
 import trio
 
-from greenroom.core import ConfigurationError, GreenroomError, NetworkError
+from greenroom.core import ConfigurationError, GreenroomError, NetworkError, OutputChunk
 from greenroom.core._internal import InvalidJSONError, clip, serde
 from greenroom.llm import ModelStreamError, SSEEvent
 from greenroom.llm._internal import SSEDecoder
@@ -260,6 +260,27 @@ class RemoteServer:
             method, url, headers=self._headers, content=content, timeout=timeout
         ) as reply:
             yield reply
+
+
+class _Kind(msgspec.Struct):
+    type: str
+
+
+_KINDS = frozenset(each.__struct_config__.tag for each in get_args(OutputChunk))
+
+
+def read_chunk(data: bytes) -> OutputChunk | None:
+    """Read a chunk; None if it is of a kind that only a newer program knows.
+
+    Raises:
+        InvalidJSONError: it is not a chunk.
+    """
+    try:
+        return serde.decode(data, cast("type[OutputChunk]", OutputChunk))
+    except InvalidJSONError:
+        if serde.decode(data, _Kind).type in _KINDS:
+            raise
+        return None
 
 
 def _split(address: str) -> SplitResult | None:

@@ -23,7 +23,7 @@ it.
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
-from typing import Protocol, TypeVarTuple, Unpack, cast, get_args
+from typing import Protocol, TypeVarTuple, Unpack
 from urllib.parse import quote
 
 import msgspec
@@ -61,6 +61,7 @@ from greenroom.interop.remote_server import (
     Patience,
     RemoteError,
     RemoteServer,
+    read_chunk,
 )
 from greenroom.llm import SSEEvent
 from greenroom.runtime import AgentInternals, InterruptReport, TurnResult
@@ -269,7 +270,7 @@ class FarTurn:
                 await self._internals.send(Lagged(missed))
         elif name == "snapshot":
             await self._catch_up(data, nursery)
-        elif not name and (chunk := _read_chunk(data)) is not None:
+        elif not name and (chunk := read_chunk(data)) is not None:
             await self._tell(chunk, nursery)
 
     async def _tell(self, chunk: OutputChunk, nursery: trio.Nursery) -> None:
@@ -520,27 +521,6 @@ def _find_result(messages: tuple[Message, ...], input_id: str) -> TurnResult | N
     if last.stop_reason in _UNFINISHED:
         return None
     return TurnResult(TurnStatus.COMPLETED, last.text, last.stop_reason)
-
-
-def _read_chunk(data: bytes) -> OutputChunk | None:
-    """Read a chunk; None if it is of a kind that only a newer server knows.
-
-    Raises:
-        InvalidJSONError: it is not a chunk.
-    """
-    try:
-        return serde.decode(data, cast("type[OutputChunk]", OutputChunk))
-    except InvalidJSONError:
-        if serde.decode(data, _Kind).type in _KINDS:
-            raise
-        return None
-
-
-class _Kind(msgspec.Struct):
-    type: str
-
-
-_KINDS = frozenset(each.__struct_config__.tag for each in get_args(OutputChunk))
 
 
 def _unwrap(chunk: OutputChunk) -> OutputChunk:

@@ -1,17 +1,28 @@
 """What goes over HTTP: pokes, interrupts, questions and chunks, all of them signed."""
 
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import trio
 
-from greenroom.core import ConfigurationError, Done, Lagged, Message, NetworkError, TextComplete
-from greenroom.core._internal import set_clock
-from greenroom.distributed import AgentSpec, AgentType, Host, host, mailbox
+from greenroom.core import (
+    ConfigurationError,
+    Done,
+    Error,
+    Lagged,
+    Message,
+    NetworkError,
+    TextComplete,
+)
+from greenroom.core._internal import serde, set_clock
+from greenroom.distributed import AgentSpec, AgentType, Host, host, mailbox, remote_chunks, signing
 from greenroom.distributed.host_client import HostClient, mailbox_path, session_path
 from greenroom.distributed.hosted_agent import HostedAgent
-from greenroom.distributed.signing import sign
-from greenroom.interop import RemoteError
+from greenroom.distributed.places import Target
+from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY, sign
+from greenroom.interop import RemoteError, RemoteLostError
+from greenroom.interop._internal import RequestRefusedError
 from greenroom.net import HttpClient
 from greenroom.runtime import AgentNotRunningError
 from tests.distributed.kinds import ECHO, ENDING, wait_host
@@ -49,19 +60,19 @@ async def cluster(make_cluster, monkeypatch):
 
 
 @pytest.fixture
-async def address(cluster, nursery):
+async def target(cluster, nursery):
     await nursery.start(Host(cluster, TYPES, name="box").run)
     (info,) = await cluster.hosts()
-    return info.address
+    return Target(info.id, info.address)
 
 
-async def test_a_poke_wakes_the_host_and_the_agent(cluster, address):
+async def test_a_poke_wakes_the_host_and_the_agent(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"))
         assert [(await agent.ask(f"{n}")).text for n in range(3)] == ["0", "1", "2"]
 
 
-async def test_an_interrupt_has_returned_when_the_turn_is_gone(cluster, address):
+async def test_an_interrupt_has_returned_when_the_turn_is_gone(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("waiting"))
         result = await agent.ask("go", timeout=0.3)
@@ -72,7 +83,7 @@ async def test_an_interrupt_has_returned_when_the_turn_is_gone(cluster, address)
                 await agent.interrupt(**bad)
 
 
-async def test_a_timeout_takes_its_own_input_back_and_stops_no_other_turn(cluster, address):
+async def test_a_timeout_takes_its_own_input_back_and_stops_no_other_turn(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("waiting"))
         first = await agent.send_input("go")
@@ -87,7 +98,7 @@ async def test_a_timeout_takes_its_own_input_back_and_stops_no_other_turn(cluste
         assert (await agent.status()).queued == 0
 
 
-async def test_a_shutdown_returns_the_outcome_and_ends_the_placement(cluster, address):
+async def test_a_shutdown_returns_the_outcome_and_ends_the_placement(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"))
         await agent.ask("hello")
@@ -98,7 +109,7 @@ async def test_a_shutdown_returns_the_outcome_and_ends_the_placement(cluster, ad
         assert [each.agents for each in await cluster.hosts()] == [0]
 
 
-async def test_a_question_names_the_machine_and_its_first_answer_counts(cluster, address):
+async def test_a_question_names_the_machine_and_its_first_answer_counts(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("confirming"))
         assert await agent.pending() == ()
@@ -114,7 +125,7 @@ async def test_a_question_names_the_machine_and_its_first_answer_counts(cluster,
         assert (await agent.answer(receipt)).text == "deny: not today"
 
 
-async def test_a_reader_goes_on_where_the_agent_does(cluster, address, nursery, monkeypatch):
+async def test_a_reader_goes_on_where_the_agent_does(cluster, target, nursery, monkeypatch):
     monkeypatch.setattr(host, "LOOK", 0.02)
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"))
@@ -149,7 +160,7 @@ async def take_until_done(chunks, read):
 
 
 async def test_a_reader_of_what_comes_next_may_be_there_before_the_agent(
-    cluster, address, monkeypatch
+    cluster, target, monkeypatch
 ):
     settle, may_begin = HostedAgent._settle, trio.Event()
 
@@ -166,7 +177,7 @@ async def test_a_reader_of_what_comes_next_may_be_there_before_the_agent(
             await take_until_done(chunks, [])
 
 
-async def test_a_reader_ends_with_the_agent(cluster, address):
+async def test_a_reader_ends_with_the_agent(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("ending"))
         async with agent.subscribe() as chunks:
@@ -175,29 +186,203 @@ async def test_a_reader_ends_with_the_agent(cluster, address):
         assert kinds[-1] == "Exited"
 
 
+async def test_an_interrupt_whose_reply_was_lost_stops_no_later_turn(cluster, target, monkeypatch):
+    ask, may_go_on = HostClient.ask, trio.Event()
+    lost = []
+
+    async def lose_reply(client, target, method, path, *rest, **more):
+        told = await ask(client, target, method, path, *rest, **more)
+        if path.endswith("interrupt") and not lost:
+            lost.append(path)
+            await may_go_on.wait()
+            raise NetworkError("the connection broke")
+        return told
+
+    monkeypatch.setattr(HostClient, "ask", lose_reply)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("waiting"))
+        await agent.send_input("one", id="i1")
+        await agent.send_input("two", id="i2")
+        async with agent.subscribe() as chunks, trio.open_nursery() as nursery:
+            await read_until_working(chunks)
+            nursery.start_soon(agent.interrupt)
+            await read_until_working(chunks)  # the second turn
+            may_go_on.set()
+        assert (await agent.answer("i1")).status == "interrupted"
+        assert lost
+        assert not await agent._links.is_answered(agent.session_id, "i2")
+        await agent.shutdown(0.0)
+
+
+async def read_until_working(chunks):
+    async for chunk in chunks:
+        if isinstance(chunk, TextComplete):
+            return
+
+
+@pytest.mark.parametrize("order", ["interrupt", "shutdown"])
+async def test_an_order_waits_for_an_agent_that_is_only_starting(
+    cluster, target, monkeypatch, order
+):
+    settle, may_begin = HostedAgent._settle, trio.Event()
+
+    async def settle_late(hosted):
+        await may_begin.wait()
+        return await settle(hosted)
+
+    async def let_it_begin(client, target, method, path, *rest, **more):
+        try:
+            return await ask(client, target, method, path, *rest, **more)
+        except RemoteError as error:
+            refusals.append(error.status)
+            if error.status == TOO_EARLY:
+                may_begin.set()
+            raise
+
+    ask, refusals = HostClient.ask, []
+    monkeypatch.setattr(HostedAgent, "_settle", settle_late)
+    monkeypatch.setattr(HostClient, "ask", let_it_begin)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        await getattr(agent, order)()
+        assert TOO_EARLY in refusals
+        if order == "interrupt":
+            assert (await agent.ask("hello")).text == "hello"
+        else:
+            assert (await agent.status()).state == "ended"
+
+
+async def test_an_agent_that_no_host_has_can_be_ended(cluster, target, nursery):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        query = "UPDATE agents SET host = NULL"
+        await cluster.database.run(lambda each: each.execute(query))
+        await agent.send_input("never read", id="i1")
+        assert (await agent.shutdown()).status == "cancelled"
+        assert (await agent.answer("i1")).kind == "AgentNotRunningError"
+
+
+# ------------------------------------------------------------------------------ bad readers
+
+
+@pytest.mark.parametrize("replay", ["turn", (1,), (1, -1), ("1", 2), None])
+async def test_a_reader_that_begins_nowhere_is_refused(cluster, target, replay):
+    agent = await cluster.spawn(AgentSpec("echo"))
+    with pytest.raises(ValueError, match="begins at"):
+        agent.subscribe(replay)
+
+
+class Reply:
+    """What a host answers to who reads a stream."""
+
+    def __init__(self, *pieces):
+        self.pieces = pieces
+
+    def chunks(self):
+        return Pieces(self.pieces)
+
+
+class Pieces:
+    """What comes of a reply."""
+
+    def __init__(self, pieces):
+        self._rest = list(pieces)
+
+    async def __anext__(self):
+        if not self._rest:
+            raise StopAsyncIteration
+        return self._rest.pop(0)
+
+
+async def read_from(agent, monkeypatch, answer):
+    """Read an agent's chunks, where its host answers in another way."""
+
+    @asynccontextmanager
+    async def open_stream(client, target, session_id, after):
+        yield answer()
+
+    monkeypatch.setattr(HostClient, "open_stream", open_stream)
+    async with agent.subscribe() as chunks:
+        async for chunk in chunks:
+            if isinstance(chunk, Error):
+                raise StopReadingError
+
+
+@pytest.mark.parametrize("status", [400, 404, 503])
+async def test_a_reader_gives_a_host_up_that_always_refuses(cluster, target, monkeypatch, status):
+    def refuse():
+        raise RemoteError("go away", status=status)
+
+    monkeypatch.setattr(remote_chunks, "LOST", 0.3)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        kind = RemoteError if status == 400 else RemoteLostError
+        with pytest.raises(kind, match="go away"):
+            await read_from(agent, monkeypatch, refuse)
+
+
+async def test_a_reader_gives_a_host_up_that_says_nothing(cluster, target, monkeypatch):
+    monkeypatch.setattr(remote_chunks, "LOST", 0.3)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        with pytest.raises(RemoteLostError, match="ended"):
+            await read_from(agent, monkeypatch, Reply)
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"id: odd.1\ndata: {}\n\n", "not ours"),
+        (b"id: 1.odd\nevent: state\ndata: {}\n\n", "not a position"),
+        (b"id: 7\nevent: state\ndata: {}\n\n", "not a position"),
+        (b"id: 1.1\ndata: {\n\n", "not ours"),
+    ],
+)
+async def test_what_is_no_chunk_is_said_to_be_none(cluster, target, monkeypatch, sent, told):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        with pytest.raises(RemoteError, match=told):
+            await read_from(agent, monkeypatch, lambda: Reply(sent))
+
+
+async def test_chunks_of_kinds_that_only_newer_hosts_know_are_passed_over(
+    cluster, target, monkeypatch
+):
+    newer = b'id: 1.1\ndata: {"type": "hologram", "depth": 3}\n\n'
+    end = b"id: 1.2\ndata: " + serde.encode(Error("out of paper")) + b"\n\n"
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"))
+        with pytest.raises(StopReadingError):
+            await read_from(agent, monkeypatch, lambda: Reply(newer + end))
+
+
+class StopReadingError(Exception):
+    pass
+
+
 # ------------------------------------------------------------------------------- who may ask
 
 
-async def ask(address, method, path, secret=SECRET, body=None):
+async def ask(target, method, path, secret=SECRET, body=None):
     client = HostClient(secret, "tests")
     try:
-        return await client.ask(address, method, path, dict[str, object], body)
+        return await client.ask(target, method, path, dict[str, object], body)
     finally:
         await client.aclose()
 
 
-async def test_another_secret_or_an_old_clock_is_refused(cluster, address):
+async def test_another_secret_or_an_old_clock_is_refused(cluster, target):
     path = mailbox_path("mine")
-    assert await ask(address, "POST", path, body={}) == {"here": False}
+    assert await ask(target, "POST", path, body={}) == {"here": False}
     with pytest.raises(ConfigurationError, match="another secret"):
-        await ask(address, "POST", path, "some other secret", {})
+        await ask(target, "POST", path, "some other secret", {})
     now = datetime.now(UTC)
     for seconds in (-300, 300):
         with pytest.MonkeyPatch.context() as patch:
             moment = now + timedelta(seconds=seconds)
             patch.setattr("greenroom.distributed.host_client.sign", sign_at(moment))
             with pytest.raises(ConfigurationError, match="clocks are"):
-                await ask(address, "POST", path, body={})
+                await ask(target, "POST", path, body={})
 
 
 def sign_at(moment):
@@ -211,35 +396,56 @@ def sign_at(moment):
     return sign_then
 
 
-async def test_what_is_not_what_was_signed_is_refused(address):
+async def test_what_is_not_what_was_signed_is_refused(target):
     path = session_path("mine", "interrupt")
-    signed = sign(SECRET, "POST", path, b"{}", "tests")
+
+    def signed(path=path, host=target.host):
+        return sign(SECRET, host, "POST", path, b"{}", "tests")
+
     async with HttpClient() as client:
 
         async def status(method, path, body, authorization):
             headers = {"authorization": authorization} if authorization else {}
             async with client.stream(
-                method, f"{address}{path}", headers=headers, content=body
+                method, f"{target.address}{path}", headers=headers, content=body
             ) as reply:
                 await reply.read()
                 return reply.status
 
-        assert await status("POST", path, b"{}", signed) == 409  # no such agent here
+        once = signed()
+        assert await status("POST", path, b"{}", once) == 409  # no such agent here
+        assert await status("POST", path, b"{}", once) == TOO_EARLY  # a second time
+        assert await status("POST", path, b"{}", signed(host=target.host + 1)) == OTHER_HOST
         for request in (
             ("POST", path, b"{}", ""),
-            ("POST", session_path("yours", "interrupt"), b"{}", signed),
-            ("POST", f"{path}?more=1", b"{}", signed),
-            ("GET", path, None, signed),
-            ("POST", path, b"{}", signed.replace("tests", "admin")),
+            ("POST", session_path("yours", "interrupt"), b"{}", signed()),
+            ("POST", f"{path}?more=1", b"{}", signed()),
+            ("GET", path, None, signed()),
+            ("POST", path, b"{}", signed().replace("tests", "admin")),
+            ("POST", path, b"{}", once.replace("once=", "once=00")),
             ("POST", path, b"{}", "Bearer " + SECRET),
         ):
             assert await status(*request) == 401, request
-        signed = sign(SECRET, "POST", mailbox_path("mine"), b"{}", "tests")
-        assert await status("POST", mailbox_path("mine"), b"{}", signed) == 200
-        assert await status("POST", mailbox_path("mine"), b"[]", signed) == 401
+        path = mailbox_path("mine")
+        assert await status("POST", path, b"{}", signed(path)) == 200
+        assert await status("POST", path, b"[]", signed(path)) == 401
 
 
-async def test_a_host_starts_no_agent_that_was_not_placed_there(cluster, address):
+async def test_words_that_are_used_once_are_bounded_and_forgotten(monkeypatch, autojump_clock):
+    monkeypatch.setattr(signing, "_MOST_KEPT", 2)
+    seen = signing._Seen()
+    seen.add(b"one")
+    seen.add(b"two")
+    for word, status in ((b"one", TOO_EARLY), (b"three", 503)):
+        with pytest.raises(RequestRefusedError) as caught:
+            seen.add(word)
+        assert caught.value.status == status
+    await trio.sleep(121)
+    seen.add(b"one")
+    assert len(seen._until) == 1
+
+
+async def test_a_host_starts_no_agent_that_was_not_placed_there(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"), session_id="mine")
         await agent.ask("hello")
@@ -250,9 +456,9 @@ async def test_a_host_starts_no_agent_that_was_not_placed_there(cluster, address
         (session_path("another", "interrupt"), {}),
     ):
         with pytest.raises(RemoteError) as caught:
-            await ask(address, "POST", path, body=body)
+            await ask(target, "POST", path, body=body)
         assert caught.value.status == 409
-    told = await ask(address, "GET", session_path("mine"))
+    told = await ask(target, "GET", session_path("mine"))
     assert [each["role"] for each in told["messages"]] == ["user", "assistant"]
 
 
@@ -283,4 +489,4 @@ async def test_the_secret_that_the_database_keeps_is_enough_on_one_machine(
 
 async def test_a_host_that_is_gone_is_no_answer(cluster):
     with pytest.raises(NetworkError):
-        await ask("http://127.0.0.1:9", "POST", mailbox_path("mine"), body={})
+        await ask(Target(1, "http://127.0.0.1:9"), "POST", mailbox_path("mine"), body={})

@@ -6,9 +6,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import MailboxFullError, TextBlock, TurnError
 from greenroom.distributed import AgentSpec, Host, mailbox
-from greenroom.distributed.hosted_agent import HostedAgent
+from greenroom.distributed.hosted_agent import MOST_ENDS, HostedAgent
 from greenroom.runtime import AgentNotRunningError
-from tests.distributed.kinds import ECHO, ENDING, FAILING, wait_for
+from tests.distributed.kinds import ECHO, ENDING, FAILING, asked
 
 
 @pytest.fixture
@@ -88,20 +88,45 @@ async def test_a_result_is_on_record_though_the_agent_ends_right_after_it(
         assert (await ending.ask("bye")).text == "bye"
 
 
-async def test_an_input_that_a_host_cannot_read_leaves_the_host_and_its_agents(
+async def test_an_input_that_no_host_can_read_is_set_aside_and_leaves_the_others(
     cluster, agent, caplog
 ):
     odd = await cluster.spawn(AgentSpec("echo"))
     query = """INSERT INTO inputs (session_id, input_id, digest, body)
         VALUES (%s, 'i1', '', '{"content": [{"type": "newer"}]}')"""
     await cluster.database.run(lambda each: each.execute(query, [odd.session_id]))
-
-    async def is_refused():
-        return "could not go on" in caplog.text
-
-    await wait_for(is_refused)
+    receipt = await odd.send_input("and this?")
+    with trio.fail_after(60):
+        assert (await odd.answer("i1")).status == "failed"
+        assert (await odd.answer(receipt)).text == "and this?"
+    assert await cluster.set_aside() == ((odd.session_id, "i1"),)
+    assert caplog.text.count("could not go on") >= MOST_ENDS
     assert (await agent.ask("still there?")).text == "> still there?"
     assert [each.state for each in await cluster.hosts()] == ["live"]
+    assert await asked(odd) == ["and this?"]
+
+
+async def test_inputs_are_kept_for_a_week_after_their_end_and_taken_once_ever_after(cluster, agent):
+    assert (await agent.ask("one", id="i1")).text == "> one"
+    assert (await agent.ask("two", id="i2")).text == "> two"
+    query = "UPDATE inputs SET changed = changed - interval '7 days' WHERE input_id = 'i1'"
+    for is_there in (True, False):
+        await cluster.database.run(mailbox.forget_inputs)
+        assert await agent._links.is_answered(agent.session_id, "i2")
+        rows = await cluster.database.run(
+            lambda each: each.execute("SELECT input_id FROM inputs ORDER BY number").fetchall()
+        )
+        assert rows == ([("i1",), ("i2",)] if is_there else [("i2",)])
+        await cluster.database.run(lambda each: each.execute(query))
+    with trio.fail_after(60):
+        assert (await agent.ask("one", id="i1")).text == "> one"
+    assert await asked(agent) == ["one", "two"]
+
+
+async def test_an_input_that_is_too_large_is_refused(agent, monkeypatch):
+    monkeypatch.setattr(mailbox, "LONGEST", 1 << 20)
+    with pytest.raises(ValueError, match="at most 1 MB"):
+        await agent.send_input("x" * (1 << 20))
 
 
 async def test_a_mailbox_has_a_bound(cluster, agent, monkeypatch):
