@@ -10,7 +10,7 @@ from typing import Protocol
 
 import trio
 
-from greenroom.distributed.signing import HEARTBEAT, TOO_EARLY, admit_signed
+from greenroom.distributed.signing import HEARTBEAT, OTHER_HOST, TOO_EARLY, admit_signed
 from greenroom.interop import ServerLimits, Tokens, WebServer
 from greenroom.interop._internal import (
     LOCAL,
@@ -57,12 +57,19 @@ def make_server(
         if request.method == "GET" or request.segments[:2] == ("api", "mailbox"):
             return
         session, action = (*request.segments[2:4], "", "")[:2]
-        if action not in _ABOUT_RUNNING or not waking.has(session):
+        if action not in _ABOUT_RUNNING:
             raise RequestRefusedError(
                 409,
+                "agents come to a host by the directory, and inputs by their mailbox",
+                kind="elsewhere",
+                hint="use Cluster.spawn, and RemoteAgent.send_input",
+            )
+        if not waking.has(session):
+            raise RequestRefusedError(
+                OTHER_HOST,
                 "no agent of this session runs on this host",
                 kind="elsewhere",
-                hint="the directory says where it is; inputs go to its mailbox",
+                hint="the directory says where it is",
             )
         if runtime.get(session) is None:
             raise RequestRefusedError(

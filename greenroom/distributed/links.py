@@ -27,6 +27,7 @@ SECRET = "GREENROOM_SECRET"  # noqa: S105 -- the name of the variable
 LOST = 60.0
 """Seconds for which an agent that no host answers for is asked again."""
 
+_PASSING = (OTHER_HOST, TOO_EARLY, 503)  # the agent has moved or only starts, or the host ends
 _LOOK = 0.25  # seconds between two looks at what no host can tell
 _WAIT = 2.0  # seconds that a host that may be gone is waited for before the next look
 _POKE = 1.0  # seconds for a poke, which is for speed alone
@@ -187,24 +188,12 @@ class Links:
                 except NetworkError as error:
                     reason = error.message
                 except RemoteError as error:
-                    if not await self._may_pass(error, placed.target, session_id):
+                    if error.status not in _PASSING:
                         raise
                     reason = error.message
             if trio.current_time() > deadline:
                 raise RemoteLostError(f"the agent of {session_id!r} can't be reached: {reason}")
             await trio.sleep(_LOOK)
-
-    async def _may_pass(self, error: RemoteError, target: places.Target, session_id: str) -> bool:
-        """Whether what a host refuses may be asked again: the agent has moved, or only starts."""
-        if error.status not in (404, 409, 503):
-            return error.status in (OTHER_HOST, TOO_EARLY)
-        client = await self.client()
-        path = mailbox_path(session_id)
-        try:
-            told = await client.ask(target, "POST", path, dict[str, bool], {})
-        except (NetworkError, RemoteError):
-            return True
-        return not told.get("here", False)
 
 
 def check_seconds(seconds: float) -> float:

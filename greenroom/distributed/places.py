@@ -404,6 +404,7 @@ class Placed:
         address: where its host answers; empty if it has none, or that does not.
         host_name: what its host is called; empty if it has none.
         queued: how many inputs wait.
+        asked: the input about whose turn, which was cut off, a person is asked; or None.
     """
 
     session_id: str
@@ -416,6 +417,7 @@ class Placed:
     address: str
     host_name: str
     queued: int
+    asked: str | None
 
     @property
     def target(self) -> Target | None:
@@ -426,7 +428,9 @@ class Placed:
 _PLACED: Final = """SELECT session_id, spec, parent, host, epoch, agents.state, outcome,
         coalesce(address, ''), coalesce(name, ''),
         (SELECT count(*) FROM inputs
-            WHERE inputs.session_id = agents.session_id AND status = 'waiting')
+            WHERE inputs.session_id = agents.session_id AND status = 'waiting'),
+        (SELECT input_id FROM inputs WHERE inputs.session_id = agents.session_id
+            AND status = 'waiting' AND asked AND word IS NULL LIMIT 1)
     FROM agents LEFT JOIN hosts ON hosts.id = host """
 
 

@@ -26,12 +26,11 @@ from greenroom.distributed import mailbox, places
 from greenroom.distributed.host_client import session_path
 from greenroom.distributed.links import LOST, Links, check_seconds
 from greenroom.distributed.outcomes import UNREAD, read_outcome, write_outcome
-from greenroom.distributed.remote_chunks import RemoteChunks, RemoteReplay
+from greenroom.distributed.remote_chunks import CUT_OFF, RemoteChunks, RemoteReplay, ask_about
 from greenroom.interop import RemoteError
 from greenroom.runtime import AgentNotRunningError, InterruptReport, Outcome, Receipt, TurnResult
 from greenroom.runtime._internal import InterruptMode, user_input
 
-_CUT_OFF = "cut-off:"
 _AGAIN = 2.0  # seconds until a turn that has not ended is interrupted again
 _GRACE = 2.0
 _LONGEST_STEP = 60.0  # seconds that an interrupt may wait for the end of a step
@@ -197,10 +196,7 @@ class RemoteAgent:
         receipt = await self.send_input(content, id=id, sender=sender, metadata=metadata)
         with trio.move_on_after(limit):
             return await self.answer(receipt)
-        withdrawn = serde.encode(TurnResult(TurnStatus.INTERRUPTED))
-        is_taken = not await self._links.database.run(
-            lambda each: mailbox.withdraw_input(each, self._session_id, receipt.input_id, withdrawn)
-        )
+        is_taken = not await self._withdraw(receipt.input_id)
         while is_taken:  # by a host that has perhaps not begun with it
             with suppress(AgentNotRunningError):  # its end is the answer
                 await self._interrupt("now", _GRACE, receipt.input_id)
@@ -208,11 +204,18 @@ class RemoteAgent:
                 return await self.answer(receipt)
         return await self.answer(receipt)
 
-    async def interrupt(self, mode: InterruptMode = "now", grace: float = 2.0) -> InterruptReport:
+    async def interrupt(
+        self, mode: InterruptMode = "now", grace: float = 2.0, *, input_id: str | None = None
+    ) -> InterruptReport:
         """Stop the turn in flight, and return when nothing of it is left on its host.
 
         A turn that was cut off, and waits until a person says whether it goes on, is given up. If
         the agent moves meanwhile, its turn is stopped where it goes on; no later turn ever is.
+
+        Args:
+            mode: "now", or "after_step" for the next boundary between two steps.
+            grace: seconds for clean-up.
+            input_id: stop only the turn of this input, or take it back if no host has it yet.
 
         Raises:
             AgentNotRunningError: it has ended.
@@ -222,9 +225,12 @@ class RemoteAgent:
         if mode not in get_args(InterruptMode):
             raise ValueError(f"mode is 'now' or 'after_step', not {mode!r}")
         check_seconds(grace)
-        input_id = await self._links.database.run(
-            lambda each: mailbox.read_in_hand(each, self._session_id)
-        )
+        if input_id is None:
+            input_id = await self._links.database.run(
+                lambda each: mailbox.read_in_hand(each, self._session_id)
+            )
+        elif await self._withdraw(input_id):
+            return InterruptReport()
         until = trio.current_time() + LOST
         while True:
             report = await self._interrupt(mode, grace, input_id)
@@ -233,6 +239,13 @@ class RemoteAgent:
             if await self._links.is_answered(self._session_id, input_id):
                 return report
             await self._links.wait_change(self._session_id)  # its turn begins, or has just ended
+
+    async def _withdraw(self, input_id: str) -> bool:
+        """Take an input back that no host has taken; whether that is so."""
+        withdrawn = serde.encode(TurnResult(TurnStatus.INTERRUPTED))
+        return await self._links.database.run(
+            lambda each: mailbox.withdraw_input(each, self._session_id, input_id, withdrawn)
+        )
 
     async def _give_up(self) -> bool:
         """Give up a turn that was cut off and waits for a person's word; whether there was one."""
@@ -301,14 +314,11 @@ class RemoteAgent:
             RemoteLostError: no host that has it can be reached for a minute.
             SessionStorageError: the database refused, or was away for too long.
         """
-        asked = await self._links.database.run(
-            lambda each: mailbox.read_asked(each, self._session_id)
-        )
-        if asked is not None:
-            return (_ask_about(asked),)
         placed = await self._links.find(self._session_id)
         if placed is None or placed.state != "live":
             return ()
+        if placed.asked is not None:
+            return (ask_about(placed.asked, placed.host_name),)
         path = session_path(self._session_id)
         try:
             now = await self._links.ask_host(self._session_id, "GET", path, _Snapshot)
@@ -348,11 +358,13 @@ class RemoteAgent:
         """
         if decision not in ("allow", "deny"):
             raise ValueError(f"a person's answer is 'allow' or 'deny', not {decision!r}")
-        if request_id.startswith(_CUT_OFF):
-            about = request_id.removeprefix(_CUT_OFF)
-            return await self._links.database.run(
+        if request_id.startswith(CUT_OFF):
+            about = request_id.removeprefix(CUT_OFF)
+            is_first = await self._links.database.run(
                 lambda each: mailbox.give_word(each, self._session_id, about, str(decision))
             )
+            await self._links.poke(self._session_id)
+            return is_first
         asked = {each.request_id: each for each in await self.pending()}
         if request_id not in asked:
             return False
@@ -408,13 +420,3 @@ class RemoteAgent:
     async def _outcome(self) -> Outcome | None:
         placed = await self._links.find(self._session_id)
         return None if placed is None else read_outcome(placed.outcome)
-
-
-def _ask_about(input_id: str) -> PermissionRequest:
-    """Make the question whether a turn that was cut off goes on."""
-    return PermissionRequest(
-        f"{_CUT_OFF}{input_id}",
-        "",
-        "go on with the turn that the end of its host has cut off",
-        reason="the agent is on another host now, whose files may be others",
-    )

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import trio
 
-from greenroom.core import Error, Exited, Lagged, NetworkError, OutputChunk
+from greenroom.core import (
+    Error,
+    Exited,
+    Lagged,
+    NetworkError,
+    OutputChunk,
+    PermissionRequest,
+)
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.distributed.host_client import session_path
 from greenroom.distributed.links import LOST, Links
 from greenroom.distributed.outcomes import read_outcome
+from greenroom.distributed.places import Placed
 from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY
 from greenroom.interop import RemoteError
 from greenroom.interop._internal import Patience, read_chunk
@@ -23,6 +31,9 @@ if TYPE_CHECKING:
 
 RemoteReplay: TypeAlias = Literal["none", "all"] | tuple[int, int]
 """Where a reader begins: what comes next, what the agent still has, or a position."""
+
+CUT_OFF = "cut-off:"
+"""How the id of the question begins whether a turn goes on that was cut off."""
 
 _NUMBER = re.compile("[0-9]{1,19}")
 _PAUSE = 0.1  # seconds between two looks for a host
@@ -59,6 +70,8 @@ class RemoteChunks:
         self._events: list[SSEEvent] = []
         self._host: tuple[int | None, int] = (None, 0)
         self._last: Exited | None = None
+        self._asked: str | None = None  # the question of the machinery that was shown
+        self._question: PermissionRequest | None = None  # and the one that is to be
         self._has_ended = False
         self._patience = Patience(f"the agent of {session_id!r}", LOST)
         self._is_heard = True  # since the last attempt to connect
@@ -92,6 +105,9 @@ class RemoteChunks:
             if self._last is not None:
                 self._has_ended = True
                 return self._last
+            if self._question is not None:
+                question, self._question = self._question, None
+                return question
             if not self._events:
                 self._events = await self._read()
                 continue
@@ -154,7 +170,15 @@ class RemoteChunks:
             placed = await self._links.find(self._session_id)
             if placed is None or (placed.host, placed.epoch) != self._host:
                 await self._close()
+            else:
+                self._note_asked(placed)
         return events
+
+    def _note_asked(self, placed: Placed) -> None:
+        """Show the question of the machinery once, which no agent asks."""
+        if placed.asked is not None and placed.asked != self._asked:
+            self._question = ask_about(placed.asked, placed.host_name)
+        self._asked = placed.asked
 
     async def _lose(self, reason: str) -> None:
         """Close the connection, and wait before the next attempt.
@@ -191,6 +215,7 @@ class RemoteChunks:
             else:
                 self._pieces, self._decoder = reply.chunks(), SSEDecoder()
                 self._host = placed.host, placed.epoch
+                self._note_asked(placed)
 
     async def _close(self) -> None:
         self._pieces, self._events = None, []
@@ -216,3 +241,14 @@ def _check_replay(replay: RemoteReplay) -> tuple[int, int] | None:
         if isinstance(epoch, int) and isinstance(number, int) and epoch >= 0 and number >= 0:
             return epoch, number
     raise ValueError(f"a reader begins at 'none', 'all' or a position, not {replay!r}")
+
+
+def ask_about(input_id: str, host: str) -> PermissionRequest:
+    """Make the question whether a turn that was cut off goes on."""
+    return PermissionRequest(
+        f"{CUT_OFF}{input_id}",
+        "",
+        "go on with the turn that the end of its host has cut off",
+        reason="the agent is on another host now, whose files may be others",
+        host=host,
+    )

@@ -14,34 +14,47 @@ in place of a second one. The id of the far session follows from the one here, s
 session that is sent twice makes one.
 """
 
-import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from urllib.parse import quote
 
 import msgspec
 import trio
 
-from greenroom.core import AgentExit, Message, Resume, SubAgentResult, TurnError, UserInput
+from greenroom.core import (
+    AgentExit,
+    Answer,
+    ConfigurationError,
+    Message,
+    PermissionRequest,
+    Resume,
+    SubAgentResult,
+    UserInput,
+)
 from greenroom.core._internal import serde
 from greenroom.flow._internal import Trace
 from greenroom.interop.a2a_peer import A2APeer
+from greenroom.interop.far_session import RECORD, Far, FarEvents, FarNow, FarRecord, read_record
 from greenroom.interop.remote_a2a import A2AConversation, describe_open_task
+from greenroom.interop.remote_depth import DEPTH
+from greenroom.interop.remote_peer import Peer, PeerAgent
 from greenroom.interop.remote_server import LONGEST_HISTORY, RemoteError, RemoteServer
-from greenroom.interop.remote_turn import Far, FarTurn
-from greenroom.interop.serving.served_sessions import OWNER
-from greenroom.runtime import AgentInternals
-from greenroom.runtime._internal import show_view
+from greenroom.interop.remote_turn import FarTurn, forward_inputs
+from greenroom.runtime import AgentInternals, InterruptReport, TurnResult
+from greenroom.runtime._internal import InterruptMode, Turn, show_view
 from greenroom.session import AgentSession
 
-_RECORD = "remote"
-_ARCHIVED = "archived"
 _CLOSING = 2.0  # seconds to close connections
 _LONGEST_ID = 200
 _AT_REST = ("idle", "done", "failed")
 
 
 def remote(
-    target: str, *, agent: str | None = None, session: str | None = None, token: str | None = None
+    target: str | Peer,
+    *,
+    agent: str | None = None,
+    session: str | None = None,
+    token: str | None = None,
 ) -> Callable[[AgentInternals], Awaitable[None]]:
     """Return an agent function whose work an agent elsewhere does.
 
@@ -53,16 +66,19 @@ def remote(
     Another server is spoken to by A2A 1.0: then its replies, artifacts and questions are told, but
     no calls and no history, and a connection that breaks fails the turn.
 
+    An agent of a cluster is spoken to through its mailbox, and goes on if its host ends: a turn
+    here waits for the host that takes it over.
+
     Args:
         target: the address of the server, such as "https://agents.example", or that below which
-            the card of an agent is that speaks A2A.
+            the card of an agent is that speaks A2A; or a `RemoteAgent`, which takes nothing else.
         agent: the name of the agent at a Greenroom server; by default the first that is served.
         session: a session there to go on with, or a context of A2A; by default a new one, or that
             of the record of this agent's own session.
         token: a token of an operator; it goes to this address, and nowhere else.
 
     Raises:
-        ConfigurationError: the target is not an address.
+        ConfigurationError: the target is not an address, or is an agent, and more is given.
 
     Example:
         ```python
@@ -70,6 +86,12 @@ def remote(
         print((await handle.ask("Is the build green?")).text)
         ```
     """
+    if not isinstance(target, str):
+        if agent is not None or session is not None or token is not None:
+            raise ConfigurationError(
+                "an agent of a cluster has its session, and needs no token", hint="remote(agent)"
+            )
+        return PeerAgent(target)
     server = RemoteServer(target, token)  # which refuses what is not an address
     return _RemoteAgent(server.address, server.host, agent, session, token)
 
@@ -84,7 +106,7 @@ def join_remote(
 
 def find_remote_session(session: AgentSession) -> str:
     """Return the id of the far session to which a session here belongs; empty without one."""
-    record = _read_record(session)
+    record = read_record(session)
     return "" if record is None or record.protocol else record.session
 
 
@@ -123,7 +145,7 @@ class _RemoteAgent:
         """Say whether its work may begin again: a Greenroom server takes an input once."""
         if doubt := describe_open_task(session):
             return Trace("unsure", session, doubt=doubt)
-        return Trace("nothing", session if session.last_record(_RECORD) is not None else None)
+        return Trace("nothing", session if session.last_record(RECORD) is not None else None)
 
     async def __call__(self, internals: AgentInternals) -> None:
         """Forward each input, until the agent ends."""
@@ -154,14 +176,7 @@ class _RemoteAgent:
         *,
         joins: bool = False,
     ) -> None:
-        turn = internals.turn(message, append=False)
-        turn.shows_text = True
-        async with turn:
-            if not isinstance(message, UserInput):
-                raise TurnError(
-                    "a turn of an agent elsewhere is not gone on with",
-                    hint="send the input again under its id: it is taken once",
-                )
+        async def run_turn(turn: Turn, message: UserInput) -> None:
             if await far.is_ours():
                 await FarTurn(internals, far, turn, message, joins=joins).run()
             elif self._agent is None:
@@ -172,25 +187,7 @@ class _RemoteAgent:
                     hint="an agent that speaks A2A is named by its address",
                 )
 
-
-class _Record(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept here of a far session.
-
-    Attributes:
-        address: that of its server.
-        session: its id; empty if it has none yet.
-        input_id: the id of the last input that was sent; empty if it has failed.
-        digest: the hash of what that says.
-        is_answered: whether it is answered.
-        protocol: by which another server than ours is spoken to, if it is one.
-    """
-
-    address: str
-    session: str
-    input_id: str = ""
-    digest: str = ""
-    is_answered: bool = False
-    protocol: str = ""
+        await forward_inputs(internals, message, run_turn)
 
 
 class _Made(msgspec.Struct):
@@ -198,7 +195,7 @@ class _Made(msgspec.Struct):
 
 
 class _FarSession(Far):
-    """The session of the far agent, and the record of it here."""
+    """The session of an agent of a server."""
 
     def __init__(
         self,
@@ -207,13 +204,11 @@ class _FarSession(Far):
         agent: str | None,
         session: str | None,
     ) -> None:
+        super().__init__(internals.session, server.address, session or "")
         self.server = server
-        self.session = session or ""
+        self.host = server.host
         self.is_closed = False
-        self._is_first = True  # no input has come in this life
-        self._own = internals.session
         self._agent = agent
-        self._record = _Record(server.address, self.session)
         self._is_ours: bool | None = None
 
     async def is_ours(self) -> bool:
@@ -236,7 +231,7 @@ class _FarSession(Far):
         if self.session and self._record.session:
             return
         await self.server.check()
-        before = _read_record(self._own)
+        before = read_record(self._own)
         is_there = before is not None and before.address == self.server.address
         if before is not None and is_there and before.session and not before.protocol:
             self._record, self.session = before, before.session
@@ -247,14 +242,14 @@ class _FarSession(Far):
         if not 0 < len(made.id) <= _LONGEST_ID:
             raise RemoteError(f"{self.server.host} answers with an id that is none")
         self.session = made.id
-        await self._keep(_Record(self.server.address, made.id))
+        await self.keep(FarRecord(self.server.address, made.id))
 
     async def find_open_input(self) -> UserInput | None:
         """Return the input whose turn is open there; None if that can't be found out."""
         if not self.session:
             return None
         try:
-            now = await self.server.ask("GET", self.path(), _Conversation, limit=LONGEST_HISTORY)
+            now = await self.server.ask("GET", self._path(), _Conversation, limit=LONGEST_HISTORY)
         except RemoteError:
             return None  # the first turn says so
         if now.state.get("kind") in _AT_REST:
@@ -265,60 +260,60 @@ class _FarSession(Far):
             return None
         return UserInput(tuple(found.content), id=found.id, sender=found.sender)
 
-    async def begin_input(self, message: UserInput) -> str:
-        """Keep on record that an input is sent; return the id under which the far agent gets it.
+    def open_turn(
+        self, message: UserInput, input_id: str, depth: int, on_data: Callable[[], None]
+    ) -> AbstractAsyncContextManager[FarEvents]:
+        """Ask for the turn of an input, whose stream ends with it."""
+        body: dict[str, object] = {"content": message.content, "id": input_id}
+        body["metadata"] = {**message.metadata, DEPTH: depth}
+        if message.sender:
+            body["sender"] = message.sender
+        return self.server.open_stream(self._path("turn"), self.position, body, on_data)
 
-        If it is what an earlier life was last given, and that was cut off, the id is the same. A
-        program may give its work again though it was answered: it was itself cut off then.
-        """
-        digest = hashlib.sha256(serde.encode([message.content, message.sender])).hexdigest()[:32]
-        before = _read_record(self._own) if self._is_first else None
-        self._is_first = False
-        if before is not None and _goes_on(before, self.session, digest, message.sender):
-            self._record = before
-            return before.input_id
-        await self._keep(_Record(self.server.address, self.session, message.id, digest))
-        return message.id
+    def open_stream(self, on_data: Callable[[], None]) -> AbstractAsyncContextManager[FarEvents]:
+        """Read all that is told."""
+        path = f"/api/stream?session={quote(self.session, safe='')}"
+        return self.server.open_stream(path, self.position, None, on_data)
 
-    def end_input(self, *, is_completed: bool) -> None:
-        """Keep on record that the input is answered, or has failed; the turn's end stores it."""
-        if is_completed:
-            self._record = msgspec.structs.replace(self._record, is_answered=True)
-        else:
-            self._record = _Record(self.server.address, self.session)
-        self._own.add_record(_RECORD, msgspec.to_builtins(self._record))
+    async def read(self) -> FarNow:
+        """Read a snapshot."""
+        return await self.server.ask("GET", self._path(), FarNow, limit=LONGEST_HISTORY)
 
-    async def _keep(self, record: _Record) -> None:
-        self._record = record
-        # The conversation is in another list; one that people have at a server of theirs stays.
-        if not (self._own.parent_session_id or self._own.get_metadata(OWNER)):
-            self._own.set_metadata(_ARCHIVED, True)
-        self._own.add_record(_RECORD, msgspec.to_builtins(record))
-        await self._own.save(flush=True)
+    async def read_result(self, input_id: str, wait: float = 0.0) -> TurnResult | None:
+        """Ask for a result, waiting for it in one request."""
+        path = self._path("inputs", input_id) + (f"?wait={wait:g}" if wait else "")
+        told = await self.server.ask("GET", path, dict[str, object])
+        if told.get("status") == "open":
+            return None
+        try:
+            return serde.convert(told, TurnResult)
+        except msgspec.ValidationError as error:
+            raise RemoteError(f"{self.host} answers with no JSON of ours") from error
 
-    def path(self, *parts: str) -> str:
-        """Return the path of something of the session."""
+    async def interrupt(self, input_id: str, mode: InterruptMode, grace: float) -> InterruptReport:
+        """Ask for it once the server can be reached."""
+        body = {"mode": mode, "grace": grace, "input": input_id}
+        return await self.server.ask("POST", self._path("interrupt"), InterruptReport, body)
+
+    async def respond(self, request: PermissionRequest, answer: Answer) -> None:
+        """Pass an answer on, with what it is about."""
+        body: dict[str, object] = {"decision": answer.decision, "digest": request.digest}
+        body["message"], body["input"] = answer.message or None, answer.input
+        body["remember"] = answer.remember and "session"
+        path = self._path("permissions", request.request_id)
+        try:
+            await self.server.ask("POST", path, dict[str, object], body)
+        except RemoteError as error:
+            if error.status not in (404, 409):  # somebody was faster
+                raise
+
+    def _path(self, *parts: str) -> str:
         return _path_of(self.session, *parts)
 
 
 def _path_of(*parts: str) -> str:
     """Return the path of a session, or of something of it."""
     return "/".join(["/api/sessions", *(quote(each, safe="") for each in parts)])
-
-
-def _goes_on(before: _Record, session: str, digest: str, sender: str) -> bool:
-    """Whether an input with this digest goes on with that of a record."""
-    if not before.input_id or (before.session, before.digest) != (session, digest):
-        return False
-    return bool(sender) or not before.is_answered
-
-
-def _read_record(session: AgentSession) -> _Record | None:
-    """Return the last record of a far session, if there is one that makes sense."""
-    try:
-        return serde.convert(session.last_record(_RECORD), _Record)
-    except msgspec.ValidationError:
-        return None
 
 
 class _Conversation(msgspec.Struct):
@@ -351,7 +346,7 @@ class _FarView:
         return (await self._read()).children
 
     async def _read(self) -> _Conversation:
-        far, record = self.far, _read_record(self._own)
+        far, record = self.far, read_record(self._own)
         is_there = record is not None and record.address == self._address and not record.protocol
         id_ = self._far_id or (record.session if record is not None and is_there else "")
         if not id_ or (far is not None and far.is_other):

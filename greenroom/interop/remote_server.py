@@ -249,7 +249,7 @@ class RemoteServer:
             if not reply.headers.get("content-type", "").startswith("text/event-stream"):
                 raise RemoteError(f"{self.host} answers without a stream")
             on_data()
-            yield EventStream(reply, self.host, on_data)
+            yield EventStream(reply, self.host, on_data, goes_on=body is None)
 
     @asynccontextmanager
     async def _open(
@@ -295,10 +295,17 @@ def _split(address: str) -> SplitResult | None:
 
 
 class EventStream:
-    """The events of an open stream, in batches as they come."""
+    """The events of an open stream, in batches as they come.
 
-    def __init__(self, reply: HttpResponse, host: str, on_data: Callable[[], None]) -> None:
+    Attributes:
+        goes_on: whether it is the stream of an agent, not of a turn.
+    """
+
+    def __init__(
+        self, reply: HttpResponse, host: str, on_data: Callable[[], None], *, goes_on: bool
+    ) -> None:
         """Read this reply."""
+        self.goes_on = goes_on
         self._chunks = reply.chunks()
         self._host = host
         self._on_data = on_data

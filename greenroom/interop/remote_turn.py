@@ -23,15 +23,14 @@ it.
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack, suppress
-from typing import Protocol, TypeVarTuple, Unpack
-from urllib.parse import quote
+from typing import TypeVarTuple, Unpack
 
-import msgspec
 import trio
 from msgspec import UNSET
 
 from greenroom.core import (
     AgentCrashError,
+    AgentExit,
     AgentState,
     Custom,
     Done,
@@ -45,28 +44,28 @@ from greenroom.core import (
     PermissionRequest,
     PermissionResponse,
     Restarted,
+    Resume,
     StateChange,
     StateKind,
     StopReason,
     SubAgentOutput,
+    SubAgentResult,
+    TurnError,
     TurnStart,
     TurnStatus,
     UserInput,
 )
 from greenroom.core._internal import InvalidJSONError, find_error, serde
-from greenroom.interop.remote_depth import DEPTH, count_remotes
+from greenroom.interop.far_session import Far, FarEvents, FarNow
+from greenroom.interop.remote_depth import count_remotes
 from greenroom.interop.remote_server import (
-    LONGEST_HISTORY,
-    EventStream,
     Patience,
     RemoteError,
-    RemoteServer,
     read_chunk,
 )
 from greenroom.llm import SSEEvent
-from greenroom.runtime import AgentInternals, InterruptReport, TurnResult
+from greenroom.runtime import AgentInternals, TurnResult
 from greenroom.runtime._internal import (
-    InterruptMode,
     Turn,
     bound_mailbox,
     report_abandoned,
@@ -91,34 +90,6 @@ _OF_THE_FAR_TURN = (TurnStart, Restarted)  # this agent has its own
 _UNFINISHED = (StopReason.INTERRUPTED, StopReason.PAUSE, StopReason.MALFORMED_CALL)
 
 
-class Far(Protocol):
-    """The session of the far agent.
-
-    Attributes:
-        server: its server.
-        session: its id.
-    """
-
-    server: RemoteServer
-    session: str
-    position: str = ""
-    """Up to where it was told here."""
-    unstopped: str = ""
-    """The input whose turn an interrupt could not reach."""
-
-    async def find(self) -> None:
-        """Find it, or make it."""
-
-    async def begin_input(self, message: UserInput) -> str:
-        """Keep on record that an input is sent; return its id there."""
-
-    def end_input(self, *, is_completed: bool) -> None:
-        """Keep on record that it is answered."""
-
-    def path(self, *parts: str) -> str:
-        """Return the path of something of the session."""
-
-
 class FarTurn:
     """One turn: the input goes there, and what comes back is told here."""
 
@@ -133,7 +104,6 @@ class FarTurn:
     ) -> None:
         """Answer this input, in this turn; `joins` if its turn is open there already."""
         self._internals, self._far, self._turn, self._message = internals, far, turn, message
-        self._server = far.server
         self._scope = trio.CancelScope()
         self._depth = 1
         self._input_id = ""  # under which the far agent has it
@@ -143,7 +113,7 @@ class FarTurn:
         self._failure: GreenroomError | None = None
         self._result: TurnResult | None = None  # where the conversation has it, and no turn
         self._asked = dict[str, trio.CancelScope]()  # the questions that are open here
-        self._away = _Away(internals, self._server.host)
+        self._away = _Away(internals, far.host)
 
     async def run(self) -> None:
         """Do the turn.
@@ -189,7 +159,7 @@ class FarTurn:
 
         Each begins with the input under its id, which is taken once.
         """
-        patience, self._is_sent = Patience(self._server.host), True
+        patience, self._is_sent = Patience(self._far.host), True
         while True:
             try:
                 async with self._open_stream(patience) as stream:
@@ -207,16 +177,10 @@ class FarTurn:
                 reason = error.message
             await patience.wait(reason, self._away.note)
 
-    def _open_stream(self, patience: Patience) -> AbstractAsyncContextManager[EventStream]:
-        far, message = self._far, self._message
+    def _open_stream(self, patience: Patience) -> AbstractAsyncContextManager[FarEvents]:
         if self._joins:
-            path = f"/api/stream?session={quote(far.session, safe='')}"
-            return self._server.open_stream(path, far.position, None, patience.seen)
-        body: dict[str, object] = {"content": message.content, "id": self._input_id}
-        body["metadata"] = {**message.metadata, DEPTH: self._depth}
-        if message.sender:
-            body["sender"] = message.sender
-        return self._server.open_stream(far.path("turn"), far.position, body, patience.seen)
+            return self._far.open_stream(patience.seen)
+        return self._far.open_turn(self._message, self._input_id, self._depth, patience.seen)
 
     def _pass_on_order(self, nursery: trio.Nursery) -> None:
         """Let the far turn end after its step too, once this one is to."""
@@ -227,12 +191,12 @@ class FarTurn:
 
     async def _order_end(self) -> None:
         with suppress(GreenroomError):  # it may take longer than a request; the stream tells
-            await self._interrupt(self._input_id, _FAR_GRACE, "after_step")
+            await self._far.interrupt(self._input_id, "after_step", _FAR_GRACE)
 
-    async def _end_stream(self, stream: EventStream, nursery: trio.Nursery) -> None:
+    async def _end_stream(self, stream: FarEvents, nursery: trio.Nursery) -> None:
         """Read to the end, so that the connection is used again, if that comes at once."""
-        if self._joins:
-            return  # its stream goes on
+        if stream.goes_on:
+            return
         with trio.move_on_after(_ENDS), suppress(NetworkError):
             while events := await stream.take():
                 for event in events:
@@ -254,9 +218,9 @@ class FarTurn:
         try:
             await self._take_data(event.name, event.data.encode(), nursery)
         except InvalidJSONError as error:
-            raise RemoteError(f"{self._server.host} sends an event that is not ours") from error
+            raise RemoteError(f"{self._far.host} sends an event that is not ours") from error
         if len(event.id) > _LONGEST_POSITION:
-            raise RemoteError(f"{self._server.host} sends what is not a position")
+            raise RemoteError(f"{self._far.host} sends what is not a position")
         self._far.position = event.id or self._far.position
 
     async def _take_data(self, name: str, data: bytes, nursery: trio.Nursery) -> None:
@@ -302,12 +266,11 @@ class FarTurn:
         Raises:
             GreenroomError: it has crashed, or was ended in the middle of the turn.
         """
-        now = await self._server.ask("GET", self._far.path(), _Snapshot, limit=LONGEST_HISTORY)
-        if now.pending:
+        if (await self._far.read()).pending:
             return
         if self._error.message:
             raise _make_error(self._error)
-        raise RemoteError(f"the agent at {self._server.host} has ended: {chunk.error}")
+        raise RemoteError(f"the agent at {self._far.host} has ended: {chunk.error}")
 
     def _start_question(self, request: PermissionRequest, nursery: trio.Nursery) -> None:
         if request.request_id not in self._asked and not self._is_stopping:
@@ -323,20 +286,12 @@ class FarTurn:
         """Ask the people here, and pass their answer on."""
         with self._asked[request.request_id]:
             answer = await self._internals.request_permission(
-                of=request, host=request.host or self._server.host
+                of=request, host=await self._far.place_of(request)
             )
             self._asked.pop(request.request_id, None)  # what follows says so itself
             if answer.by == "shutdown":
                 return  # undecided: the interrupt that follows withdraws it
-            body: dict[str, object] = {"decision": answer.decision, "digest": request.digest}
-            body["message"], body["input"] = answer.message or None, answer.input
-            body["remember"] = answer.remember and "session"
-            path = self._far.path("permissions", request.request_id)
-            try:
-                await self._server.ask("POST", path, dict[str, object], body)
-            except RemoteError as error:
-                if error.status not in (404, 409):  # somebody was faster
-                    raise
+            await self._far.respond(request, answer)
 
     async def _catch_up(self, data: bytes, nursery: trio.Nursery) -> None:
         """Find out what became of the turn while chunks were lost.
@@ -344,7 +299,7 @@ class FarTurn:
         Raises:
             RemoteError: it was cut off by the end of its agent.
         """
-        now = serde.decode(data, _Snapshot)
+        now = serde.decode(data, FarNow)
         self._has_begun |= any(each.id == self._input_id for each in now.messages)
         if not self._has_begun:
             return
@@ -360,15 +315,14 @@ class FarTurn:
             RemoteError: it was cut off by the end of its agent.
         """
         try:
-            path = self._far.path("inputs", self._input_id)
-            told = await self._server.ask("GET", path, _Told)
+            told = await self._far.read_result(self._input_id)
         except RemoteError as error:
             if error.status != 404:
                 raise
         else:
-            self._is_over = told.status not in ("open", TurnStatus.WAITING)
+            self._is_over = told is not None and told.status is not TurnStatus.WAITING
             return
-        now = await self._server.ask("GET", self._far.path(), _Snapshot, limit=LONGEST_HISTORY)
+        now = await self._far.read()
         if now.pending:  # it was suspended, and an answer lets it go on
             self._has_begun = True
             for request in now.pending:
@@ -381,14 +335,14 @@ class FarTurn:
         if not self._is_over:
             self._far.end_input(is_completed=False)
             raise RemoteError(
-                f"the turn at {self._server.host} was cut off by the end of its agent",
+                f"the turn at {self._far.host} was cut off by the end of its agent",
                 hint="its conversation is kept: ask it to go on",
             )
 
     async def _stop_earlier(self) -> None:
         """Stop the far turn that an earlier interrupt could not reach."""
         if self._far.unstopped:
-            await self._interrupt(self._far.unstopped, 0.0)
+            await self._far.interrupt(self._far.unstopped, "now", 0.0)
             self._far.unstopped = ""
 
     async def _stop(self) -> None:
@@ -408,13 +362,13 @@ class FarTurn:
             self._far.end_input(is_completed=False)
         else:
             self._far.unstopped = self._input_id
-            report_abandoned(self._internals, f"the turn at {self._server.host}")
+            report_abandoned(self._internals, f"the turn at {self._far.host}")
 
     async def _take_reply(self) -> None:
         """Give the turn what the far one has said until it was stopped."""
-        path = self._far.path("inputs", self._input_id)
         with suppress(GreenroomError):
-            self._turn.set_reply(await self._server.ask("GET", path, TurnResult))
+            if told := await self._far.read_result(self._input_id):
+                self._turn.set_reply(told)
 
     async def _follow_end(self, nursery: trio.Nursery) -> None:
         """Tell the rest of a turn that is being stopped, as far as the server can be reached."""
@@ -424,18 +378,12 @@ class FarTurn:
     async def _try_interrupt(self, grace: float) -> bool:
         """Interrupt the far turn; return whether nothing of it is left."""
         try:
-            report = await self._interrupt(self._input_id, grace)
+            report = await self._far.interrupt(self._input_id, "now", grace)
         except GreenroomError:
             return False
         for each in report.abandoned:
-            report_abandoned(self._internals, f"{each} at {self._server.host}")
+            report_abandoned(self._internals, f"{each} at {self._far.host}")
         return not report.abandoned
-
-    async def _interrupt(
-        self, input_id: str, grace: float, mode: InterruptMode = "now"
-    ) -> InterruptReport:
-        body = {"mode": mode, "grace": grace, "input": input_id}
-        return await self._server.ask("POST", self._far.path("interrupt"), InterruptReport, body)
 
     async def _finish(self) -> None:
         """Give the turn the result of the far one.
@@ -443,10 +391,9 @@ class FarTurn:
         Raises:
             GreenroomError: that has failed, as its error says.
         """
-        if self._result is None:
-            path = f"{self._far.path('inputs', self._input_id)}?wait={_WAITS}"
-            self._result = await self._server.ask("GET", path, TurnResult)
-        told = self._result
+        told = self._result or await self._far.read_result(self._input_id, _WAITS)
+        if told is None:
+            raise RemoteError(f"{self._far.host} says that the turn has ended, and has no result")
         self._turn.set_reply(told)
         self._far.end_input(is_completed=told.status is TurnStatus.COMPLETED)
         if told.status is TurnStatus.COMPLETED:
@@ -458,7 +405,28 @@ class FarTurn:
         else:
             if self._is_passed_on:
                 await self._internals.step()  # here the interrupt of this turn takes effect
-            raise RemoteError(f"the turn at {self._server.host} ended there: {told.status}")
+            raise RemoteError(f"the turn at {self._far.host} ended there: {told.status}")
+
+
+async def forward_inputs(
+    internals: AgentInternals,
+    message: UserInput | Resume | SubAgentResult | AgentExit,
+    run_turn: Callable[[Turn, UserInput], Awaitable[None]],
+) -> None:
+    """Open the turn of what has come to a forwarding agent, and let it be done.
+
+    Raises:
+        TurnError: it is no input.
+    """
+    turn = internals.turn(message, append=False)
+    turn.shows_text = True
+    async with turn:
+        if not isinstance(message, UserInput):
+            raise TurnError(
+                "a turn of an agent elsewhere is not gone on with",
+                hint="send the input again under its id: it is taken once",
+            )
+        await run_turn(turn, message)
 
 
 class _Away:
@@ -495,17 +463,6 @@ class _Away:
         """Let as many inputs wait again as usual."""
         self.is_said = False
         self._bounds.close()
-
-
-class _Snapshot(msgspec.Struct):
-    """What is used of a snapshot."""
-
-    pending: tuple[PermissionRequest, ...] = ()
-    messages: tuple[Message, ...] = ()
-
-
-class _Told(msgspec.Struct):
-    status: str
 
 
 def _find_result(messages: tuple[Message, ...], input_id: str) -> TurnResult | None:

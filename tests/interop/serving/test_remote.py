@@ -220,10 +220,10 @@ class Stalls:
             self.ended += 1
 
 
-def make_turns(order):
+def make_turns(order, turns=TURNS):
     """Make the steps of turns, some of which stall or ask until they are interrupted."""
     steps = []
-    for _ in range(TURNS):
+    for _ in range(turns):
         if order.random() < 0.4:
             steps.append([TextBlock("now: "), call("stall", below=order.random() < 0.5)])
         steps += make_steps(order)
@@ -263,45 +263,54 @@ class Person:
         assert self.stalls.alive == 0
         assert self.is_idle()
 
-    async def ask_all(self):
+    async def ask_all(self, turns=TURNS):
         """Run turns, and return their results."""
         found = []
         async with trio.open_nursery() as nursery:
             await nursery.start(self.run)
-            for _ in range(TURNS):
+            for _ in range(turns):
                 result = await self.handle.ask("go")
                 found.append((result.status, result.text, result.stop_reason, result.error))
             nursery.cancel_scope.cancel()
         return found
 
 
-async def test_random_turns_are_told_as_those_of_a_local_agent(serve):
-    steps = make_turns(random.Random(SEED))
+def make_twins(steps):
+    """Return an agent for here and one for elsewhere, each with what its stalling tool counts."""
     stalls = [Stalls(), Stalls()]
-    local, far = (
+    twins = [
         agent(*steps, tools=[tool(run_child, name="child"), tool(each.stall, name="stall")])
         for each in stalls
-    )
+    ]
+    return zip(twins, stalls, strict=True)
+
+
+async def run_here(function, stalls, turns=TURNS):
+    """Run turns of an agent here; return their results, what was told, and the conversation."""
     chunks = []
     limits = RuntimeLimits(ring_chunks=100_000)
     async with AgentRuntime(InMemoryStore(), limits=limits) as runtime:
-        handle = runtime.spawn(AgentSession.new("scripted"), local)
+        handle = runtime.spawn(AgentSession.new("scripted"), function)
         async with handle.subscribe("all") as reader, trio.open_nursery() as nursery:
             nursery.start_soon(keep, reader, chunks)
-            person = Person(handle, stalls[0], lambda: handle.state.kind == "idle")
-            expected = await person.ask_all()
+            person = Person(handle, stalls, lambda: handle.state.kind == "idle")
+            results = await person.ask_all(turns)
             nursery.cancel_scope.cancel()
-        history = await handle.history()
+        return results, chunks, await handle.history()
+
+
+async def test_random_turns_are_told_as_those_of_a_local_agent(serve):
+    (local, at_home), (far, away) = make_twins(make_turns(random.Random(SEED)))
+    expected, chunks, history = await run_here(local, at_home)
+    limits = RuntimeLimits(ring_chunks=100_000)
     options = {"runtime_options": {"limits": limits}, "seconds": 600}
     async with (
         serve(agents={"scripted": far}, **options) as service,
         here(service.link) as (handle, told),
     ):
-        person = Person(
-            handle, stalls[1], lambda: find_far(service, "scripted").state.kind == "idle"
-        )
+        person = Person(handle, away, lambda: find_far(service, "scripted").state.kind == "idle")
         assert await person.ask_all() == expected
-        assert person.interrupts == stalls[0].ended == stalls[1].ended > 0
+        assert person.interrupts == at_home.ended == away.ended > 0
         there = find_far(service, "scripted")
         assert [each.text for each in await there.history()] == [each.text for each in history]
         assert plain(told) == plain(chunks)
