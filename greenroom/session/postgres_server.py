@@ -30,6 +30,7 @@ Connection: TypeAlias = "psycopg.Connection[tuple[object, ...]]"
 
 _OLDEST = 140_000  # of servers: version 14
 _LONGEST = 60.0  # seconds of one statement
+_SHORTEST_IDLE = 1_000  # milliseconds between two statements of a transaction
 _SILENCE = 10  # seconds after which the other end is asked whether it is still there
 _PAUSES = (0.0, 0.05, 0.1, 0.2, 0.4)  # seconds before each further attempt; the last one stays
 
@@ -47,7 +48,7 @@ _REFUSED = re.compile(
 _SET_UP = """SELECT set_config('search_path', %(schema)s, false),
     set_config('statement_timeout', %(longest)s, false),
     set_config('lock_timeout', %(patience)s, false),
-    set_config('idle_in_transaction_session_timeout', %(longest)s, false),
+    set_config('idle_in_transaction_session_timeout', %(idle)s, false),
     set_config('idle_session_timeout', '0', false),
     set_config('tcp_keepalives_idle', %(silence)s, false),
     set_config('tcp_keepalives_interval', '3', false),
@@ -219,6 +220,8 @@ class Server:
                 "schema": f'"{self.schema}"',
                 "longest": str(round(max(_LONGEST, self.patience) * 1000)),
                 "patience": str(milliseconds),
+                # A client that is stopped in a transaction locks rows that others wait for.
+                "idle": str(max(milliseconds, _SHORTEST_IDLE)),
                 "silence": str(_SILENCE),
             }
             (version, fsync, encoding, end), *_ = connection.execute(_FIND_OUT).fetchall()

@@ -1,9 +1,21 @@
-"""A database that cuts all connections off: hosts come back, and nobody is counted as gone."""
+"""A database whose connections are cut or stuck: hosts come back, and take over what is to be."""
 
+import threading
+
+import pytest
 import trio
 
+from greenroom.core import SessionStorageError
 from greenroom.distributed import AgentSpec, Host, host
-from tests.distributed.kinds import ECHO, wait_for
+from greenroom.session._internal import transaction
+from tests.distributed.kinds import (
+    ECHO,
+    GOES_ON,
+    count_as_gone,
+    spawn_and_freeze,
+    wait_for,
+    wait_host,
+)
 
 
 async def test_hosts_keep_their_agents_when_all_connections_are_cut(
@@ -43,3 +55,37 @@ async def test_hosts_keep_their_agents_when_all_connections_are_cut(
             each._poked.set()
         assert {(await agent.ask("two")).text for agent in agents} == {"two"}
     assert [(await agent.status()).host for agent in agents] == before
+
+
+async def test_a_host_that_is_stopped_in_a_transaction_holds_nobody_up_for_long(
+    cluster, make_cluster, nursery, frozen, work
+):
+    """Its locks go with its transaction once that was silent for as long as patience lasts."""
+    is_locked, go_on = threading.Event(), threading.Event()
+
+    def stop_in_transaction(connection):
+        with transaction(connection):
+            connection.execute("UPDATE hosts SET seen = seen")
+            connection.execute("UPDATE agents SET epoch = epoch")
+            is_locked.set()
+            go_on.wait()
+
+    async def stop(task_status):
+        async with make_cluster(patience=0.0) as stopped:
+            task_status.started()
+            with pytest.raises(SessionStorageError):
+                await stopped.database.run(stop_in_transaction)
+
+    agent, first, second = await spawn_and_freeze(
+        cluster, work, frozen, nursery, is_gone=False, **GOES_ON
+    )
+    work.held["a"].set()
+    with trio.fail_after(60):
+        await agent.answer("i1")
+        await count_as_gone(cluster, first)
+        await wait_host(agent, second)
+        async with trio.open_nursery() as stopping:
+            await stopping.start(stop)
+            await trio.to_thread.run_sync(is_locked.wait)
+            assert (await agent.ask("more")).text == "done by b"
+            go_on.set()
