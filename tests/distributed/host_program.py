@@ -1,6 +1,10 @@
-"""A host in a process of its own, whose agents have one effect for each input: `FILE SECONDS`."""
+"""A host in a process of its own, whose agents have one effect for each input.
+
+Its arguments are FILE SCHEMA PATIENCE SECONDS [HOST:PORT]. The input "poison" ends it.
+"""
 
 import os
+import signal
 import sys
 
 import trio
@@ -13,6 +17,9 @@ async def work(agent, path):
     """Do something for each input that must not be done twice, as a tool of a model would."""
     async for message in agent.inputs():
         async with agent.turn(message):
+            if agent.session.history[-1].text == "poison":
+                await agent.session.save()
+                os.kill(os.getpid(), signal.SIGKILL)
             if isinstance(message, UserInput):
                 await have_effect(agent, message, path)
             agent.session.add_message(Message.assistant("done"))
@@ -30,12 +37,12 @@ async def have_effect(agent, message, path):
     agent.session.add_message(Message("user", (result,)))
 
 
-async def main(path, schema, patience, seconds):
+async def main(path, schema, patience, seconds, bind="127.0.0.1:0"):
     host.LOOK = seconds
     async with Cluster(schema=schema, patience=patience) as cluster, trio.open_nursery() as nursery:
         kind = AgentType("worker", lambda spec: (work, (path,)))
-        print(await nursery.start(Host(cluster, [kind]).run), flush=True)
+        print(await nursery.start(Host(cluster, [kind], bind=bind, insecure=True).run), flush=True)
 
 
 if __name__ == "__main__":
-    trio.run(main, sys.argv[1], sys.argv[2], float(sys.argv[3]), float(sys.argv[4]))
+    trio.run(main, *sys.argv[1:3], *map(float, sys.argv[3:5]), *sys.argv[5:])

@@ -1,4 +1,7 @@
-"""Hosts that are killed, or stopped and continued, at any moment: nothing lost, nothing twice."""
+"""Hosts that are killed, or stopped and continued, at any moment: nothing lost, nothing twice.
+
+`GREENROOM_HOST_KILLS` is how many hosts are ended, and `GREENROOM_HOST_KILLS_SEED` says which.
+"""
 
 import os
 import random
@@ -122,3 +125,22 @@ async def test_nothing_is_lost_or_done_twice_when_hosts_end(
         if taken:
             print(f"{kind}: {len(taken)}, median {statistics.median(taken):.2f} s")
     print(f"{len(receipts)} inputs, {len(effects)} effects")
+
+
+async def test_an_input_that_ends_its_host_is_set_aside_after_three_hosts(
+    hosts, postgres_server, schema
+):
+    async with Cluster(postgres_server.dsn, schema=schema, patience=PATIENCE) as cluster:
+        async with trio.open_nursery() as starting:
+            for _ in range(4):
+                starting.start_soon(hosts.start)
+        spec = AgentSpec("worker", workspace="shared", on_cut_off="continue")
+        agent = await cluster.spawn(spec)
+        await agent.send_input("poison", id="bad")
+        with trio.fail_after(60):
+            result = await agent.answer("bad")
+            assert (result.status, "set aside" in result.error) == ("failed", True)
+            assert (await agent.ask("and now?")).text == "done"
+        assert await cluster.set_aside() == ((agent.session_id, "bad"),)
+        ended = [each for each in hosts.processes.values() if each.poll() is not None]
+        assert len(ended) == 3

@@ -11,6 +11,7 @@ from greenroom.session._internal import transaction
 from tests.distributed.kinds import (
     ECHO,
     GOES_ON,
+    asked,
     count_as_gone,
     spawn_and_freeze,
     wait_for,
@@ -89,3 +90,32 @@ async def test_a_host_that_is_stopped_in_a_transaction_holds_nobody_up_for_long(
             await trio.to_thread.run_sync(is_locked.wait)
             assert (await agent.ask("more")).text == "done by b"
             go_on.set()
+
+
+async def test_a_database_that_is_killed_under_load_loses_nothing(
+    cluster, postgres_server, nursery
+):
+    for _ in range(2):
+        await nursery.start(Host(cluster, [ECHO]).run)
+    agents = [await cluster.spawn(AgentSpec("echo")) for _ in range(4)]
+    receipts, enough = [], trio.Event()
+
+    async def send(agent):
+        for number in range(12):
+            receipt = await agent.send_input(f"{number}", id=f"{agent.session_id}-{number}")
+            receipts.append((agent, number, receipt))
+            if len(receipts) == 8:
+                enough.set()
+
+    with trio.fail_after(120):
+        async with trio.open_nursery() as sending:
+            for agent in agents:
+                sending.start_soon(send, agent)
+            await enough.wait()
+            postgres_server.kill()
+            postgres_server.start()
+        for agent, number, receipt in receipts:
+            assert (await agent.answer(receipt)).text == f"{number}"
+    assert len(receipts) == 48
+    for agent in agents:
+        assert await asked(agent) == [f"{number}" for number in range(12)]
