@@ -102,10 +102,10 @@ class Cluster:
         id_ = new_id("s") if session_id is None else check_session_id(session_id)
         token = secrets.token_hex(8)
         rules = self.database.rules
-        await self.database.run(
+        target = await self.database.run(
             lambda each: places.place_agent(each, rules, id_, parent, spec, token)
         )
-        await self.links.poke(id_)
+        await self.links.announce(id_, target)
         return RemoteAgent(id_, spec.type, self.links)
 
     async def get(self, session_id: str) -> RemoteAgent | None:

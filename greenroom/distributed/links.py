@@ -50,6 +50,7 @@ class Links:
         self._store = database.make_store()
         self._made: HostClient | None = None
         self._known = OrderedDict[str, places.Target]()  # the agents' hosts
+        self._announcing = dict[places.Target, bool]()  # whether there is something new for it
         self._has_complained = False
 
     async def aclose(self) -> None:
@@ -76,10 +77,32 @@ class Links:
         """Return where an agent is, or None if there never was one."""
         placed = await self.database.run(lambda each: places.read_agent(each, session_id))
         if placed is not None and placed.target is not None:
-            self._known[session_id] = placed.target
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+            self._note(session_id, placed.target)
         return placed
+
+    def _note(self, session_id: str, target: places.Target) -> None:
+        self._known[session_id] = target
+        if len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+
+    async def announce(self, session_id: str, target: places.Target | None) -> None:
+        """Tell a host that an agent was placed there; what comes while it is told is told with it.
+
+        So of many that are placed at once each needs no request of its own.
+        """
+        if target is None or not target.address:
+            return
+        self._note(session_id, target)
+        is_told = target in self._announcing
+        self._announcing[target] = True
+        if is_told:
+            return
+        try:
+            while self._announcing[target]:
+                self._announcing[target] = False
+                await self.poke(session_id)
+        finally:
+            del self._announcing[target]
 
     async def load(self, session_id: str) -> AgentSession:
         """Return an agent's session as it is stored; nothing is locked.
@@ -167,8 +190,9 @@ class Links:
         kind: type[T],
         body: object = None,
         wait: float = 0.0,
+        placed: places.Placed | None = None,
     ) -> T:
-        """Ask the host that has an agent, whichever that is by then.
+        """Ask the host that has an agent, whichever that is by then; first where it was just found.
 
         Raises:
             AgentNotRunningError: the agent has ended.
@@ -179,7 +203,7 @@ class Links:
         deadline, reason = trio.current_time() + LOST, "no host has it"
         client = await self.client()
         while True:
-            placed = await self.find(session_id)
+            placed = placed or await self.find(session_id)
             if placed is None or placed.state != "live":
                 raise AgentNotRunningError(f"the agent of the session {session_id!r} has ended")
             if placed.target is not None:
@@ -193,6 +217,7 @@ class Links:
                     reason = error.message
             if trio.current_time() > deadline:
                 raise RemoteLostError(f"the agent of {session_id!r} can't be reached: {reason}")
+            placed = None
             await trio.sleep(_LOOK)
 
 

@@ -168,29 +168,12 @@ def count_end(connection: Connection, place: Place) -> None:
     connection.execute(query, _values(place))
 
 
-def read_in_hand(connection: Connection, session_id: str) -> str | None:
-    """Return the id of the input that a host has taken, and whose turn has not ended; or None."""
-    query = """SELECT input_id FROM inputs
-        WHERE session_id = %s AND status = 'waiting' AND epoch IS NOT NULL
-        ORDER BY number LIMIT 1"""
-    found = connection.execute(query, [session_id]).fetchone()
-    return None if found is None else str(found[0])
-
-
 def forget_inputs(connection: Connection) -> None:
     """Remove inputs that were answered, or set aside, longer ago than they are kept."""
     query = """DELETE FROM inputs WHERE number IN (SELECT number FROM inputs
         WHERE status <> 'waiting' AND changed < now() - make_interval(secs => %s)
         ORDER BY changed LIMIT %s FOR UPDATE SKIP LOCKED)"""
     connection.execute(query, [KEPT, _MOST_FORGOTTEN])
-
-
-def read_asked(connection: Connection, session_id: str) -> str | None:
-    """Return the id of the input about whose turn a person is asked, or None."""
-    query = """SELECT input_id FROM inputs
-        WHERE session_id = %s AND status = 'waiting' AND asked AND word IS NULL"""
-    found = connection.execute(query, [session_id]).fetchone()
-    return None if found is None else str(found[0])
 
 
 def give_word(connection: Connection, session_id: str, input_id: str, word: str) -> bool:

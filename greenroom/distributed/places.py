@@ -128,23 +128,45 @@ class Look:
     waiting: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Target:
+    """A host to which requests go: under another number there is another host, or another life."""
+
+    host: int
+    address: str
+
+
 # ------------------------------------------------------------------------------------ placement
 
 _IS_THERE: Final = """state = 'live' AND seen > clock_timestamp() - make_interval(secs => %(late)s)
     AND NOT pg_try_advisory_xact_lock_shared(%(lock)s, holder)"""
 
-_PICK: Final = f"""SELECT id FROM hosts WHERE agents < max_agents AND %(type)s = ANY(types)
-    AND capabilities @> %(capabilities)s::text[] AND {_IS_THERE}
-    ORDER BY agents, id LIMIT 1 FOR UPDATE"""  # noqa: S608 -- both are ours
+# One statement, so that the host's row is locked for no longer than it takes: others wait for it.
+_PLACE: Final = f"""WITH known AS (
+        SELECT token, state, host FROM agents WHERE session_id = %(id)s FOR UPDATE),
+    picked AS (
+        SELECT id FROM hosts WHERE agents < max_agents AND %(type)s = ANY(types)
+            AND capabilities @> %(capabilities)s::text[] AND {_IS_THERE}
+            AND NOT EXISTS (SELECT 1 FROM known WHERE state = 'live')
+        ORDER BY agents, id LIMIT 1 FOR UPDATE SKIP LOCKED),
+    added AS (
+        INSERT INTO agents AS old
+            (session_id, token, parent, type, capabilities, spec, host, epoch, state)
+        SELECT %(id)s, %(token)s, %(parent)s, %(type)s, %(capabilities)s, %(spec)s, id, 1, 'live'
+            FROM picked
+        ON CONFLICT (session_id) DO UPDATE SET token = excluded.token, parent = excluded.parent,
+            type = excluded.type, capabilities = excluded.capabilities, spec = excluded.spec,
+            host = excluded.host, epoch = old.epoch + 1, state = 'live', outcome = NULL
+        WHERE old.state = 'ended' RETURNING host),
+    counted AS (
+        UPDATE hosts SET agents = agents + 1 FROM added WHERE id = added.host
+        RETURNING id, address)
+    SELECT (SELECT token FROM known), (SELECT state FROM known), (SELECT host FROM known),
+        (SELECT count(*) FROM picked), (SELECT id FROM counted), (SELECT address FROM counted)
+    """  # noqa: S608 -- it is ours
 
-_ADD: Final = """INSERT INTO agents AS old
-        (session_id, token, parent, type, capabilities, spec, host, epoch, state)
-    VALUES (%(id)s, %(token)s, %(parent)s, %(type)s, %(capabilities)s, %(spec)s, %(host)s, 1,
-        'live')
-    ON CONFLICT (session_id) DO UPDATE SET token = excluded.token, parent = excluded.parent,
-        type = excluded.type, capabilities = excluded.capabilities, spec = excluded.spec,
-        host = excluded.host, epoch = old.epoch + 1, state = 'live', outcome = NULL
-    WHERE old.state = 'ended'"""
+_PLACES: Final = (_PLACE.encode(), *2 * (_PLACE.replace("SKIP LOCKED", "").encode(),))
+"""Attempts to place an agent: another placement may hold the only host that fits for long."""
 
 
 def place_agent(
@@ -154,8 +176,11 @@ def place_agent(
     parent: str | None,
     spec: AgentSpec,
     token: str,
-) -> None:
+) -> Target | None:
     """Put an agent on the least loaded host that can run it; the token makes it safe to repeat.
+
+    Returns:
+        The host; None if an attempt before did it.
 
     Raises:
         NoHostError: there is none.
@@ -171,24 +196,20 @@ def place_agent(
         "lock": rules.lock,
         "late": rules.patience,
     }
-    with transaction(connection):
-        found = connection.execute(
-            "SELECT token, state, host FROM agents WHERE session_id = %(id)s FOR UPDATE", values
-        ).fetchone()
-        if found is not None and found[0] == token:
-            return
-        if found is not None and found[1] == "live":
-            raise _in_use(session_id, found[2])
-        picked = None
-        for ending in (" SKIP LOCKED", "", ""):  # another placement may hold the only one for long
-            picked = picked or connection.execute((_PICK + ending).encode(), values).fetchone()
-        if picked is None:
-            raise _no_host(connection, rules, spec)
-        values["host"] = picked[0]
-        query = "UPDATE hosts SET agents = agents + 1 WHERE id = %(host)s"
-        connection.execute(query, values)
-        if not connection.execute(_ADD, values).rowcount:
+    for query in _PLACES:
+        row = connection.execute(query, values).fetchone()
+        known, state, host, picked, number, address = cast(
+            "tuple[str | None, str | None, int | None, int, int | None, str]", row
+        )
+        if known == token and state == "live":
+            return None
+        if state == "live":
+            raise _in_use(session_id, host)
+        if number is not None:
+            return Target(number, address)
+        if picked:
             raise _in_use(session_id, None)  # another program was faster
+    raise _no_host(connection, rules, spec)
 
 
 def _in_use(session_id: str, host: object) -> SessionLockedError:
@@ -382,14 +403,6 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Target:
-    """A host to which requests go: under another number there is another host, or another life."""
-
-    host: int
-    address: str
-
-
-@dataclass(frozen=True)
 class Placed:
     """An agent as the directory has it.
 
@@ -405,6 +418,7 @@ class Placed:
         host_name: what its host is called; empty if it has none.
         queued: how many inputs wait.
         asked: the input about whose turn, which was cut off, a person is asked; or None.
+        in_hand: the input that a host has taken, and whose turn has not ended; or None.
     """
 
     session_id: str
@@ -418,6 +432,7 @@ class Placed:
     host_name: str
     queued: int
     asked: str | None
+    in_hand: str | None
 
     @property
     def target(self) -> Target | None:
@@ -430,7 +445,9 @@ _PLACED: Final = """SELECT session_id, spec, parent, host, epoch, agents.state, 
         (SELECT count(*) FROM inputs
             WHERE inputs.session_id = agents.session_id AND status = 'waiting'),
         (SELECT input_id FROM inputs WHERE inputs.session_id = agents.session_id
-            AND status = 'waiting' AND asked AND word IS NULL LIMIT 1)
+            AND status = 'waiting' AND asked AND word IS NULL LIMIT 1),
+        (SELECT input_id FROM inputs WHERE inputs.session_id = agents.session_id
+            AND status = 'waiting' AND inputs.epoch IS NOT NULL ORDER BY number LIMIT 1)
     FROM agents LEFT JOIN hosts ON hosts.id = host """
 
 

@@ -225,15 +225,15 @@ class RemoteAgent:
         if mode not in get_args(InterruptMode):
             raise ValueError(f"mode is 'now' or 'after_step', not {mode!r}")
         check_seconds(grace)
-        if input_id is None:
-            input_id = await self._links.database.run(
-                lambda each: mailbox.read_in_hand(each, self._session_id)
-            )
-        elif await self._withdraw(input_id):
+        placed = await self._links.find(self._session_id)
+        if input_id is None and placed is not None:
+            input_id = placed.in_hand
+        elif input_id is not None and await self._withdraw(input_id):
             return InterruptReport()
         until = trio.current_time() + LOST
         while True:
-            report = await self._interrupt(mode, grace, input_id)
+            report = await self._interrupt(mode, grace, input_id, placed)
+            placed = None
             if input_id is None or report != InterruptReport() or trio.current_time() > until:
                 return report
             if await self._links.is_answered(self._session_id, input_id):
@@ -247,27 +247,33 @@ class RemoteAgent:
             lambda each: mailbox.withdraw_input(each, self._session_id, input_id, withdrawn)
         )
 
-    async def _give_up(self) -> bool:
+    async def _give_up(self, placed: places.Placed | None) -> bool:
         """Give up a turn that was cut off and waits for a person's word; whether there was one."""
-        run = self._links.database.run
-        asked = await run(lambda each: mailbox.read_asked(each, self._session_id))
+        asked = None if placed is None else placed.asked
         if asked is None:
             return False
-        is_given = await run(lambda each: mailbox.give_word(each, self._session_id, asked, "deny"))
+        is_given = await self._links.database.run(
+            lambda each: mailbox.give_word(each, self._session_id, asked, "deny")
+        )
         await self._links.poke(self._session_id)
         return is_given
 
     async def _interrupt(
-        self, mode: InterruptMode, grace: float, input_id: str | None
+        self,
+        mode: InterruptMode,
+        grace: float,
+        input_id: str | None,
+        placed: places.Placed | None = None,
     ) -> InterruptReport:
         """Stop the turn of an input and no other, or one that no input has begun."""
-        if await self._give_up():
+        placed = placed or await self._links.find(self._session_id)
+        if await self._give_up(placed):
             return InterruptReport()
         body = {"mode": mode, "grace": grace, "input": input_id}
         path = session_path(self._session_id, "interrupt")
         wait = grace if mode == "now" else _LONGEST_STEP
         return await self._links.ask_host(
-            self._session_id, "POST", path, InterruptReport, body, wait
+            self._session_id, "POST", path, InterruptReport, body, wait, placed
         )
 
     async def shutdown(self, grace: float = 5.0) -> Outcome:
@@ -284,7 +290,7 @@ class RemoteAgent:
         await self._links.database.run(
             lambda each: places.end_homeless(each, self._session_id, ended, UNREAD)
         )
-        await self._give_up()
+        await self._give_up(await self._links.find(self._session_id))
         path = session_path(self._session_id, "shutdown")
         with suppress(AgentNotRunningError):
             await self._links.ask_host(
@@ -321,7 +327,9 @@ class RemoteAgent:
             return (ask_about(placed.asked, placed.host_name),)
         path = session_path(self._session_id)
         try:
-            now = await self._links.ask_host(self._session_id, "GET", path, _Snapshot)
+            now = await self._links.ask_host(
+                self._session_id, "GET", path, _Snapshot, placed=placed
+            )
         except RemoteError as error:
             if error.status != 404:  # nothing of it is stored yet
                 raise

@@ -110,7 +110,9 @@ async def test_hosts_are_never_too_full(cluster, nursery):
 
 
 async def test_mutant_that_places_without_looking_for_room(cluster, nursery, monkeypatch):
-    monkeypatch.setattr(places, "_PICK", places._PICK.replace("agents < max_agents AND", ""))
+    mutants = [each.replace(b"agents < max_agents AND", b"") for each in places._PLACES]
+    assert mutants[0] != places._PLACES[0]
+    monkeypatch.setattr(places, "_PLACES", mutants)
     with pytest.raises(AssertionError):
         await fill_hosts(cluster, nursery)
 
