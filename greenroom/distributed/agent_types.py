@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, Unpack, cast, get_args
 
-from greenroom.core import GreenroomError
-from greenroom.core._internal import freeze_fields, serde
+from greenroom.core import ConfigurationError, GreenroomError
+from greenroom.core._internal import Used, freeze_fields, serde
+from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import check_agent_function
 
@@ -47,6 +48,9 @@ class AgentSpec:
         options: JSON for the type's `make`, which checks them.
         capabilities: what its host must offer, such as "gpu".
         unattended: what becomes of questions that nobody answers: "ask" waits, "deny" denies them.
+        budget: limits of its whole conversation, by the names that `Budget` gives them, such as
+            `{"cost": 2.0, "model_calls": 100}`; what was used before it moved counts. Seconds begin
+            again with each host.
         workspace: "host" if its files are on its host alone; "shared" if every host sees the same.
         on_cut_off: what becomes of a turn that the end of its host has cut off: "continue" goes on
             from the history, "stop" gives it up as failed, "ask" waits for a person to say. With
@@ -57,6 +61,7 @@ class AgentSpec:
     options: Mapping[str, object] = field(default_factory=dict)
     capabilities: tuple[str, ...] = ()
     unattended: Literal["ask", "deny"] = "ask"
+    budget: Mapping[str, int | float] | None = None
     workspace: Workspace = "host"
     on_cut_off: WhenCutOff = "ask"
 
@@ -69,7 +74,23 @@ class AgentSpec:
         if self.on_cut_off not in get_args(WhenCutOff):
             raise ValueError(f"on_cut_off is 'ask', 'continue' or 'stop', not {self.on_cut_off!r}")
         serde.plain(dict(self.options), "the options of an agent")
-        freeze_fields(self, "options")
+        freeze_fields(self, "options", "budget")
+        self.make_budget()
+
+    def make_budget(self, used: Used | None = None) -> Budget | None:
+        """Return its budget, of which this was used already.
+
+        Raises:
+            ValueError: one of the limits is none.
+        """
+        if self.budget is None:
+            return None
+        try:
+            return Budget(**self.budget, used=used)  # type: ignore[arg-type]  # it checks them
+        except (TypeError, ConfigurationError) as error:
+            raise ValueError(
+                f"the budget of an agent can't be {dict(self.budget)}: {error}"
+            ) from error
 
     @property
     def when_moved(self) -> WhenCutOff:

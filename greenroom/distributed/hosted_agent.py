@@ -45,7 +45,7 @@ from greenroom.runtime import (
 )
 from greenroom.runtime._internal import find_result
 from greenroom.session import AgentSession
-from greenroom.session._internal import Connection
+from greenroom.session._internal import Connection, read_tree_used
 
 logger = logging.getLogger("greenroom.distributed")
 
@@ -175,8 +175,13 @@ class HostedAgent:
         session, taken = await self._settle()
         self._session = session
         await session.open()
+        used = None if self._spec.budget is None else await read_tree_used(session)
         self._handle = handle = self._runtime.spawn(
-            session, function, unattended=self._spec.unattended, name=self._spec.type
+            session,
+            function,
+            unattended=self._spec.unattended,
+            budget=self._spec.make_budget(used),
+            name=self._spec.type,
         )
         outcome = Outcome(EndStatus.KILLED)
         async with trio.open_nursery() as nursery:

@@ -116,6 +116,10 @@ async def test_what_can_not_be_a_spec_or_a_host_is_refused(cluster):
         AgentSpec("echo", workspace="moon")
     with pytest.raises(ValueError, match="unattended"):
         AgentSpec("echo", unattended="suspend")
+    for budget in ({"concurrency": 0}, {"money": 1}, {"cost": -1.0}):
+        with pytest.raises(ValueError, match="budget"):
+            AgentSpec("echo", budget=budget)
+    assert AgentSpec("echo", budget={"tokens": 10, "cost": 0.5}).budget["cost"] == 0.5
     with pytest.raises(ConfigurationError, match="at least one type"):
         Host(cluster, [])
     with pytest.raises(ConfigurationError, match="another name"):

@@ -3,9 +3,11 @@
 import pytest
 import trio
 
+from greenroom import Agent
 from greenroom.core import Message
 from greenroom.core._internal import serde
 from greenroom.distributed import AgentSpec, AgentType, Host, mailbox
+from greenroom.testing import ScriptedProvider
 from tests.distributed.kinds import (
     GOES_ON,
     asked,
@@ -179,3 +181,19 @@ async def test_a_host_that_was_counted_as_gone_comes_back_under_another_number(
 
     assert first not in [each.id for each in await wait_for(find_two)]
     assert (await agent.status()).host == second
+
+
+async def test_a_budget_goes_with_the_agent(cluster, nursery):
+    def kind():
+        return AgentType("bounded", lambda spec: (Agent(ScriptedProvider("one", "two")), ()))
+
+    spec = AgentSpec("bounded", budget={"model_calls": 1})
+    first = await nursery.start(Host(cluster, [kind()]).run)
+    agent = await cluster.spawn(spec)
+    with trio.fail_after(60):
+        assert (await agent.ask("go")).text == "one"
+        second = await nursery.start(Host(cluster, [kind()]).run)
+        assert await cluster.drain(first)
+        await wait_host(agent, second)
+        result = await agent.ask("more")
+    assert (result.status, result.kind) == ("failed", "BudgetExceededError")
