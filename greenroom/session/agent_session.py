@@ -173,42 +173,42 @@ class AgentSession:
     @property
     def session_id(self) -> str:
         """The session's id."""
-        return self.description.record.session_id
+        return self.description.facts.session_id
 
     @property
     def agent_type(self) -> str:
         """The kind of agent that it belongs to, such as "coder"."""
-        return self.description.record.agent_type
+        return self.description.facts.agent_type
 
     @property
     def parent_session_id(self) -> str | None:
         """The session that started this one, or None."""
-        return self.description.record.parent_session_id
+        return self.description.facts.parent_session_id
 
     @property
     def parent_tool_use_id(self) -> str | None:
         """The parent's tool call that started it, or None."""
-        return self.description.record.parent_tool_use_id
+        return self.description.facts.parent_tool_use_id
 
     @property
     def child_session_ids(self) -> tuple[str, ...]:
         """The ids of the sessions that this one started, in order."""
-        return self.description.record.child_session_ids
+        return self.description.facts.child_session_ids
 
     @property
     def forked_from(self) -> Origin | None:
         """Where it was forked from another session, or None."""
-        return self.description.record.forked_from
+        return self.description.facts.forked_from
 
     @property
     def model(self) -> str:
         """The last model used; empty before the first."""
-        return self.description.record.model
+        return self.description.facts.model
 
     @property
     def provider(self) -> str:
         """The last provider used; empty before the first."""
-        return self.description.record.provider
+        return self.description.facts.provider
 
     def set_model(self, provider: str, model: str) -> None:
         """Record which model answers from now on."""
@@ -217,7 +217,7 @@ class AgentSession:
     @property
     def created_at(self) -> datetime:
         """When it was created, in UTC."""
-        return self.description.record.created_at
+        return self.description.facts.created_at
 
     @property
     def updated_at(self) -> datetime:
@@ -227,11 +227,11 @@ class AgentSession:
     @property
     def metadata(self) -> dict[str, object]:
         """A copy of the programmer's own values; `set_metadata` changes them."""
-        return thaw(self.description.record.metadata)
+        return thaw(self.description.facts.metadata)
 
     def get_metadata(self, key: str) -> object:
         """Return a copy of the value under a key, or None."""
-        return thaw(self.description.record.metadata.get(key))
+        return thaw(self.description.facts.metadata.get(key))
 
     def set_metadata(self, key: str, value: object) -> None:
         """Set a JSON value under a key; it is copied.

@@ -90,7 +90,9 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     def differs(self, other: "SessionMetadata | None") -> bool:
         """Whether anything but `updated_at` differs, or there is nothing to compare with."""
-        return other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
+        return self is not other and (
+            other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
+        )
 
 
 def encode_metadata(
@@ -225,20 +227,31 @@ class Description:
     """The content of a session's `metadata.json` in memory, and changes to it."""
 
     def __init__(self, record: SessionMetadata) -> None:
-        self.record = record
-        """The current description; frozen."""
+        self.facts = record
+        """The current description, but for the time of its last change."""
+        self._updated_at = record.updated_at
         self.is_stored = False
         """Whether the store has a description of this session, even if an older one."""
         self.is_changed = False
         """Whether the session was changed here since it was stored or read."""
 
+    @property
+    def record(self) -> SessionMetadata:
+        """The current description; frozen."""
+        if self.facts.updated_at != self._updated_at:
+            self.facts = msgspec.structs.replace(self.facts, updated_at=self._updated_at)
+        return self.facts
+
     def restore(self, record: SessionMetadata) -> None:
         """Continue from what is stored."""
-        self.record, self.is_stored, self.is_changed = record, True, False
+        self.facts, self._updated_at = record, record.updated_at
+        self.is_stored, self.is_changed = True, False
 
     def touch(self, **changes: object) -> None:
         """Change these fields of the record, and its update time."""
-        self.record = msgspec.structs.replace(self.record, **changes, updated_at=utc_now())
+        if changes:
+            self.facts = msgspec.structs.replace(self.facts, **changes)
+        self._updated_at = utc_now()  # each message changes no more than that
         self.is_changed = True
 
     def set_value(self, key: str, value: object) -> None:
@@ -247,12 +260,12 @@ class Description:
         Raises:
             InvalidJSONError: it is not a JSON value; the message names the key.
         """
-        values = {**self.record.metadata, key: value}
+        values = {**self.facts.metadata, key: value}
         self.touch(metadata=serde.plain(values, f"metadata {key!r}"))
 
     def set_model(self, provider: str, model: str) -> None:
         """Record which model answers from now on."""
-        if (provider, model) != (self.record.provider, self.record.model):
+        if (provider, model) != (self.facts.provider, self.facts.model):
             self.touch(provider=provider, model=model)
 
     def set_parent(self, session_id: str, tool_use_id: str | None) -> None:
@@ -263,11 +276,11 @@ class Description:
             SessionError: it is stored already, or has another parent.
         """
         check_session_id(session_id)
-        is_placed = self.is_stored and FORKED_FROM not in self.record.metadata
-        if is_placed or self.record.parent_session_id not in (None, session_id):
+        is_placed = self.is_stored and FORKED_FROM not in self.facts.metadata
+        if is_placed or self.facts.parent_session_id not in (None, session_id):
             raise SessionError(
-                f"session {self.record.session_id!r} has its place already",
-                session_id=self.record.session_id,
+                f"session {self.facts.session_id!r} has its place already",
+                session_id=self.facts.session_id,
                 hint="a subagent takes a new session, or one that this agent gave it before; to "
                 "continue another conversation, pass `await session.fork()`",
             )
@@ -279,5 +292,5 @@ class Description:
         Raises:
             InvalidSessionIdError: the id is not valid.
         """
-        if check_session_id(session_id) not in self.record.child_session_ids:
-            self.touch(child_session_ids=(*self.record.child_session_ids, session_id))
+        if check_session_id(session_id) not in self.facts.child_session_ids:
+            self.touch(child_session_ids=(*self.facts.child_session_ids, session_id))

@@ -28,8 +28,7 @@ writer that believes this one to be dead. From then on it refuses each of our wr
 `SessionFencedError`, and stores nothing of them.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from typing import Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -74,6 +73,32 @@ class _SaveGroup(msgspec.Struct, eq=False):
     ended: trio.Event = msgspec.field(default_factory=trio.Event)
 
 
+class _Turnstile:
+    """Lets one task in at a time, in the order in which they came; without a checkpoint if it can.
+
+    A lock of trio's is four objects, which each session would have, and takes a pass of the event
+    loop each time.
+    """
+
+    __slots__ = ("_is_taken", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_taken = False
+        self._waiting: trio.lowlevel.ParkingLot | None = None  # once a task had to wait
+
+    async def enter(self) -> None:
+        if self._is_taken:
+            self._waiting = self._waiting or trio.lowlevel.ParkingLot()
+            await self._waiting.park()  # whoever leaves hands it over
+        self._is_taken = True
+
+    def leave(self) -> None:
+        if self._waiting:
+            self._waiting.unpark()
+        else:
+            self._is_taken = False
+
+
 class Journal:
     """What of a session its store holds, and who may write it."""
 
@@ -85,7 +110,7 @@ class Journal:
         self._conversation = conversation
         self._tail = _Tail(description.record.session_id, store)
         self._durability: Durability = "step"
-        self._turnstile = trio.Lock()  # one save, open or close at a time: each is several steps
+        self._turnstile = _Turnstile()  # one save, open or close at a time: each is several steps
         self._next_group: _SaveGroup | None = None
 
     @property
@@ -138,19 +163,28 @@ class Journal:
 
     async def open(self) -> None:
         """Become the only writer until `close`; see `AgentSession.open`."""
-        async with self._turnstile:
+        await self._turnstile.enter()
+        try:
             if not self._tail.is_open:
                 self._tail.clear_failure()
                 await self._acquire()
+        finally:
+            self._turnstile.leave()
 
     async def close(self) -> None:
         """Release the session to other writers; cancellation waits."""
         with trio.CancelScope(shield=True):
-            async with self._turnstile:
+            await self._turnstile.enter()
+            try:
                 await self._tail.release()
+            finally:
+                self._turnstile.leave()
 
     async def save(self, *, flush: bool = True) -> None:
         """Store all that is pending, as one commit; see `AgentSession.save`."""
+        if self.is_saved:  # not while a commit runs: its entries are pending until it ends
+            await trio.lowlevel.checkpoint_if_cancelled()
+            return
         while (group := self._next_group) is not None:
             group.flush |= flush
             await group.ended.wait()
@@ -163,12 +197,14 @@ class Journal:
         """Save for a group, and for all who join it before its turn."""
         self._next_group = group
         try:
-            async with self._turnstile:
+            await self._turnstile.enter()
+            try:
                 self._next_group = None
                 if not self.is_saved:
-                    async with self._hold_open():
-                        await self._commit(group.flush and self._is_sync_due)
+                    await self._commit_open(group)
                 group.is_stored = True
+            finally:
+                self._turnstile.leave()
         finally:
             if self._next_group is group:  # cancelled before its turn
                 self._next_group = None
@@ -198,18 +234,17 @@ class Journal:
     @property
     def _needs_description(self) -> bool:
         """Whether the description has to be written; without one, entries can't be found."""
-        record = self._description.record
+        record = self._description.facts  # its time alone is no news
         known = self._tail.metadata or record.metadata or record.child_session_ids
         return bool(known or self._conversation.stored_count) and self._tail.lacks(record)
 
-    @asynccontextmanager
-    async def _hold_open(self) -> AsyncIterator[None]:
-        """Hold the lock for this block, and longer only if the session is open."""
+    async def _commit_open(self, group: _SaveGroup) -> None:
+        """Commit under the writer's lock, and hold that longer only if the session is open."""
         was_open = self._tail.is_open
         if not was_open:
             await self._acquire()
         try:
-            yield
+            await self._commit(group.flush and self._is_sync_due)
         finally:
             if not was_open:
                 await self._tail.release()
@@ -227,7 +262,7 @@ class Journal:
         """Adopt what others have stored, unless there are changes here as well."""
         if changed := await self._tail.catch_up():
             if self._description.is_changed:
-                raise changed_error(self._description.record.session_id)
+                raise changed_error(self._description.facts.session_id)
             self.start_from(changed)
 
     async def _settle(self) -> None:
