@@ -33,6 +33,8 @@ RECALLED = "memory"
 
 _SESSION_ID = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
+"""What ten bits stand for: ids are made in pairs of letters, which takes half of the time."""
 
 _random: random.Random = secrets.SystemRandom()
 
@@ -47,7 +49,10 @@ _clock: Callable[[], datetime] = _read_system_clock
 def new_id(prefix: str) -> str:
     """Make an id such as `s-7k2m9q4x1zt0`: a prefix that says what it names, and 60 random bits."""
     bits = _random.getrandbits(60)
-    return f"{prefix}-{''.join(_ALPHABET[bits >> at & 31] for at in range(0, 60, 5))}"
+    return (
+        f"{prefix}-{_PAIRS[bits & 1023]}{_PAIRS[bits >> 10 & 1023]}{_PAIRS[bits >> 20 & 1023]}"
+        f"{_PAIRS[bits >> 30 & 1023]}{_PAIRS[bits >> 40 & 1023]}{_PAIRS[bits >> 50]}"
+    )
 
 
 def seed_ids(seed: int | None) -> None:
