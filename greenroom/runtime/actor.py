@@ -4,15 +4,16 @@
 subagents) and connects them. Each part declares the little that it needs of the actor in a protocol
 of its own. The handle and the internals are the actor's two faces. All agents of one runtime share
 a `Kernel`.
+
+Most of the many agents of a process wait for input. So a part that only a turn, a question, a
+subagent or an interrupt needs is made when it is first used: it is None until then under its name
+with an underscore, which tells those who only want to end it that there is nothing to end.
 """
 
 import logging
 import os
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import Protocol
-from weakref import WeakSet
 
 import msgspec
 import trio
@@ -21,10 +22,8 @@ from greenroom.core import (
     AgentContext,
     AgentExit,
     AgentState,
-    EndStatus,
     OutputChunk,
     ResourceMap,
-    SessionInUseError,
     SessionStorageError,
     StateChange,
     ToolProgress,
@@ -36,7 +35,6 @@ from greenroom.core import (
 from greenroom.core._internal import (
     Credentials,
     Hook,
-    Instruments,
     InvalidJSONError,
     describe_error,
     serde,
@@ -45,20 +43,21 @@ from greenroom.resilience import Budget
 from greenroom.runtime.approvals import Approvals, Unattended
 from greenroom.runtime.artifacts import Artifacts
 from greenroom.runtime.background import Background
-from greenroom.runtime.budgets import Budgets, BudgetScope, RuntimeLimits
-from greenroom.runtime.errors import AgentNotRunningError, RuntimeClosedError, SupervisionError
+from greenroom.runtime.budgets import Budgets, BudgetScope
+from greenroom.runtime.errors import AgentNotRunningError, SupervisionError
+from greenroom.runtime.flag import Flag
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
+from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.session_files import files_of
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
-from greenroom.runtime.tasks import Dependent, Life, LiveTasks, error_chunk, require_loop
-from greenroom.runtime.tool_runs import Gates, ToolRuns
+from greenroom.runtime.tasks import Life, error_chunk, require_loop
+from greenroom.runtime.tool_runs import ToolRuns
 from greenroom.runtime.turn import Turn, Turns
 from greenroom.runtime.views import OwnView, View
-from greenroom.session import AgentSession, SessionStore, begin_epoch
-from greenroom.session._internal import holder_of
+from greenroom.session import AgentSession, begin_epoch
 
 logger = logging.getLogger("greenroom.runtime")
 
@@ -103,9 +102,21 @@ class Actor:
     member: _Membership | None = None
     """Its place under a supervisor; set in the same step as it is spawned."""
 
+    elsewhere: View | None = None
+    """Where its conversation is, if not in its session."""
+
+    _credentials: Credentials | None = None
+    _context: AgentContext | None = None
+    _approvals: Approvals | None = None
+    _children: "Children[Actor] | None" = None
+    _client_results: ClientResults | None = None
+    _background: Background | None = None
+    _cleanups: Cleanups | None = None
+    _report: Report | None = None
+
     def __init__(
         self,
-        kernel: "Kernel",
+        kernel: Kernel["Actor"],
         session: AgentSession,
         *,
         parent: "Actor | None",
@@ -120,8 +131,6 @@ class Actor:
         self.kernel = kernel
         self.limits = kernel.limits
         self.session = session
-        self.view: View = OwnView(session)
-        """Where its handle finds the conversation."""
         self.parent = parent
         self.name = name or session.agent_type
         self.lineage: tuple[str, ...] = (*parent.lineage, self.name) if parent else (self.name,)
@@ -131,47 +140,96 @@ class Actor:
         """The turn of the parent that ends this agent; None for one that outlives it."""
 
         self.state = AgentState.idle()
-        self.ended = trio.Event()
+        self.ended = Flag()
         self.scope = trio.CancelScope()
         """All lives of it."""
         self.life = Life()
-        self.monitors: set[Monitor] = set()
+        self.monitors: dict[Monitor, None] = {}
         """The monitors that wait for its end."""
-        self.waits: list[HandleWait] = []
+        self.waits: dict[HandleWait, None] = {}
         """Which agents it waits for by their handles, as the tree shows them."""
-        # One for the whole tree, so that a person is asked once; a restart keeps it.
-        self.credentials: Credentials = parent.credentials if parent else Credentials()
         self._workspace = workspace
-        self._make_parts(budget, reports)
-        self.context = self._make_context()
-        self._stored_metadata = session.metadata
+        self._reports = reports
+        self._make_parts(budget)
 
-    def _make_parts(self, budget: Budget | None, reports: bool) -> None:
-        """Make the parts, each below that of the parent."""
-        limits, parent, spawn_turn = self.limits, self.parent, self.spawn_turn
+    def _make_parts(self, budget: Budget | None) -> None:
+        """Make the parts that each agent uses, each below that of the parent."""
+        limits, parent = self.limits, self.parent
         ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
         above = parent.output if parent else None
         forward = forward_to(above, self.session_id) if above else None
         self.output: Output = Output(self, above, forward, ring, limits.partial_text)
         self.turns = Turns(self, self.output, limits.mailbox)
         self.mailbox = self.turns.mailbox
-        self.client_results = ClientResults(limits.pending)
-        self.approvals: Approvals = Approvals(
-            self, parent.approvals if parent else None, limits.pending
-        )
-        self.children: Children[Actor] = Children(self)
-        self.background = Background(self)
-        self.artifacts = Artifacts(self)
-        self.report = Report(
-            parent.children.reports if parent else None, spawn_turn, is_wanted=reports
-        )
         self.budgets: Budgets = Budgets(self.path, parent.budgets if parent else (), budget)
-        self.cleanups: Cleanups = Cleanups(
-            self,
-            self.output,
-            parent.cleanups if parent else None,
-            spawn_turn.interruption if spawn_turn else None,
-        )
+        if questions := self.session.open_questions:
+            self.approvals.expect(questions)
+
+    @property
+    def view(self) -> View:
+        """Where its handle finds the conversation."""
+        return self.elsewhere or OwnView(self.session)
+
+    @property
+    def credentials(self) -> Credentials:
+        """What a person has given, once for the whole tree of agents; a restart keeps it."""
+        if self._credentials is None:
+            self._credentials = self.parent.credentials if self.parent else Credentials()
+        return self._credentials
+
+    @property
+    def approvals(self) -> Approvals:
+        """Its open requests, and who can answer them."""
+        if self._approvals is None:
+            above = self.parent.approvals if self.parent else None
+            self._approvals = Approvals(self, above, self.limits.pending)
+        return self._approvals
+
+    @property
+    def children(self) -> "Children[Actor]":
+        """The subagents that are alive."""
+        if self._children is None:
+            self._children = Children(self)
+        return self._children
+
+    @property
+    def client_results(self) -> ClientResults:
+        """The results of the tools that its client runs."""
+        if self._client_results is None:
+            self._client_results = ClientResults(self.limits.pending)
+        return self._client_results
+
+    @property
+    def background(self) -> Background:
+        """What runs beside its turns."""
+        if self._background is None:
+            self._background = Background(self)
+        return self._background
+
+    @property
+    def cleanups(self) -> Cleanups:
+        """The clean-ups that run in it, and until when they may."""
+        if self._cleanups is None:
+            above = self.parent.cleanups if self.parent else None
+            spawned_in = self.spawn_turn.interruption if self.spawn_turn else None
+            self._cleanups = Cleanups(self, self.output, above, spawned_in)
+        return self._cleanups
+
+    @property
+    def report(self) -> Report:
+        """What its parent is yet to learn of its end."""
+        if self._report is None:
+            reports = self.parent.children.reports if self.parent else None
+            self._report = Report(reports, self.spawn_turn, is_wanted=self._reports)
+        return self._report
+
+    @property
+    def context(self) -> AgentContext:
+        """What its tools are given, one for each life."""
+        if self._context is None:
+            self._context = self._make_context()
+            self._stored_metadata = self.session.metadata
+        return self._context
 
     def _make_context(self) -> AgentContext:
         session = self.session
@@ -198,7 +256,7 @@ class Actor:
             on_abandon=self.cleanups.abandon,
             on_client_result=self.client_results.take,
             on_background=self.background.start,
-            on_artifact=self.artifacts.save,
+            on_artifact=Artifacts(self).save,
             on_run=self._make_runs().run,
         )
 
@@ -269,14 +327,14 @@ class Actor:
         if self.state.is_final:
             raise TurnError(f"an agent can't go from {self.state} to {state}: it has ended")
         self.state = state
-        self.publish(StateChange(state))
+        self.output.publish(StateChange(state))
 
     def publish_crash(self) -> None:
         """Publish the `Error` of a crash, once."""
         crash = self.life.crash
         if crash is not None and not self.life.is_reported:
             self.life.is_reported = True
-            self.publish(error_chunk(crash))
+            self.output.publish(error_chunk(crash))
 
     def refuse_if_ended(self) -> None:
         """Raise `AgentNotRunningError` if the agent has ended."""
@@ -302,7 +360,7 @@ class Actor:
     @property
     def is_being_ended(self) -> bool:
         """Whether it, or the present life of it, is cancelled."""
-        return self.scope.cancel_called or self.life.scope.cancel_called
+        return self.scope.cancel_called or self.life.is_cancelled
 
     @property
     def open_interruption(self) -> Interruption | None:
@@ -322,16 +380,18 @@ class Actor:
 
     def begin_turn(self) -> BudgetScope | None:
         """Note that a turn begins; return the budget with the first deadline, if any."""
-        self.context.current_turn = self.turns.count
+        if self._context is not None:
+            self._context.current_turn = self.turns.count
         return self.budgets.first_to_end
 
     def close_turn(self, status: TurnStatus) -> None:
         """Drop what belonged to the turn that has ended."""
         self.output.partial.clear()
-        if self.approvals.digests:
-            self.approvals.expect(())
-        self.children.reports.end_turn(status)
-        for tool_use_id in self.client_results.drop():
+        if self._approvals is not None and self._approvals.digests:
+            self._approvals.expect(())
+        if self._children is not None:
+            self._children.reports.end_turn(status)
+        for tool_use_id in self._client_results.drop() if self._client_results is not None else ():
             logger.warning(
                 "%s: a result came for the call %s, and nothing waited for it", self, tool_use_id
             )
@@ -353,9 +413,11 @@ class Actor:
 
     def list_running(self, turn: Turn | None = None) -> tuple[str, ...]:
         """Name the running tools and subagents, of all or of one turn, and what runs in those."""
+        if self._children is None:
+            return tuple(self.output.open_tool_labels())
         below = [
             what
-            for child in self.children.alive(of_turn=turn)
+            for child in self._children.alive(of_turn=turn)
             for what in (
                 child.label,
                 *(f"{what} of {child.label}" for what in child.list_running()),
@@ -365,22 +427,45 @@ class Actor:
 
     def clip_cleanups(self, deadline: float, turn: Turn) -> None:
         """Shorten the clean-ups that run here and in the subagents of a turn."""
-        self.cleanups.clip(deadline, turn.interruption)
+        if self._cleanups is not None or self._children is not None:
+            self.cleanups.clip(deadline, turn.interruption)
 
     def cleanups_below(self, of_turn: Interruption | None) -> Iterator[Cleanups]:
         """Yield the clean-ups of the subagents, or only of those that one turn spawned."""
-        for child in self.children:
+        for child in self._children or ():
             turn = child.spawn_turn
             if of_turn is None or (turn is not None and turn.interruption is of_turn):
                 yield child.cleanups
 
     def approvals_below(self) -> Iterable[Approvals]:
         """Return the requests of the subagents."""
-        return (child.approvals for child in self.children)
+        return (child.approvals for child in self._children or ())
 
     async def end_subagents(self, turn: Turn) -> None:
-        """Cancel the subagents of a turn, and wait until they are gone."""
-        await self.children.end(of_turn=turn)
+        """Cancel the subagents of a turn, and wait until they are gone; a cancel waits, too."""
+        if self._children:
+            with trio.CancelScope(shield=True):
+                await self._children.end(of_turn=turn)
+
+    async def end_all_subagents(self, grace: float | None) -> None:
+        """End all subagents and what runs in the background, the former with this time if any."""
+        if self._background is not None:
+            self._background.end()
+        if self._children:
+            if grace is not None:
+                await self._children.shut_down(grace)
+            with trio.CancelScope(shield=True):
+                await self._children.end()
+
+    def drop_resources(self) -> None:
+        """Drop what its tools have left among its resources, such as a temporary folder."""
+        if self._context is not None:
+            self._context.resources.clear()
+
+    @property
+    def abandoned(self) -> tuple[str, ...]:
+        """What could not be stopped, in it and below."""
+        return () if self._cleanups is None else tuple(self._cleanups.abandoned)
 
     def begin_life(self) -> None:
         """Begin again: the identity, the session and what subscribers read go on."""
@@ -388,7 +473,7 @@ class Actor:
         self.output.begin_epoch(begin_epoch())  # above all of this process
         self.life = Life()
         self.turns.may_resume = True
-        self.context = self._make_context()
+        self._context = None
 
     async def flush(self) -> None:
         """Save the session; a cancel can't cut this short, its own deadline can.
@@ -412,7 +497,9 @@ class Actor:
 
     def _store_metadata(self) -> None:
         """Take what tools changed in the context's metadata into the session's."""
-        for key, value in tuple(self.context.metadata.items()):
+        if self._context is None:
+            return
+        for key, value in tuple(self._context.metadata.items()):
             try:
                 plain = serde.plain(value, f"metadata {key!r}")
                 if key not in self._stored_metadata or self._stored_metadata[key] != plain:
@@ -441,7 +528,8 @@ class Actor:
         """
         self.scope.deadline = min(self.scope.deadline, trio.current_time() + grace)
         self.mailbox.close()
-        self.approvals.check_attendance()
+        if self._approvals is not None:
+            self._approvals.check_attendance()
         if self.member is not None and self.member.is_parked:
             self.scope.cancel()
 
@@ -450,109 +538,3 @@ class Actor:
         for monitor in tuple(self.monitors):
             kind, problem = self.session.agent_type, describe_error(outcome.error)
             monitor.tell(AgentExit(self.session_id, kind, outcome.status, problem))
-
-
-_in_use: "WeakSet[AgentSession]" = WeakSet()
-"""The sessions of this process's agents. The writer lock can't protect one session object that was
-given to two runtimes: the second finds it open."""
-
-
-class Registry:
-    """All agents of a runtime from spawn to end, subagents included, oldest first."""
-
-    def __init__(self) -> None:
-        self._agents: dict[str, Actor] = {}
-        self.spawned = 0
-        """How many agents were ever added."""
-        self.most = 0
-        """How many there were at once, at the most."""
-        self.ended: Counter[EndStatus] = Counter()
-        """How many have ended, by how they did."""
-
-    def __len__(self) -> int:
-        return len(self._agents)
-
-    def __iter__(self) -> Iterator[Actor]:
-        return iter(tuple(self._agents.values()))
-
-    def get(self, session_id: str) -> Actor | None:
-        """Return the agent with this session, or None."""
-        return self._agents.get(session_id)
-
-    @property
-    def roots(self) -> list[Actor]:
-        """The agents that belong to the runtime itself."""
-        return [actor for actor in self if actor.parent is None]
-
-    def refuse(self, session: AgentSession) -> None:
-        """Refuse a session that has a running agent.
-
-        Raises:
-            SessionInUseError: an agent with this session is running, here or in another runtime.
-        """
-        if session.session_id in self._agents or session in _in_use:
-            raise SessionInUseError(
-                f"the session {session.session_id} has a running agent",
-                session_id=session.session_id,
-                pid=os.getpid(),
-                holder=holder_of(session.store),
-                hint="get its handle from its runtime, or fork the session",
-            )
-
-    def add(self, actor: Actor) -> None:
-        """Add an agent that was spawned."""
-        self._agents[actor.session.session_id] = actor
-        _in_use.add(actor.session)
-        self.spawned += 1
-        self.most = max(self.most, len(self._agents))
-
-    def forget(self, actor: Actor) -> None:
-        """Remove an agent that has ended."""
-        del self._agents[actor.session.session_id]
-        _in_use.discard(actor.session)
-        if actor.outcome is not None:
-            self.ended[actor.outcome.status] += 1
-
-
-class Kernel:
-    """What all agents of one runtime share."""
-
-    def __init__(
-        self,
-        limits: RuntimeLimits,
-        gates: Gates,
-        instruments: Instruments,
-        store: SessionStore | None,
-        workspace: Path,
-        make_internals: Callable[[Actor], object],
-    ) -> None:
-        """Made with its runtime, whose block is not open yet."""
-        self.limits = limits
-        self.gates = gates
-        self.instruments = instruments
-        self.store = store
-        self.workspace = workspace
-        self.make_internals = make_internals
-        """Makes what an agent function is given first."""
-        self.resources = ResourceMap()
-        self.registry = Registry()
-        self.live_tasks = LiveTasks()
-        """The tasks of the agents that are alive."""
-        self.supervisions: dict[Dependent, None] = {}
-        """The supervisors that belong to the runtime itself."""
-        self.is_open = False
-        self.nursery: trio.Nursery | None = None
-        """The nursery of the agents that belong to the runtime itself."""
-        self.token: trio.lowlevel.TrioToken | None = None
-        """The event loop in which it is open."""
-        self.opened_by: Actor | None = None
-        """The agent that has opened this runtime, or None."""
-
-    def require_nursery(self) -> trio.Nursery:
-        """Return the nursery, or raise `RuntimeClosedError`."""
-        if self.nursery is None or not self.is_open:
-            raise RuntimeClosedError(
-                "the runtime is not open", hint="use it inside of its `async with` block"
-            )
-        require_loop(self.token, "spawn()")
-        return self.nursery

@@ -13,7 +13,7 @@ import trio
 from greenroom.core import EventLoopError, ResourceMap
 from greenroom.core._internal import Instruments
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime.actor import Kernel
+from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.calls import current_actor, refuse_self_wait
@@ -29,6 +29,7 @@ from greenroom.runtime.introspection import (
     take_tree,
     write_dump,
 )
+from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.restarts import AgentHost, Strategy, Supervision
 from greenroom.runtime.spawning import spawn_root
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
@@ -83,12 +84,12 @@ class AgentRuntime:
             watching.add_gate(gate)
         for instrument in instruments:
             watching.add(instrument)
-        self._kernel = kernel = Kernel(
+        self._kernel = kernel = Kernel[Actor](
             limits or RuntimeLimits(),
             checked,
             watching,
             store,
-            Path(workspace),
+            workspace,
             AgentInternals,
         )
         self.limits = kernel.limits

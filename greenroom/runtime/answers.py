@@ -1,7 +1,7 @@
 """What the turns of an agent have answered, and who waits for the answer to an input."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from typing import Self
 
 import trio
 
@@ -39,12 +39,28 @@ def describe_end(inputs: Sequence[str], result: TurnResult) -> Done:
 
 
 class Waiter:
-    """What a task waits on: the end of the turn that takes an input."""
+    """What a task waits on in its block: the end of the turn that takes an input."""
 
-    def __init__(self) -> None:
+    __slots__ = ("_input_id", "_waiting", "event", "result")
+
+    def __init__(self, waiting: "dict[str, list[Waiter]]", input_id: str) -> None:
+        """Made by `Answers.wait_for`, with all that wait."""
+        self._waiting = waiting
+        self._input_id = input_id
         self.event = trio.Event()
         self.result: TurnResult | None = None
         """Set with the event; None if no turn was opened for the input."""
+
+    def __enter__(self) -> Self:
+        self._waiting.setdefault(self._input_id, []).append(self)
+        return self
+
+    def __exit__(self, *_exit: object) -> None:
+        waiting = self._waiting.get(self._input_id, [])
+        if self in waiting:
+            waiting.remove(self)
+        if not waiting:
+            self._waiting.pop(self._input_id, None)
 
 
 class Answers:
@@ -61,19 +77,9 @@ class Answers:
         """Return the result of the turn that took this input, if that is kept."""
         return self._kept.get(input_id)
 
-    @contextmanager
-    def wait_for(self, input_id: str) -> Iterator[Waiter]:
-        """Wait in the block for the end of the turn that takes this input."""
-        waiter = Waiter()
-        self._waiting.setdefault(input_id, []).append(waiter)
-        try:
-            yield waiter
-        finally:
-            waiting = self._waiting.get(input_id, [])
-            if waiter in waiting:
-                waiting.remove(waiter)
-            if not waiting:
-                self._waiting.pop(input_id, None)
+    def wait_for(self, input_id: str) -> Waiter:
+        """Return the block in which to wait for the end of the turn that takes this input."""
+        return Waiter(self._waiting, input_id)
 
     def give(self, input_ids: Sequence[str], result: TurnResult) -> None:
         """Keep the result of the turn that took these inputs, and wake those who wait for it."""
@@ -81,8 +87,8 @@ class Answers:
             self._kept.pop(input_id, None)
             self._kept[input_id] = result
             self._wake(input_id, result)
-        for oldest in list(self._kept)[:-MOST_KEPT]:
-            del self._kept[oldest]
+        while len(self._kept) > MOST_KEPT:
+            del self._kept[next(iter(self._kept))]
 
     def drop(self, input_id: str) -> None:
         """Wake those who wait for an input that was answered without a turn."""

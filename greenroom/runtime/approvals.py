@@ -111,7 +111,6 @@ class Approvals:
         """What the answers to expected questions are bound to, by the questions' ids."""
         # The answers that came before their question was asked again, by its id.
         self._ahead: dict[str, Answer] = {}
-        self.expect(agent.session.open_questions)
         self._answerers = 0
         self._was_attended = False
         self._has_warned = False

@@ -102,23 +102,24 @@ class Background:
         for scope in tuple(self._scopes):
             scope.cancel()
 
-    def tell_lost(self) -> bool:
-        """Tell the conversation what ended unseen before this life; return whether it did.
 
-        It waits for a later life where calls are open, since their results come first.
-        """
-        session = self._agent.session
-        lost = _find_lost(session, self._agent.mailbox)
-        if not lost or session.unstarted:
-            return False
-        for input_id, entry in lost.items():
-            label = entry["label"]
-            text = f"[{label} does not run any more: it has ended with the agent that started it]"
-            if entry.get("session", session.session_id) != session.session_id:
-                text = f"[{label} belongs to the conversation that this one was forked from]"
-            session.add_message(Message.user(text, id=input_id, sender=entry["sender"]))
-            session.add_record(_KIND, {"told": input_id})
-        return True
+def tell_lost(session: AgentSession, waiting: Container[str]) -> bool:
+    """Tell the conversation what ended unseen before this life; return whether it did.
+
+    It waits for a later life where calls are open, since their results come first; `waiting` are
+    the ids of the inputs that wait.
+    """
+    lost = _find_lost(session, waiting)
+    if not lost or session.unstarted:
+        return False
+    for input_id, entry in lost.items():
+        label = entry["label"]
+        text = f"[{label} does not run any more: it has ended with the agent that started it]"
+        if entry.get("session", session.session_id) != session.session_id:
+            text = f"[{label} belongs to the conversation that this one was forked from]"
+        session.add_message(Message.user(text, id=input_id, sender=entry["sender"]))
+        session.add_record(_KIND, {"told": input_id})
+    return True
 
 
 def note_taken(session: AgentSession, message: ConversationInput) -> None:

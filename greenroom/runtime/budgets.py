@@ -158,7 +158,7 @@ class Budgets:
             self.open(BudgetScope(self, own))
         # How many of them outlive a life of the agent.
         self._lifelong = len(self._scopes)
-        self.open_calls: set[SlotHolder] = set()
+        self.open_calls: dict[SlotHolder, None] = {}
         """The tool calls that run."""
 
     def __iter__(self) -> Iterator[BudgetScope]:

@@ -226,7 +226,7 @@ class ToolSlot:
         self._budgets = sorted(limited, key=lambda budget: -budget.number)
         await self._outer.__aenter__()
         self._is_open = True
-        self._actor.budgets.open_calls.add(self)
+        self._actor.budgets.open_calls[self] = None
         try:
             await self._take()
         except BaseException as error:
@@ -244,7 +244,7 @@ class ToolSlot:
     ) -> None:
         if self._token is not None:
             _slot_var.reset(self._token)
-        self._actor.budgets.open_calls.discard(self)
+        self._actor.budgets.open_calls.pop(self, None)
         self.close()
         await self._outer.__aexit__(kind, error, trace)
 
@@ -495,7 +495,7 @@ class Wait:
 
     async def __aenter__(self) -> Self:
         if self._caller is not None:
-            self._caller.waits.append(self._wait)
+            self._caller.waits[self._wait] = None
         if self._is_parent_waiting:
             self._target.report.begin_wait()
         if call := _running_call():
@@ -510,7 +510,7 @@ class Wait:
         trace: TracebackType | None,
     ) -> None:
         if self._caller is not None:
-            self._caller.waits.remove(self._wait)
+            del self._caller.waits[self._wait]
         if self._is_parent_waiting:
             self._target.report.end_wait()
         await self._pause.__aexit__(kind, error, trace)

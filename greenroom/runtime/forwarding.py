@@ -15,7 +15,7 @@ from greenroom.session import AgentSession
 
 def show_view(agent: AgentInternals, view: View) -> None:
     """Let the agent's handle show the conversation of another agent from now on."""
-    agent._actor.view = view
+    agent._actor.elsewhere = view
 
 
 def session_of(handle: AgentHandle) -> AgentSession:

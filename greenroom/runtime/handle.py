@@ -497,7 +497,11 @@ class AgentHandle:
 
     async def _send_and_wait(self, message: UserInput, timeout: float | None) -> TurnResult:
         with self._actor.turns.answers.wait_for(message.id) as waiter:
-            with trio.move_on_after(float("inf") if timeout is None else timeout) as scope:
+            if timeout is None:
+                await self._send(message)
+                await waiter.event.wait()
+                return self._require(waiter)
+            with trio.move_on_after(timeout) as scope:
                 await self._send(message)
                 await waiter.event.wait()
             if scope.cancelled_caught and not waiter.event.is_set():

@@ -34,6 +34,7 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 import trio
 
+from greenroom.runtime.flag import Flag
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import MAX_NAMES, InterruptReport
 
@@ -64,6 +65,17 @@ def check_grace(seconds: float) -> None:
         raise ValueError(f"a grace is a number of seconds from 0, not {seconds!r}")
 
 
+Names: TypeAlias = deque[str]
+"""The last names of something, at most `MAX_NAMES`."""
+
+
+def note(names: Names | None, name: str) -> Names:
+    """Add a name to those that are there, if any."""
+    names = deque(maxlen=MAX_NAMES) if names is None else names
+    names.append(name)
+    return names
+
+
 class Interruption:
     """All interrupts of one turn, joined; the shortest grace wins."""
 
@@ -82,12 +94,12 @@ class Interruption:
         self._body_has_ended = False
         self._is_completed = False
         self._stopped: tuple[str, ...] = ()
-        self._cleaned: deque[str] = deque(maxlen=MAX_NAMES)
-        self._abandoned: deque[str] = deque(maxlen=MAX_NAMES)
-        self._waiters: set[trio.CancelScope] = set()
+        self._cleaned: Names | None = None  # as few turns are interrupted
+        self._abandoned: Names | None = None
+        self._waiters: dict[trio.CancelScope, None] = {}
         # Set when the interrupt takes effect, or can no longer: the turn is over.
-        self._took_effect = trio.Event()
-        self._over = trio.Event()
+        self._took_effect = Flag()
+        self._over = Flag()
         # Until when those who wait do so, but for the margin.
         self._patience = float("inf")
         self.deadline = float("inf")
@@ -118,16 +130,16 @@ class Interruption:
         """Wait for the end of the interrupted turn, at most its grace and a quarter of a second."""
         await self._took_effect.wait()
         with trio.CancelScope(deadline=self._patience + _MARGIN) as scope:
-            self._waiters.add(scope)
+            self._waiters[scope] = None
             try:
                 await self._over.wait()
             finally:
-                self._waiters.discard(scope)
+                del self._waiters[scope]
         alive = () if self._over.is_set() else self._list_running() or ("the turn",)
         return InterruptReport(
             stopped=self._stopped,
-            cleaned=tuple(self._cleaned),
-            abandoned=(*alive, *self._abandoned),
+            cleaned=tuple(self._cleaned or ()),
+            abandoned=(*alive, *(self._abandoned or ())),
             repaired=self.repaired,
         )
 
@@ -148,12 +160,12 @@ class Interruption:
     def add_cleaned(self, what: str) -> None:
         """Note a clean-up that ran to its end."""
         if self._took_effect.is_set():
-            self._cleaned.append(what)
+            self._cleaned = note(self._cleaned, what)
 
     def add_abandoned(self, what: str) -> None:
         """Note something that could not be stopped."""
         if self._took_effect.is_set():
-            self._abandoned.append(what)
+            self._abandoned = note(self._abandoned, what)
 
     def finish(self) -> None:
         """Note that the turn is over, and all of it gone."""
@@ -283,9 +295,9 @@ class Cleanups:
         self._spawned_in = spawned_in
         self._is_killed = False
         self.open: set[CleanupScope] = set()
-        self.cut_off_calls: deque[str] = deque(maxlen=MAX_NAMES)
+        self.cut_off_calls: Names = deque(maxlen=MAX_NAMES)
         """The ids of the last calls that were stopped within a clean-up."""
-        self.abandoned: deque[str] = deque(maxlen=MAX_NAMES)
+        self.abandoned: Names = deque(maxlen=MAX_NAMES)
         """What could not be stopped, here and in the subagents."""
 
     @property

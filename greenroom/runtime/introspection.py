@@ -16,7 +16,8 @@ import trio
 from greenroom.core import AgentState, ConfigurationError, EndStatus, PermissionRequest, Usage
 from greenroom.core._internal import serde, visible
 from greenroom.resilience import Budget
-from greenroom.runtime.actor import Actor, Registry
+from greenroom.runtime.actor import Actor
+from greenroom.runtime.kernel import Registry
 from greenroom.runtime.tasks import owner_of
 
 _LINE = 240
@@ -238,7 +239,7 @@ class AgentStatistics(msgspec.Struct, frozen=True):
     budgets: tuple[Mapping[str, float], ...]
 
 
-def take_tree(registry: Registry, limit: int) -> RuntimeTree:
+def take_tree(registry: Registry[Actor], limit: int) -> RuntimeTree:
     """Describe the first `limit` agents, each with its subagents before the next root."""
     running = len(registry)
     if not running:
@@ -266,7 +267,7 @@ def describe_agent(actor: Actor) -> AgentStatistics:
         subagents=len(actor.children),
         turns=actor.turns.count,
         open_tools=len(actor.output.open_tools),
-        abandoned=len(actor.cleanups.abandoned),
+        abandoned=len(actor.abandoned),
         budgets=describe_budgets(actor),
     )
 
@@ -356,7 +357,7 @@ class DumpFile(Protocol):
 
 
 def write_dump(
-    registry: Registry, file: DumpFile | None, interrupted: FrameType | None = None
+    registry: Registry[Actor], file: DumpFile | None, interrupted: FrameType | None = None
 ) -> None:
     """Write the tree and the stacks; `interrupted` is the frame of the loop's thread, if known."""
     file = file or sys.stderr
@@ -369,7 +370,7 @@ def write_dump(
 
 
 @contextmanager
-def dump_on_signal(registry: Registry, number: int, file: DumpFile | None) -> Iterator[None]:
+def dump_on_signal(registry: Registry[Actor], number: int, file: DumpFile | None) -> Iterator[None]:
     """Write the dump whenever the signal comes; the former handler comes back with the end."""
 
     def handle(_: int, frame: FrameType | None) -> None:
@@ -392,7 +393,7 @@ def dump_on_signal(registry: Registry, number: int, file: DumpFile | None) -> It
         signal.signal(number, signal.SIG_DFL if before is None else before)
 
 
-def describe_stacks(registry: Registry) -> Iterator[str]:
+def describe_stacks(registry: Registry[Actor]) -> Iterator[str]:
     """Describe where each task of each agent waits, as far as there is room."""
     room = _CHARACTERS
     for index, actor in enumerate(registry):

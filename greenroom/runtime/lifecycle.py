@@ -42,13 +42,15 @@ from greenroom.core import (
 )
 from greenroom.core._internal import RUNTIME, ConversationInput, describe_error, log_error
 from greenroom.runtime.actor import Actor
+from greenroom.runtime.background import tell_lost
 from greenroom.runtime.interruption import current_cleanup
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.tasks import (
     TaskGroup,
+    begin_owning,
+    end_owning,
     is_cancelled,
     must_propagate,
-    owned_by,
     strip_cancelled,
 )
 
@@ -61,29 +63,33 @@ async def run_agent(actor: Actor, call: Callable[[], Awaitable[object]]) -> None
     `call` calls its function, once for each life.
     """
     current_cleanup.set(None)  # a subagent that is spawned in a clean-up lives longer than that
-    with owned_by(actor):
-        try:
-            actor.notify("before_agent")
-            with actor.scope:
+    task = begin_owning(actor)
+    try:
+        actor.notify("before_agent")
+        with actor.scope:
+            await _run_life(actor, call)
+            while await _wait_next_life(actor):
                 await _run_life(actor, call)
-                while await _wait_next_life(actor):
-                    await _run_life(actor, call)
-        except BaseException as error:
-            # It propagates, as a KeyboardInterrupt must; the outcome has it too.
-            if not is_cancelled(error):
-                actor.life.crash = error
-            raise
-        finally:
-            actor.mailbox.close()
+    except BaseException as error:
+        # It propagates, as a KeyboardInterrupt must; the outcome has it too.
+        if not is_cancelled(error):
+            actor.life.crash = error
+        raise
+    finally:
+        actor.mailbox.close()
+        try:
             await _end(actor)
+        finally:
+            end_owning(task)
 
 
 async def _run_life(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
     life = actor.life
     try:
-        with life.scope:
+        async with trio.open_nursery() as nursery:
+            life.begin(nursery.cancel_scope)
             if await _open(actor):
-                await _run(actor, call)
+                await _run(actor, call, nursery)
     finally:
         life.end()
 
@@ -99,7 +105,7 @@ async def _open(actor: Actor) -> bool:
             actor.session.add_message(Message.user(actor.restart_note, sender=RUNTIME))
             actor.restart_note = ""
             await actor.flush()
-        if actor.background.tell_lost():
+        if tell_lost(actor.session, actor.mailbox):
             await actor.flush()
     except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
         actor.life.fail(await _as_crash(error))
@@ -107,21 +113,20 @@ async def _open(actor: Actor) -> bool:
     return actor.life.crash is None
 
 
-async def _run(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
+async def _run(actor: Actor, call: Callable[[], Awaitable[object]], nursery: trio.Nursery) -> None:
     life = actor.life
-    async with trio.open_nursery() as nursery:
-        life.nursery = nursery
-        if actor.member is not None:
-            actor.member.mark_begun()
-        try:
-            error = await _call(actor, call)
-            actor.budgets.end_life()
-            await actor.turns.abandon()
-            if error is not None:
-                life.record_crash(await _as_crash(error))
-        finally:
-            life.nursery = None
-        await _end_subagents(actor)
+    life.nursery = nursery
+    if actor.member is not None:
+        actor.member.mark_begun()
+    try:
+        error = await _call(actor, call)
+        actor.budgets.end_life()
+        await actor.turns.abandon()
+        if error is not None:
+            life.record_crash(await _as_crash(error))
+    finally:
+        life.nursery = None
+    await _end_subagents(actor)
 
 
 async def _call(actor: Actor, call: Callable[[], Awaitable[object]]) -> BaseException | None:
@@ -178,12 +183,7 @@ async def _end_subagents(actor: Actor) -> None:
 
     What tools have left running ends at once.
     """
-    actor.background.end()
-    if actor.children:
-        if actor.life.crash is None:
-            await actor.children.shut_down(actor.limits.flush_grace)
-        with trio.CancelScope(shield=True):
-            await actor.children.end()
+    await actor.end_all_subagents(actor.limits.flush_grace if actor.life.crash is None else None)
     # A supervisor's job, such as a back-off, would hold the nursery open.
     actor.life.end_supervisions()
 
@@ -201,7 +201,7 @@ async def _wait_next_life(actor: Actor) -> bool:
     else:
         actor.turns.put_back()
     actor.output.partial.clear()
-    actor.context.resources.clear()  # as at the end of the agent
+    actor.drop_resources()  # as at the end of the agent
     await _flush(actor)
     await member.wait_start()
     return True
@@ -274,7 +274,7 @@ def _finish(actor: Actor) -> None:
 
 def _publish_end(actor: Actor, exited: Exited) -> None:
     crash = actor.life.crash
-    actor.context.resources.clear()  # a tool's temporary folder goes with its agent
+    actor.drop_resources()
     actor.output.close_tools()
     if crash is not None and not actor.life.is_reported:
         log_error(logger, f"the agent {actor.path} has crashed", crash)
@@ -292,7 +292,7 @@ def _make_outcome(actor: Actor) -> Outcome:
         value=actor.life.value if status is EndStatus.COMPLETED else None,
         error=error,
         undelivered=_find_undelivered(actor, status),
-        abandoned=tuple(actor.cleanups.abandoned),
+        abandoned=actor.abandoned,
         restarts=actor.restarts,
     )
 

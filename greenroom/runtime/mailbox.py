@@ -29,7 +29,6 @@ no cancel takes it back. A crash of the agent leaves the queue as it is; what a 
 not begun is put back before all others (`put_back`).
 """
 
-from collections import deque
 from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Self, cast
 
@@ -76,7 +75,7 @@ class Mailbox:
         self._limit = limit
         self._on_take = on_take
         self._when_empty = when_empty
-        self._items: deque[ConversationInput] = deque()
+        self._items: list[ConversationInput] = []  # few, and a deque takes 760 bytes
         # When each of them came, by its id.
         self._came: dict[str, float] = {}
         # Handed to a receiver that was woken and has not run yet.
@@ -85,7 +84,7 @@ class Mailbox:
         # Who waits for room, and with what; the first waits longest.
         self._senders: dict[trio.lowlevel.Task, UserInput] = {}
         # The ids of inputs that are on their way in, or wait for room.
-        self._incoming: set[str] = set()
+        self._incoming: dict[str, None] = {}
         self._interrupted = False
         self._has_given_shutdown = False
         self.closed = False
@@ -138,13 +137,13 @@ class Mailbox:
         Raises:
             AgentNotRunningError: the mailbox is closed, or was closed meanwhile.
         """
-        self._incoming.add(message.id)
+        self._incoming[message.id] = None
         try:
             await trio.lowlevel.checkpoint()
             self._refuse_if_closed()
             return self._push(message) if self.has_room else await self._wait_for_room(message)
         finally:
-            self._incoming.discard(message.id)
+            self._incoming.pop(message.id, None)
 
     async def _wait_for_room(self, message: UserInput) -> bool:
         task = trio.lowlevel.current_task()
@@ -173,7 +172,7 @@ class Mailbox:
     def put_back(self, message: ConversationInput) -> None:
         """Put a message that was taken and not answered before all others."""
         self._came[message.id] = trio.current_time()
-        self._items.appendleft(message)
+        self._items.insert(0, message)
 
     def end_wait(self, message: ConversationInput) -> float:
         """Return for how many seconds a message that was taken had waited; call it once."""
@@ -296,7 +295,7 @@ class Mailbox:
         return message
 
     def _take_first(self) -> ConversationInput:
-        message = self._items.popleft()
+        message = self._items.pop(0)
         self._let_one_in()
         return message
 

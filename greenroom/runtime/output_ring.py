@@ -58,24 +58,27 @@ class PartialText:
     def __init__(self, limit: int) -> None:
         """Keep the last `limit` characters."""
         self._limit = limit
-        self._parts: deque[str] = deque()
+        self._parts: deque[str] | None = None  # where nothing is being written: most of the time
         self._length = 0
 
     def add(self, text: str) -> None:
         """Append a delta; the oldest ones go when the rest is long enough."""
         text = text[-self._limit :]
-        self._parts.append(text)
+        parts = self._parts
+        if parts is None:
+            parts = self._parts = deque()
+        parts.append(text)
         self._length += len(text)
-        while self._length - len(self._parts[0]) >= self._limit:
-            self._length -= len(self._parts.popleft())
+        while self._length - len(parts[0]) >= self._limit:
+            self._length -= len(parts.popleft())
 
     def clear(self) -> None:
         """The text is complete, or given up."""
-        self._parts.clear()
+        self._parts = None
         self._length = 0
 
     def __str__(self) -> str:
-        return "".join(self._parts)[-self._limit :]
+        return "".join(self._parts or ())[-self._limit :]
 
 
 _OVERHEAD = 100  # bytes of a small struct and its place in the ring, measured on CPython 3.11
@@ -89,7 +92,7 @@ class OutputRing:
         self._max_bytes = max_bytes
         self._chunks: dict[int, OutputChunk] = {}
         self._sizes: dict[int, int] = {}
-        self._lot = trio.lowlevel.ParkingLot()
+        self._lot: trio.lowlevel.ParkingLot | None = None  # once a reader has waited
         self.bytes = 0
         """The estimated size of what it has."""
         self.first = 0
@@ -126,7 +129,8 @@ class OutputRing:
     def close(self) -> None:
         """Publish nothing more; readers end when they have read what is left."""
         self.closed = True
-        self._lot.unpark_all()
+        if self._lot is not None:
+            self._lot.unpark_all()
 
     def __getitem__(self, seq: int) -> OutputChunk:
         return self._chunks[seq]
@@ -149,6 +153,8 @@ class OutputRing:
         while seq >= self.next:
             if self.closed:
                 return False
+            if self._lot is None:
+                self._lot = trio.lowlevel.ParkingLot()
             await self._lot.park()
         return True
 
@@ -216,7 +222,7 @@ class Output:
         self._opened = 0
         self.epoch = self._unopened
         """The first number of a position: a random one, and from `begin_epoch` on the session's."""
-        self.readers: set[Subscription] = set()
+        self.readers: dict[Subscription, None] = {}
         self.partial = PartialText(text)
         self.usage = Usage()
         self.tree_usage = Usage()
@@ -417,7 +423,7 @@ class Subscription:
 
     async def __aenter__(self) -> Self:
         self._hooks.check_loop("subscribe()")
-        self._output.readers.add(self)
+        self._output.readers[self] = None
         if self._attendance is not None:
             self._attendance.add_answerer()
         return self
@@ -428,7 +434,7 @@ class Subscription:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._output.readers.discard(self)
+        self._output.readers.pop(self, None)
         if self._attendance is not None:
             self._attendance.remove_answerer()
 

@@ -19,8 +19,9 @@ import trio
 from greenroom.core import ConfigurationError, EndStatus
 from greenroom.core._internal import describe_error, log_error
 from greenroom.resilience import Backoff
-from greenroom.runtime.actor import Actor, Kernel
+from greenroom.runtime.actor import Actor
 from greenroom.runtime.errors import AgentNotRunningError, SupervisionError
+from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.results import SupervisorOutcome
 from greenroom.runtime.tasks import Dependent
 
@@ -32,7 +33,7 @@ Ts = TypeVarTuple("Ts")
 class AgentHost:
     """Where a supervisor's agents live: under the runtime, or under the agent that made it."""
 
-    def __init__(self, kernel: Kernel, owner: Actor | None) -> None:
+    def __init__(self, kernel: Kernel[Actor], owner: Actor | None) -> None:
         """Take the runtime, or the present life of the agent that owns the supervisor.
 
         Raises:

@@ -10,15 +10,16 @@ from typing import Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, 
 
 import trio
 
-from greenroom.core import ConfigurationError, OutputChunk, SubAgentSpawned, TurnError, Workspace
+from greenroom.core import ConfigurationError, OutputChunk, SubAgentSpawned, TurnError
 from greenroom.resilience import Budget
-from greenroom.runtime.actor import Actor, Kernel
+from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended
 from greenroom.runtime.calls import current_call
 from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.handle import AgentHandle
+from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.lifecycle import run_agent
-from greenroom.runtime.views import WorksElsewhere
+from greenroom.runtime.views import find_view
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 from greenroom.session._internal import default_store
 
@@ -44,7 +45,7 @@ the agent."""
 
 
 def spawn_root(
-    kernel: Kernel,
+    kernel: Kernel[Actor],
     session: AgentSession,
     agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
@@ -64,7 +65,7 @@ def spawn_root(
         parent=None,
         name=name,
         unattended=unattended,
-        workspace=Workspace(kernel.workspace),
+        workspace=kernel.workspace,
         budget=budget,
     )
     return _start(actor, nursery, agent_fn, args)
@@ -131,7 +132,7 @@ def _refuse_one_too_many(parent: Actor) -> None:
         )
 
 
-def _refuse(kernel: Kernel, session: AgentSession, agent_fn: object, budget: object) -> None:
+def _refuse(kernel: Kernel[Actor], session: AgentSession, agent_fn: object, budget: object) -> None:
     _check_session(session)
     kernel.registry.refuse(session)
     _check_place(session, kernel.store)
@@ -146,8 +147,7 @@ def _start(
     args: tuple[*Ts],
 ) -> AgentHandle:
     call = functools.partial(_call, actor, agent_fn, args)
-    if isinstance(agent_fn, WorksElsewhere):
-        actor.view = agent_fn.view(actor.session)
+    actor.elsewhere = find_view(agent_fn, actor.session)
     nursery.start_soon(run_agent, actor, call, name=f"the life of agent {actor.name}")
     actor.kernel.registry.add(actor)
     return AgentHandle(actor)

@@ -16,6 +16,7 @@ from greenroom.core import (
     SubAgentResult,
     TurnStatus,
 )
+from greenroom.runtime.flag import Flag
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
@@ -38,7 +39,7 @@ class Subagent(Protocol):
         """All of it."""
 
     @property
-    def ended(self) -> trio.Event:
+    def ended(self) -> Flag:
         """Set at its end."""
 
     async def shut_down(self, grace: float) -> None:
@@ -225,8 +226,8 @@ class Monitor:
 
     def __init__(
         self,
-        mine: set[Dependent],
-        theirs: "set[Monitor]",
+        mine: dict[Dependent, None],
+        theirs: "dict[Monitor, None]",
         mailbox: Mailbox,
         check_loop: Callable[[str], None],
     ) -> None:
@@ -235,8 +236,7 @@ class Monitor:
         self._mailbox = mailbox
         self._check_loop = check_loop
         self._message: AgentExit | None = None
-        mine.add(self)
-        theirs.add(self)
+        mine[self] = theirs[self] = None
 
     def cancel(self) -> None:
         """Cancel the monitor: no `AgentExit` comes of it, and one that waits is taken back.
@@ -251,8 +251,8 @@ class Monitor:
 
     def on_host_end(self) -> None:
         """Watch no longer; an `AgentExit` that waits already stays."""
-        self._mine.discard(self)
-        self._theirs.discard(self)
+        self._mine.pop(self, None)
+        self._theirs.pop(self, None)
 
     def tell(self, message: AgentExit) -> None:
         """Send the message that the agent has ended, once."""

@@ -325,7 +325,7 @@ class SupervisedAgent(Member):
         return self.actor.life.has_returned and self.actor.life.crash is None
 
     def _begin_stop(self) -> None:
-        self.actor.life.scope.cancel()
+        self.actor.life.cancel()
 
     def announce(self, delay: float, why: str) -> None:
         """Publish `Restarted`, after the `Error` of a crash."""

@@ -4,9 +4,9 @@ Theory of operation
 ===================
 
 A task belongs to the agent in whose task tree it runs. The tree is trio's own: from the task up
-through the nurseries to a task that `owned_by` has marked. A context variable would not do: a task
-that an agent starts in a nursery of the application inherits the agent's variables, but is not part
-of the agent.
+through the nurseries to a task that `begin_owning` has marked. A context variable would not do: a
+task that an agent starts in a nursery of the application inherits the agent's variables, but is not
+part of the agent.
 
 In one place the tree does not help. What the thread of a plain tool passes to `trio.from_thread`
 runs in a system task, below no agent. There, and only there, the context variable counts, and each
@@ -24,8 +24,6 @@ groups apart.
 Nothing here knows what an owner is.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -47,16 +45,17 @@ _owners: dict[trio.lowlevel.Task, object] = {}
 """The owners of this process, by the task that their task trees hang from."""
 
 
-@contextmanager
-def owned_by(owner: object) -> Iterator[None]:
-    """Make the current task, and all that it starts, the owner's."""
+def begin_owning(owner: object) -> trio.lowlevel.Task:
+    """Make the current task, which is returned, and all that it starts, the owner's."""
     task = trio.lowlevel.current_task()
     _owners[task] = owner
     _owner_var.set(owner)
-    try:
-        yield
-    finally:
-        del _owners[task]
+    return task
+
+
+def end_owning(task: trio.lowlevel.Task) -> None:
+    """Forget the owner of a task that ends."""
+    del _owners[task]
 
 
 def owner_of(task: trio.lowlevel.Task) -> object | None:
@@ -146,8 +145,9 @@ class Life:
     """What belongs to one run of an agent's function, and is made again for the next one."""
 
     def __init__(self) -> None:
-        self.scope = trio.CancelScope()
-        """Everything of this life; cancelling it ends the life, not the agent."""
+        self.is_cancelled = False
+        """Whether it is being ended from outside."""
+        self._scope: trio.CancelScope | None = None  # of everything in it, once it has begun
         self.nursery: trio.Nursery | None = None
         """Where subagents live; None before the function is called, and after its end."""
         self.has_returned = False
@@ -160,8 +160,20 @@ class Life:
         """Whether subscribers have got the `Error` of the crash."""
         self.supervisions: dict[Dependent, None] = {}
         """The supervisors that the function has made, but for those below others."""
-        self.monitors: set[Dependent] = set()
+        self.monitors: dict[Dependent, None] = {}
         """The monitors that this life has made, and whose agents have not ended."""
+
+    def begin(self, scope: trio.CancelScope) -> None:
+        """Begin in this scope, which holds everything of this life, and is cancelled at its end."""
+        self._scope = scope
+        if self.is_cancelled:
+            scope.cancel()
+
+    def cancel(self) -> None:
+        """End the life, not the agent."""
+        self.is_cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
 
     def record_crash(self, crash: BaseException) -> None:
         """Remember what crashed it; the first crash counts."""
@@ -172,7 +184,7 @@ class Life:
     def fail(self, error: BaseException) -> None:
         """Crash it from the outside."""
         self.record_crash(error)
-        self.scope.cancel()
+        self.cancel()
 
     def end(self) -> None:
         """End its monitors and supervisors; their agents have ended."""

@@ -34,7 +34,6 @@ from greenroom.core import (
     AgentState,
     Done,
     Message,
-    OutputChunk,
     Resume,
     TurnError,
     TurnStatus,
@@ -84,7 +83,6 @@ class _Agent(Protocol):
     def main_task(self) -> trio.lowlevel.Task | None: ...
     def check_loop(self, what: str) -> None: ...
     def refuse_if_ended(self) -> None: ...
-    def publish(self, chunk: OutputChunk) -> None: ...
     def notify(self, hook: Hook, *details: object) -> None: ...
     def set_state(self, state: AgentState) -> None: ...
     def expect_questions(self) -> None: ...
@@ -162,7 +160,9 @@ class Turn:
         self._depth = len(self._task.child_nurseries)
         self._turns.open(self)
         self._timer = agent.begin_turn()
-        agent.publish(begin_chunk(self.message, self.waited, shows_text=self.shows_text))
+        self._turns.output.publish(
+            begin_chunk(self.message, self.waited, shows_text=self.shows_text)
+        )
         agent.notify("before_turn", self.message)
         agent.set_state(AgentState.processing())
         if self._timer is not None:
@@ -315,7 +315,7 @@ class Turn:
             self.inputs.append(message.id)
             session.add_message(as_message(message))
             note_taken(session, message)
-            self._agent.publish(join_chunk(message, mailbox.end_wait(message)))
+            self._turns.output.publish(join_chunk(message, mailbox.end_wait(message)))
 
     def _find_status(self, left: BaseException | None) -> TurnStatus:
         if self.interruption.took_effect or is_cancelled(split_failure(left)[1]):
@@ -336,17 +336,16 @@ class Turn:
     async def _clean_up(
         self, status: TurnStatus, left: BaseException | None
     ) -> BaseException | None:
-        with trio.CancelScope(shield=True):
-            refused = await self._settle(status)
-            if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
-                status = TurnStatus.FAILED
-                self.interruption.end_body(is_completed=False)
-                await self._agent.end_subagents(self)
+        refused = await self._settle(status)
+        if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
+            status = TurnStatus.FAILED
+            self.interruption.end_body(is_completed=False)
+            await self._agent.end_subagents(self)
         broken = refused if refused is not None and not is_typed(refused) else None
         if refused is not None and broken is None:
             self._failures.append(refused)
         for failure in self._failures:
-            self._agent.publish(error_chunk(failure))
+            self._turns.output.publish(error_chunk(failure))
         self._agent.set_state(AgentState.idle())
         further = left if broken is None else broken
         failures = "; ".join(map(messages_of, self._failures))
@@ -388,7 +387,7 @@ class Turn:
             kind=type_name(self._failures[0]) if self._failures else "",
         )
         self._done = describe_end(self.inputs, result)
-        self._agent.publish(self._done)
+        self._turns.output.publish(self._done)
         self._turns.close(self, result)
 
 

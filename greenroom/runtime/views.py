@@ -1,11 +1,14 @@
 """What a handle shows of a conversation: the session's, or that of an agent elsewhere."""
 
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast
 
 import trio
 
 from greenroom.core import Message
 from greenroom.session import AgentSession
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class View(Protocol):
@@ -18,12 +21,13 @@ class View(Protocol):
         """Return the session ids of all subagents that it ever had."""
 
 
-@runtime_checkable
-class WorksElsewhere(Protocol):
-    """An agent function whose conversation is not in the session of its agent."""
+def find_view(agent_fn: object, session: AgentSession) -> View | None:
+    """Return where the conversation of an agent is whose function keeps it outside of its session.
 
-    def view(self, session: AgentSession) -> View:
-        """Return where the conversation of an agent in this session is."""
+    Such a function is an object with a method `view(session)`; of others there is none.
+    """
+    view = getattr(agent_fn, "view", None)
+    return cast("Callable[[AgentSession], View]", view)(session) if callable(view) else None
 
 
 class OwnView:

@@ -9,11 +9,12 @@ import trio
 from greenroom.core import SubAgentResult, untrusted
 from greenroom.resilience import Budget
 from greenroom.runtime import calls, lifecycle
-from greenroom.runtime.actor import Actor, Registry
+from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Approvals
 from greenroom.runtime.budgets import Budgets
 from greenroom.runtime.calls import ToolSlot
 from greenroom.runtime.interruption import Cleanups
+from greenroom.runtime.kernel import Registry
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.restarts import RestartWindow
