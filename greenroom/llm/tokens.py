@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from greenroom import core
-from greenroom.core import ContentBlock, Message, ModelRequest, Usage
+from greenroom.core import ContentBlock, Message, ModelRequest, ToolDefinition, Usage
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.json_fields import as_dict
 
@@ -235,10 +235,6 @@ class _ReportedUsage(msgspec.Struct, frozen=True):
     length: int
     sum: float
 
-    def precedes(self, estimate: _Estimate) -> bool:
-        """Whether a request extends this one: its first messages have exactly the same weight."""
-        return self.length < len(estimate.sums) and estimate.sums[self.length] == self.sum
-
 
 # The least share of the estimate; fewer tokens are a partial count, as of a server that omits those
 # that it had cached.
@@ -252,19 +248,32 @@ class _Correction(msgspec.Struct):
 
     habits: _Habits
     reports: deque[_ReportedUsage] = msgspec.field(default_factory=lambda: deque(maxlen=_REPORTS))
+    known_factor: float | None = None
+    """The factor, until the next report."""
+
+    def add(self, report: _ReportedUsage) -> None:
+        """Learn from a report."""
+        self.reports.append(report)
+        self.known_factor = None
 
     def factor(self) -> float:
         """Return tokens per estimated one: the slope among the reports of each setup.
 
         The closer together the reports are, the more it is the usual factor.
         """
+        if self.known_factor is None:
+            self.known_factor = self._find_factor()
+        return self.known_factor
+
+    def _find_factor(self) -> float:
         usual = self.habits.factor
         spread, joint = _SPREAD, _SPREAD * usual
         for setup in {report.setup for report in self.reports}:
             alike = [report for report in self.reports if report.setup == setup]
             estimate, tokens = _means(alike)
-            spread += sum((each.estimate - estimate) ** 2 for each in alike)
-            joint += sum((each.estimate - estimate) * (each.tokens - tokens) for each in alike)
+            for each in alike:
+                spread += (each.estimate - estimate) ** 2
+                joint += (each.estimate - estimate) * (each.tokens - tokens)
         return min(max(joint / spread, usual / 3), usual * 3)
 
     def tokens_of(self, estimate: _Estimate) -> int:
@@ -279,20 +288,33 @@ class _Correction(msgspec.Struct):
         if not alike:
             prompt = self.habits.prompt if setup.tools else 0.0
             return 3.0 + prompt + estimate.total * self.factor()
-        before = [report for report in same if report.precedes(estimate)]
-        if before:
-            nearest = max(before, key=lambda report: report.length)
+        if nearest := _find_nearest(same, estimate):
             return nearest.tokens + self.factor() * (estimate.total - nearest.estimate)
         middle, mean = _means(alike)
         return mean + self.factor() * (estimate.total - middle)
 
 
+def _find_nearest(reports: Iterable[_ReportedUsage], estimate: _Estimate) -> _ReportedUsage | None:
+    """Return the longest of these requests that this one extends: its first messages weigh as much.
+
+    It is looked for with each request, so without a call for each report.
+    """
+    nearest, most = None, -1
+    for report in reports:
+        at = report.length
+        if most < at < len(estimate.sums) and estimate.sums[at] == report.sum:
+            nearest, most = report, at
+    return nearest
+
+
 def _means(reports: Sequence[_ReportedUsage]) -> tuple[float, float]:
-    estimates = sum(report.estimate for report in reports)
-    return estimates / len(reports), sum(report.tokens for report in reports) / len(reports)
+    estimates = [report.estimate for report in reports]
+    tokens = [report.tokens for report in reports]
+    return sum(estimates) / len(reports), sum(tokens) / len(reports)
 
 
 _MODELS = 16
+_TOOLS = 1_000
 _MESSAGES = 5_000
 _MAX_TOKENS = 2_000_000  # tokens, of some 8 MB
 _ERRORS = 20
@@ -333,6 +355,8 @@ class EstimatedCounter:
         # By `id`, which is unique as long as the message is kept here.
         self._weights: dict[int, tuple[Message, float, int]] = {}
         self._total = 0.0  # tokens of all of them
+        # The tools of the last requests, which rarely change; by `id`, too.
+        self._tools: dict[int, tuple[ToolDefinition, float]] = {}
         self._last = _Sums()
         self._errors: deque[float] = deque(maxlen=_ERRORS)
 
@@ -385,7 +409,7 @@ class EstimatedCounter:
         report = _ReportedUsage(
             estimate.total, tokens, estimate.setup, length, estimate.sums[length]
         )
-        correction.reports.append(report)
+        correction.add(report)
 
     def _habits(self, model: str) -> _Habits:
         return _Habits() if self._tokenizer else _habits(model)
@@ -394,19 +418,25 @@ class EstimatedCounter:
         count = self._count_text
         system = request.system
         texts = [system] if isinstance(system, str) else [block.text for block in system]
-        tools = (
-            _TOOL + count(f"{tool.name} {tool.description}") + _count_schema(tool.parameters, count)
-            for tool in request.tools
-        )
+        tools = sum(map(self._weigh_tool, request.tools))
         output = _count_schema(request.output.schema, count) if request.output else 0.0
-        output += sum(
-            _count_json(request.options[name], count)
-            for name in _VISIBLE_OPTIONS
-            if request.options.get(name)
-        )
+        for name in _VISIBLE_OPTIONS if request.options else ():
+            if value := request.options.get(name):
+                output += _count_json(value, count)
         sums = self._add_up(request.messages, habits)
-        total = sums[-1] + sum(map(count, texts)) + habits.tool * (sum(tools) + output)
+        total = sums[-1] + sum(map(count, texts)) + habits.tool * (tools + output)
         return _Estimate(total, sums, _Setup.of(request))
+
+    def _weigh_tool(self, tool: ToolDefinition) -> float:
+        known = self._tools.get(id(tool))
+        if known is None:
+            count = self._count_text
+            text = count(f"{tool.name} {tool.description}")
+            known = tool, _TOOL + text + _count_schema(tool.parameters, count)
+            if len(self._tools) >= _TOOLS:
+                self._tools.clear()
+            self._tools[id(tool)] = known
+        return known[1]
 
     def _add_up(self, messages: Iterable[Message], habits: _Habits) -> Sequence[float]:
         """Return 0, the weight of the first message, of the first two, and so on.

@@ -29,7 +29,7 @@ from greenroom.core import (
 )
 from greenroom.core._internal import ConversationInput, clip
 from greenroom.llm import EstimatedCounter, LLMProvider, ModelError, TokenCounter
-from greenroom.llm._internal import shows_media, substitute_model
+from greenroom.llm._internal import substitute_model
 from greenroom.memory.agent_memory import report_failure
 from greenroom.memory.context_window import (
     MIN_ROOM,
@@ -186,8 +186,8 @@ class Compactor:
         await self._watch.note_reply(agent)
         if reply.usage is None:
             return
-        size, usage = self._last_size, reply.usage
-        if shows_media(request) or not await self._watch.check_usage(agent, size, usage):
+        usage = reply.usage
+        if not await self._watch.check_usage(agent, request, self._last_size, usage):
             self._counter.observe(request, usage)
 
     def take_warnings(self) -> list[str]:

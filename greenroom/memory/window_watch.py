@@ -7,9 +7,9 @@ once a session, as a warning. Nothing is looked up for a conversation that fits 
 
 from collections.abc import Mapping
 
-from greenroom.core import Custom, Usage
+from greenroom.core import Custom, ModelRequest, Usage
 from greenroom.llm import LLMProvider, find_window
-from greenroom.llm._internal import ContextWindow, check_window, window_of
+from greenroom.llm._internal import ContextWindow, check_window, shows_media, window_of
 from greenroom.memory.context_window import ContextBudget
 from greenroom.runtime import AgentInternals
 
@@ -130,11 +130,14 @@ class WindowWatch:
         if self._window is not None:
             await self._check_assumption(agent, await self.find(has_replied=True))
 
-    async def check_usage(self, agent: AgentInternals, size: int, usage: Usage) -> bool:
+    async def check_usage(
+        self, agent: AgentInternals, request: ModelRequest, size: int, usage: Usage
+    ) -> bool:
         """Return whether the server read far less than was sent; warn if so.
 
         Args:
             agent: the agent that got the reply.
+            request: what was sent; one with media is not judged, whose size is hard to estimate.
             size: the estimated tokens of the request.
             usage: what the reply reports.
         """
@@ -147,6 +150,8 @@ class WindowWatch:
         is_sure = window.tokens is not None and window.source != "given"
         limit = (window.tokens or 0) if is_sure else _SMALLEST
         if not _LEAST <= read < _DROPPED * size or size < _NEAR * limit:
+            return False
+        if shows_media(request):  # last: it looks at each message
             return False
         text = (
             f"{self._llm.name} has read {read:,} tokens of a request of about {size:,}: it dropped"

@@ -46,6 +46,7 @@ class ToolRegistry:
         """
         self._tools: dict[str, RegisteredTool] = {}
         self._provided = MergedTools()
+        self._defined: dict[str, tuple[RegisteredTool, ToolDefinition]] = {}
         for tool in tools:
             self.register(tool)
 
@@ -137,14 +138,18 @@ class ToolRegistry:
 
         So requests do not depend on the order of registration, which would cost cache hits.
         """
-        offered = [tool for tool in self._all().values() if tool.is_offered]
-        tools = sorted(offered, key=lambda tool: tool.name)
-        return tuple(
-            ToolDefinition(
-                each.name, each.description, each.parameters, output_schema=each.output_schema
+        offered = {name: tool for name, tool in self._all().items() if tool.is_offered}
+        return tuple(self._define(offered[name]) for name in sorted(offered))
+
+    def _define(self, tool: RegisteredTool) -> ToolDefinition:
+        """Return a tool's definition, the same object as before, which others know by that."""
+        known = self._defined.get(tool.name)
+        if known is None or known[0] is not tool:
+            definition = ToolDefinition(
+                tool.name, tool.description, tool.parameters, output_schema=tool.output_schema
             )
-            for each in tools
-        )
+            known = self._defined[tool.name] = tool, definition
+        return known[1]
 
     def resolve(self, call: ToolUseBlock) -> ToolUseBlock:
         """Return the call that a call means: itself, but for a tool that stands for others."""
