@@ -10,6 +10,7 @@ from greenroom.fs.durable import (
     lock_as as lock_as,
     unlock as unlock,
 )
+from greenroom.fs.loop_writes import LoopWrites as LoopWrites
 from greenroom.fs.name_patterns import (
     NamePattern as NamePattern,
     expand_braces as expand_braces,

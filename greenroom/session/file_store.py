@@ -1,8 +1,10 @@
 """Sessions in files: `metadata.json` and `history.jsonl` in a folder named after the session's id.
 
-Only this user can access the files (0600, folders 0700). Everything runs in threads with a limit of
-their own, so hanging tool threads can't keep a session from being saved, and sessions sync side by
-side. No thread is abandoned on cancellation: a write that has begun is finished.
+Only this user can access the files (0600, folders 0700). Reads and saves run in threads of their
+own, so hanging tool threads can't keep a session from being saved. Three threads save all sessions:
+more of them would wait for the disk, and for the interpreter, while each goes on at once with what
+waits. A short line that needs no sync is written on the event loop, see `LoopWrites`. No thread is
+abandoned on cancellation: a write that has begun is finished.
 """
 
 import os
@@ -13,7 +15,7 @@ from typing import TypeVar
 import trio
 
 from greenroom.core import SessionError, check_session_id
-from greenroom.fs._internal import FolderLockedError, durable, lock, lock_as
+from greenroom.fs._internal import FolderLockedError, LoopWrites, durable, lock, lock_as
 from greenroom.session import folder_files
 from greenroom.session.description import SessionMetadata
 from greenroom.session.files import SessionFile, check_file, check_file_name
@@ -49,10 +51,12 @@ from greenroom.session.store_errors import (
     locked_error,
     unknown_error,
 )
+from greenroom.threads._internal import SharedThreads
 
 T = TypeVar("T")
 
-_THREADS = 32  # how many sessions sync at once; more would only wait for the disk
+_READERS = 32
+_WRITERS = 3
 
 
 class FileStore:
@@ -66,7 +70,9 @@ class FileStore:
         """Set the folder; nothing is read or created yet."""
         self._folder = os.path.abspath(folder)
         self._place = os.path.realpath(folder)  # links resolved
-        self._limiter = trio.CapacityLimiter(_THREADS)
+        self._limiter = trio.CapacityLimiter(_READERS)
+        self._threads = SharedThreads("sessions", _WRITERS)
+        self._writes = LoopWrites()
         self._id = new_store_id()
         self._is_safe = False  # whether the folder's own name is known to be on the disk
 
@@ -87,7 +93,12 @@ class FileStore:
 
     def statistics(self) -> StoreStatistics:
         """Return figures about the store's threads."""
-        return StoreStatistics.of(self._limiter)
+        reads, writes = self._limiter.statistics(), self._threads.figures()
+        return StoreStatistics(
+            reads.borrowed_tokens + writes.working,
+            reads.tasks_waiting + writes.waiting,
+            int(reads.total_tokens) + writes.threads,
+        )
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session with this id is stored."""
@@ -171,7 +182,7 @@ class FileStore:
             folder, fd, epoch = await self._run(session_id, self._lock)
         except FolderLockedError as error:
             raise locked_error(session_id, error.pid, error.holder) from None
-        return FileWriter(session_id, folder, fd, self._limiter, epoch)
+        return FileWriter(session_id, folder, fd, self._threads, self._writes, epoch)
 
     async def salvage(self, session_id: str) -> RepairReport | None:
         """Make a damaged session usable again, with everything that can be verified.

@@ -453,8 +453,11 @@ class _Tail:
         Raises:
             SessionStorageError: the disk refused.
         """
-        if self._end.loose and (flush or self._is_new_here):
-            # A line that will be acknowledged must not follow one that a power cut could damage.
+        end = self._end
+        is_alone = end.loose == len(end.last)
+        if end.loose and (self._is_new_here or (flush and not (entries and is_alone))):
+            # A line that will be acknowledged may follow one line at most that was not synced: one
+            # sync covers both, and damage to them later reads as an unfinished write.
             await self._append(b"", flush=True)
         if entries:
             await self._append(await self._encode(entries, version), flush=flush)

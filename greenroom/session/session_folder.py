@@ -3,7 +3,7 @@
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -12,7 +12,14 @@ import trio
 
 from greenroom.core import SessionNotFoundError, SessionStorageError, utc_now
 from greenroom.core._internal import InvalidJSONError, serde
-from greenroom.fs._internal import FolderLockedError, check_lock, durable, is_locked, unlock
+from greenroom.fs._internal import (
+    FolderLockedError,
+    LoopWrites,
+    check_lock,
+    durable,
+    is_locked,
+    unlock,
+)
 from greenroom.session.description import (
     SessionMetadata,
     decode_metadata,
@@ -42,6 +49,7 @@ from greenroom.session.store_errors import (
     fenced_error,
     unknown_error,
 )
+from greenroom.threads._internal import SharedThreads
 
 T = TypeVar("T")
 Stored = TypeVar("Stored", StoredSession, StoredPage)
@@ -252,7 +260,8 @@ class FileWriter:
         session_id: str,
         folder: str,
         lock: int,
-        limiter: trio.CapacityLimiter,
+        threads: SharedThreads,
+        writes: LoopWrites,
         epoch: int = 0,
     ) -> None:
         self.epoch = epoch
@@ -260,8 +269,10 @@ class FileWriter:
         self._session_id = session_id
         self._folder = folder
         self._lock = lock
-        self._limiter = limiter
+        self._threads = threads
+        self._writes = writes
         self._history = -1  # its file descriptor, once something was appended
+        self._is_local = False  # whether it is known to be on a local disk
         self._appends = 0
         self._lines = 0  # how many are on the disk, once this writer has added one
         self._is_broken = False
@@ -283,11 +294,23 @@ class FileWriter:
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
         """Add a line to the history, which must end at this place; durable with `flush`.
 
+        Without it, a short line is written on the event loop if that is quick.
+
         Raises:
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
-        await self._write(lambda: self._append(line, at, flush))
+
+        def work() -> None:
+            self._append(line, at, flush)
+
+        if flush or not self._is_local or not self._writes.allow(len(line)):
+            await self._write(work)
+            return
+        await trio.lowlevel.checkpoint_if_cancelled()
+        with self._described_errors(), self._writes.timed():
+            check_lock(self._lock, self._folder)
+            work()
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace `metadata.json`, all or nothing; durable when it returns.
@@ -359,14 +382,19 @@ class FileWriter:
             check_lock(self._lock, self._folder)
             return work()
 
-        try:
-            return await self._run(check_and_work)
-        except FolderLockedError as error:
-            raise fenced_error(self._session_id, error.pid, error.holder) from None
+        return await self._run(check_and_work)
 
     async def _run(self, work: Callable[[], T]) -> T:
+        with self._described_errors():
+            return await self._threads.run(work)
+
+    @contextlib.contextmanager
+    def _described_errors(self) -> Iterator[None]:
+        """Raise what the system says as an error of ours."""
         try:
-            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+            yield
+        except FolderLockedError as error:
+            raise fenced_error(self._session_id, error.pid, error.holder) from None
         except OSError as error:
             self._is_broken = self._is_broken or isinstance(error, durable.SyncError)
             raise storage_error(error, self._session_id, self._folder) from error
@@ -392,6 +420,7 @@ class FileWriter:
             if at.loose or os.fstat(fd).st_size == 0:
                 durable.sync_folder(self._folder)
                 durable.rewrite(path, at.size - at.loose, at.size)
+            self._is_local = self._writes.is_local(os.fstat(fd).st_dev)
         except OSError:
             os.close(fd)
             raise

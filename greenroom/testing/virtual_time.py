@@ -6,6 +6,8 @@ from typing import TypeVar
 import trio
 from trio.testing import MockClock, active_thread_count
 
+from greenroom.threads._internal import count_working
+
 T = TypeVar("T")
 
 _PATIENCE = 10.0  # seconds of real time in which nothing but threads works
@@ -18,8 +20,9 @@ def run_in_virtual_time(
 ) -> T:
     """Run trio on a clock that jumps to the next deadline once every task waits.
 
-    While a thread of trio works, such as that of a plain function tool, the jump waits for it, up
-    to ten seconds of real time: then the thread counts as hanging, and time-outs pass as usual.
+    While a thread works, such as that of a plain function tool or of a store, the jump waits for
+    it, up to ten seconds of real time: then the thread counts as hanging, and time-outs pass as
+    usual.
 
     Args:
         function: what to run.
@@ -48,7 +51,8 @@ class _WaitForThreads(trio.abc.Instrument):
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         """Look how many threads work now."""
-        active, now = active_thread_count(), self._clock.current_time()
+        active = active_thread_count() + count_working()
+        now = self._clock.current_time()
         if self._waits_since not in {None, now}:
             self._hanging = active  # it has jumped all the same
         self._hanging = min(self._hanging, active)

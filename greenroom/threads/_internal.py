@@ -5,4 +5,5 @@ from greenroom.threads.heavy_work import is_large as is_large, run_heavy as run_
 from greenroom.threads.shared_threads import (
     SharedThreads as SharedThreads,
     ThreadFigures as ThreadFigures,
+    count_working as count_working,
 )

@@ -20,6 +20,14 @@ class ThreadFigures(NamedTuple):
     threads: int
 
 
+_crews: trio.lowlevel.RunVar["list[_Crew]"] = trio.lowlevel.RunVar("crews")
+
+
+def count_working() -> int:
+    """Count the threads of all `SharedThreads` that work now, in this run of trio."""
+    return sum(crew.figures().working for crew in _crews.get([]))
+
+
 class SharedThreads:
     """Runs blocking work in threads, up to a limit, and goes on in them with the work that waits.
 
@@ -59,6 +67,7 @@ class SharedThreads:
         except LookupError:
             crew = _Crew(self._name, self._most)
             self._crew.set(crew)
+            _crews.set([*_crews.get([]), crew])
             return crew
 
 

@@ -53,5 +53,5 @@ async def test_a_reply_is_synced_with_the_start_of_its_tools_before_they_start(t
         handle = runtime.spawn(session, coder, llm, ToolRegistry([act]), permissions)
         assert (await handle.ask("go")).status is TurnStatus.COMPLETED
         seen = list(events)
-    step = [["tool_use", "decision", "tools_started"], "sync", "act", ["tool_result"], "sync"]
+    step = [["tool_use", "decision", "tools_started"], "sync", "act", ["tool_result"]]
     assert seen[seen.index(step[0]) :] == [*step, *step, ["text", "turn"], "sync"]

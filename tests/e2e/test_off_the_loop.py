@@ -25,6 +25,7 @@ from greenroom import (
 )
 from greenroom.agents import plan_restore
 from greenroom.export import export_session, import_session
+from greenroom.fs import loop_writes
 from greenroom.session import (
     archive_session,
     delete_session,
@@ -138,16 +139,22 @@ def workspace(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("kind", ["files", "database"])
-async def test_no_operation_on_a_file_runs_on_the_event_loop(tmp_path, workspace, kind):
+@pytest.mark.parametrize("kind", ["files", "files elsewhere", "database"])
+async def test_no_operation_on_a_file_runs_on_the_event_loop(
+    tmp_path, workspace, kind, monkeypatch
+):
+    """Except for short lines that need no sync, on a local disk."""
+    monkeypatch.setattr(loop_writes, "is_local", lambda _device: kind == "files")
     await turn(AgentSession.new("coder", store=InMemoryStore()), workspace)  # imports read files
     (workspace / "a.txt").write_text("one\n")
-    store = FileStore(tmp_path / "s") if kind == "files" else SQLiteStore(tmp_path / "s.db")
+    store = SQLiteStore(tmp_path / "s.db") if kind == "database" else FileStore(tmp_path / "s")
     with trio.fail_after(60), Watch() as watch:
         await play(store, workspace)
         if isinstance(store, SQLiteStore):
             await store.aclose()
-    assert watch.found == set()
+    found = {(name, Path(file).name) for name, file, _ in watch.found}
+    wanted = {("write", "durable.py"), ("utime", "session_folder.py")}
+    assert found == (wanted if kind == "files" else set())
 
 
 def test_what_runs_here_is_noticed(tmp_path):

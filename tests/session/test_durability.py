@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from greenroom.core import Message
 from greenroom.fs._internal import durable
 from greenroom.session import AgentSession, FileStore
 
@@ -39,8 +40,8 @@ async def play(session, conversation):
 @pytest.mark.parametrize(
     ("durability", "wanted"),
     [
-        # The sync of its own makes the results safe before the answer is built on them.
-        ("step", [True, False, True, True]),
+        # The sync of the answer covers the results before it.
+        ("step", [True, False, True]),
         ("turn", [False, False, True, True]),
         ("none", [False, False, False]),
     ],
@@ -55,6 +56,17 @@ async def test_a_session_is_synced_as_often_as_it_asks(
     assert session.is_saved
     assert session.durability == durability
     assert (await AgentSession.load("mine", store=files)).history == conversation
+
+
+async def test_a_sync_covers_one_line_before_it_and_more_get_one_of_their_own(files, synced):
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    await session.open()
+    for number in range(6):
+        session.add_message(Message.user(str(number)))
+        await session.save(flush=number in (0, 2, 5))
+    await session.close()
+    assert synced == [True, False, True, False, False, True, True]
+    assert len((await AgentSession.load("mine", store=files)).history) == 6
 
 
 async def test_every_step_is_the_default_and_a_fork_takes_the_choice_over(files, conversation):

@@ -95,8 +95,8 @@ async def test_one_that_wants_a_flush_gets_it_with_those_that_do_not(autojump_cl
             session.add_record("kept", flush)
             nursery.start_soon(lambda flush=flush: session.save(flush=flush))
             await trio.testing.wait_all_tasks_blocked()
-    assert [flush for _, flush in session.store.appends] == [False, True, True]
-    assert [size > 0 for size, _ in session.store.appends] == [True, False, True]
+    assert [flush for _, flush in session.store.appends] == [False, True]
+    assert all(size > 0 for size, _ in session.store.appends)
     assert session.is_saved
 
 

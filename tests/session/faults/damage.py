@@ -21,13 +21,16 @@ class Shelf:
     def __init__(self, disk):
         self.disk, self.store = disk, FileStore(FOLDER)
 
-    async def fill(self, messages=MESSAGES):
-        """Store the conversation, a line for each message; return the lines."""
+    async def fill(self, messages=MESSAGES, loose=()):
+        """Store the conversation, a line for each message; return the lines.
+
+        Those with these numbers are not synced by themselves.
+        """
         session = AgentSession.new("coder", session_id="mine", store=self.store)
         await session.open()
-        for message in messages:
+        for number, message in enumerate(messages, 1):
             session.add_message(message)
-            await session.save()
+            await session.save(flush=number not in loose)
         await session.close()
         return self.disk.read_whole(PATH).splitlines(keepends=True)
 
@@ -85,16 +88,20 @@ async def cut_at_every_byte():
     return len(data)
 
 
-async def flip_every_bit():
-    """A flipped bit is noticed; only in the last line may it pass for an unfinished write."""
+async def flip_every_bit(loose=()):
+    """A flipped bit is noticed; only in the last line may it pass for an unfinished write.
+
+    So it may in the line before, if one sync covered both.
+    """
     disk = new_disk()
     with installed(disk):
         shelf = Shelf(disk)
-        lines = await shelf.fill()
+        lines = await shelf.fill(loose=loose)
+        end = len(lines) - (len(lines) - 1 in loose)  # from this line on
         data = b"".join(lines)
         for index in range(0, len(data), STEP):
             line = data[:index].count(b"\n") + 1
-            wanted = (0, line) if line < len(lines) else (len(lines) - 1, None)
+            wanted = (0, line) if line < end else (line - 1, None)
             for bit in range(8):
                 flipped = bytearray(data)
                 flipped[index] ^= 1 << bit

@@ -17,7 +17,9 @@ import trio
 import greenroom.fs
 import greenroom.session
 from greenroom.core import Message, SessionStorageError
+from greenroom.fs import loop_writes
 from greenroom.session import AgentSession, FileStore
+from greenroom.threads._internal import SharedThreads
 from tests.session.faults.simulated_disk import Crash, Folder, SimulatedDisk
 
 MODULES = [
@@ -250,4 +252,6 @@ def installed(disk):
             for name in {"os", "fcntl"} & vars(module).keys():
                 patch.setattr(module, name, disk)
         patch.setattr(trio.to_thread, "run_sync", at_once)
+        patch.setattr(SharedThreads, "run", lambda _threads, work: at_once(work))
+        patch.setattr(loop_writes, "is_local", lambda _device: True)
         yield

@@ -349,6 +349,7 @@ def _status(node):
         st_size=size,
         st_nlink=links,
         st_ino=id(node),
+        st_dev=0,
         st_mtime=node.moment,
         st_mode=stat.S_IFREG if isinstance(node, File) else stat.S_IFDIR,
     )

@@ -1,21 +1,31 @@
 """Disks that are slow or full, threads, clocks that jump, and two who want to write at once."""
 
+import errno
 import os
 import subprocess
 import sys
 import threading
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 import trio
 
-from greenroom.core import Message, SessionError, SessionLockedError, ToolUseBlock
+from greenroom.core import (
+    Message,
+    SessionError,
+    SessionLockedError,
+    SessionStorageError,
+    ToolUseBlock,
+)
 from greenroom.core._internal import InvalidJSONError
-from greenroom.fs._internal import durable
+from greenroom.fs import loop_writes
+from greenroom.fs._internal import LoopWrites, durable
 from greenroom.session import (
     AgentSession,
     FileStore,
     InMemoryStore,
+    SessionFencedError,
     SQLiteStore,
     entries as pending_module,
     read_branches,
@@ -44,7 +54,10 @@ class WatchedDisk:
         return real(*args)
 
 
-async def test_no_operation_on_a_file_runs_on_the_event_loop(files, conversation):
+async def test_no_operation_on_a_file_elsewhere_runs_on_the_event_loop(
+    files, conversation, monkeypatch
+):
+    monkeypatch.setattr(loop_writes, "is_local", lambda _device: False)
     await prepare(files)
     disk = WatchedDisk()
     with installed(disk):
@@ -65,6 +78,67 @@ async def test_no_operation_on_a_file_runs_on_the_event_loop(files, conversation
     used = {"open", "write", "fdatasync", "fsync", "rename", "ftruncate", "unlink", "rmdir"}
     assert used < disk.threads.keys()
     assert threading.get_ident() not in set.union(*disk.threads.values())
+
+
+async def say(session, *texts):
+    """Save messages that need no sync; return the threads in which they were written."""
+    disk = WatchedDisk()
+    with installed(disk):
+        for text in texts:
+            session.add_message(Message.user(text))
+            await session.save(flush=False)
+    assert "fdatasync" not in disk.threads
+    return disk.threads["write"]
+
+
+@asynccontextmanager
+async def saved(store):
+    """Hold a session open that has one line."""
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    await session.open()
+    session.add_message(Message.user("first"))
+    await session.save()
+    try:
+        yield session
+    finally:
+        await session.close()
+
+
+async def test_a_short_line_that_needs_no_sync_is_written_on_the_event_loop(files, monkeypatch):
+    monkeypatch.setattr(loop_writes, "is_local", lambda _device: True)
+    files._writes, here = LoopWrites(lambda: now), threading.get_ident()
+    now = 0.0
+    async with saved(files) as session:
+        assert await say(session, "short", "short, too") == {here}
+        assert here not in await say(session, "x" * loop_writes.MOST_BYTES)
+        with files._writes.timed():
+            now = 0.03  # a slow one
+        assert here not in await say(session, "in a thread")
+        now = 60.02
+        assert here not in await say(session, "for a minute")
+        now = 60.04
+        assert await say(session, "and no longer") == {here}
+    assert len((await AgentSession.load("mine", store=files)).history) == 7
+
+
+def no_space(*_args, **_options):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+async def test_a_line_on_the_event_loop_that_fails_leaves_the_history_as_it_was(files, monkeypatch):
+    monkeypatch.setattr(loop_writes, "is_local", lambda _device: True)
+    async with saved(files) as session:
+        session.add_message(Message.user("lost"))
+        with monkeypatch.context() as patch:
+            patch.setattr(durable, "append", no_space)
+            with pytest.raises(SessionStorageError, match="No space") as caught:
+                await session.save(flush=False)
+        assert caught.value.nothing_written
+        await session.save(flush=False)
+        os.unlink(os.path.join(files.folder("mine"), "lock"))
+        session.add_message(Message.user("refused"))
+        with pytest.raises(SessionFencedError):
+            await session.save(flush=False)
 
 
 @pytest.fixture
