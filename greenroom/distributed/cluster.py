@@ -13,6 +13,7 @@ from greenroom.distributed.agent_types import AgentSpec, HostInfo
 from greenroom.distributed.database import Database
 from greenroom.distributed.links import Links
 from greenroom.distributed.remote_agent import RemoteAgent
+from greenroom.distributed.shared import SharedBlackboard, SharedTopic
 
 _MOST_LISTED = 1_000
 
@@ -143,6 +144,22 @@ class Cluster:
             raise ValueError(f"a page has 1 to {_MOST_LISTED:,} agents, not {limit}")
         found = await self.database.run(lambda each: places.read_agents(each, after, limit))
         return tuple(RemoteAgent(each.session_id, each.spec.type, self.links) for each in found)
+
+    def topic(self, name: str) -> SharedTopic:
+        """Return a topic, to which any agents on hosts may be made members.
+
+        Raises:
+            ValueError: the name is not printable, or longer than 100 characters.
+        """
+        return SharedTopic(name, self.links)
+
+    def blackboard(self, name: str) -> SharedBlackboard:
+        """Return a blackboard, which any program and agent may read and write.
+
+        Raises:
+            ValueError: the name is not printable.
+        """
+        return SharedBlackboard(name, self.links)
 
     async def set_aside(self, limit: int = 100) -> tuple[tuple[str, str], ...]:
         """Return session and id of inputs that had three hosts end, the newest first.

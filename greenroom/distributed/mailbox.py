@@ -169,9 +169,13 @@ def count_end(connection: Connection, place: Place) -> None:
 
 
 def forget_inputs(connection: Connection) -> None:
-    """Remove inputs that were answered, or set aside, longer ago than they are kept."""
+    """Remove inputs and publications that ended, or were made, longer ago than they are kept."""
     query = """DELETE FROM inputs WHERE number IN (SELECT number FROM inputs
         WHERE status <> 'waiting' AND changed < now() - make_interval(secs => %s)
+        ORDER BY changed LIMIT %s FOR UPDATE SKIP LOCKED)"""
+    connection.execute(query, [KEPT, _MOST_FORGOTTEN])
+    query = """DELETE FROM publications WHERE (topic, token) IN (
+        SELECT topic, token FROM publications WHERE changed < now() - make_interval(secs => %s)
         ORDER BY changed LIMIT %s FOR UPDATE SKIP LOCKED)"""
     connection.execute(query, [KEPT, _MOST_FORGOTTEN])
 

@@ -79,6 +79,34 @@ STEPS: Final[tuple[tuple[LiteralString, ...], ...]] = (
         "CREATE INDEX inputs_ended ON inputs (changed) WHERE status <> 'waiting'",
         "CREATE INDEX inputs_aside ON inputs (number) WHERE status = 'aside'",
     ),
+    (
+        """CREATE TABLE topics (
+            name text COLLATE "C" PRIMARY KEY, last bigint NOT NULL DEFAULT 0)""",
+        """CREATE TABLE topic_members (
+            topic text COLLATE "C",
+            session_id text COLLATE "C",
+            PRIMARY KEY (topic, session_id)
+        )""",
+        """CREATE TABLE publications (
+            topic text COLLATE "C",
+            token text COLLATE "C",
+            digest bytea NOT NULL,
+            published bytea NOT NULL,
+            changed timestamptz NOT NULL DEFAULT now(),
+            PRIMARY KEY (topic, token)
+        )""",
+        "CREATE INDEX publications_changed ON publications (changed)",
+        """CREATE TABLE boards (
+            board text COLLATE "C",
+            key text COLLATE "C",
+            version bigint NOT NULL,
+            value bytea NOT NULL,
+            author text NOT NULL,
+            token text NOT NULL,
+            at timestamptz NOT NULL DEFAULT date_trunc('second', now()),
+            PRIMARY KEY (board, key)
+        )""",
+    ),
 )
 """From each version of the tables to the next. Never change a step."""
 
