@@ -1,4 +1,7 @@
-"""Move the fragments into CHANGELOG.md: python changelog.d/release.py 0.2.0.
+"""Move the fragments into CHANGELOG.md, and set the version: python changelog.d/release.py 0.2.0.
+
+The section gets the date of today, in UTC. If the changelog already has one of this version that is
+"not released yet", that becomes the section, and the fragments come behind what stands there.
 
 A fragment is `changelog.d/<topic>.<kind>.md`; each of its lines is one change, as its line in the
 changelog will be, without the dash.
@@ -6,10 +9,12 @@ changelog will be, without the dash.
 
 import re
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
 CHANGELOG = FOLDER.parent / "CHANGELOG.md"
+VERSION = FOLDER.parent / "greenroom" / "_version.py"
 KINDS = ("added", "changed", "fixed", "removed")
 
 
@@ -24,9 +29,9 @@ def fragments() -> dict[str, list[Path]]:
     return found
 
 
-def section(version: str) -> str:
-    """Write the section of a release from the fragments."""
-    parts = [f"## {version}\n"]
+def list_changes() -> str:
+    """Write what the fragments say, by kind."""
+    parts = []
     for kind, paths in fragments().items():
         lines = [line for path in paths for line in path.read_text().splitlines() if line]
         if lines:
@@ -35,9 +40,18 @@ def section(version: str) -> str:
 
 
 def release(version: str) -> None:
-    """Put the section above all others, and remove the fragments."""
+    """Make the section of a version, set it, and remove the fragments."""
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        raise ValueError(f"{version!r} is no version: write three numbers, as 0.2.0")
+    heading = f"## {version} - {datetime.now(UTC).date()}"
+    changes = list_changes()
     head, rule, older = CHANGELOG.read_text().partition("\n## ")
-    CHANGELOG.write_text(f"{head}\n{section(version)}{rule}{older}")
+    if older.startswith(f"{version}, not released yet\n"):
+        _, _, begun = older.partition("\n")
+        begun, rule, older = begun.partition("\n## ")
+        changes = f"{begun.strip()}\n\n{changes}".strip() + "\n"
+    CHANGELOG.write_text(f"{head}\n{heading}\n\n{changes}{rule}{older}")
+    VERSION.write_text(f'__version__ = "{version}"\n')
     for paths in fragments().values():
         for path in paths:
             path.unlink()

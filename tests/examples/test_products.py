@@ -83,13 +83,22 @@ def _refund(client, text):
     """Say something, agree to the one question, and return the answer."""
     made = _begin(client, text)
     with client.stream("GET", f"/api/stream?session={made['id']}") as stream:
-        data = (line.removeprefix("data: ") for line in stream.iter_lines() if "data: " in line)
-        asked = next(each for each in data if '"permission_request"' in each)
-    question = json.loads(asked)
+        question = _wait_for_question(stream.iter_lines())
     path = f"/api/sessions/{made['id']}/permissions/{question['request_id']}"
     answer = {"decision": "allow", "digest": question["digest"]}
     assert client.post(path, json=answer).status_code == 200
     return _wait(client, made)["text"]
+
+
+def _wait_for_question(lines):
+    """Read the stream up to the question; a turn that ends without one fails the test."""
+    for line in lines:
+        if line.startswith("data: {"):
+            chunk = json.loads(line.removeprefix("data: "))
+            assert chunk.get("type") != "done"
+            if chunk.get("type") == "permission_request":
+                return chunk
+    raise AssertionError("the stream ended")
 
 
 def test_a_team_works_under_one_budget_and_leaves_a_trace(tmp_path):
