@@ -10,7 +10,7 @@ import msgspec
 from typing_extensions import TypeVar
 
 from greenroom.core import ContentBlock, Message, Usage
-from greenroom.core._internal import ConfigurationFileError, InvalidJSONError, Wire, serde
+from greenroom.core._internal import ConfigurationFileError, InvalidJSONError, Wire, serde, visible
 from greenroom.fs import durable
 
 ExpectedT = TypeVar("ExpectedT", default=None)
@@ -92,8 +92,8 @@ class Evaluation(Wire, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether every run of every case passed."""
-        return all(row.passed for row in self.rows)
+        """Whether there is a row, and every run of every case passed."""
+        return bool(self.rows) and all(row.passed for row in self.rows)
 
     def regressions(self, earlier: "Evaluation") -> tuple[str, ...]:
         """Name the cases of which a smaller share of runs passed than earlier, in order.
@@ -114,7 +114,8 @@ class Evaluation(Wire, frozen=True):
         """Draw a table: a line for each case, one for all if there are several, then the errors.
 
         A case shows how many of its runs passed, and the mean of each check, in which a passed one
-        counts as 1. Runs that did not come to a check are not in its mean.
+        counts as 1. Runs that did not come to a check are not in its mean. Characters that a
+        terminal would obey are written out.
 
         Args:
             earlier: an evaluation to compare with: where a figure was another one, it stands in
@@ -207,7 +208,9 @@ def _mean(rows: Sequence[EvaluationRow], check: str) -> str:
 
 
 def _list_errors(rows: Iterable[EvaluationRow]) -> list[str]:
-    return [f"{_shorten(row.case)}, run {row.number}: {row.error}" for row in rows if row.error]
+    return [
+        f"{_shorten(row.case)}, run {row.number}: {visible(row.error)}" for row in rows if row.error
+    ]
 
 
 def _align(lines: Sequence[Sequence[str]]) -> list[str]:
@@ -220,4 +223,5 @@ def _align(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _shorten(name: str) -> str:
+    name = visible(name)
     return name if len(name) <= _WIDEST else f"{name[: _WIDEST - 1]}…"

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import partial
 from inspect import isawaitable
 from itertools import chain, count
 from textwrap import shorten
@@ -211,6 +212,8 @@ def _make_run(
 
 def _name_cases(cases: Iterable[Case[ExpectedT]]) -> list[tuple[str, Case[ExpectedT]]]:
     """Give each case its own name, by which it is found in an earlier evaluation."""
+    if isinstance(cases, Case):
+        raise TypeError("cases are several: write [case]")
     given = list(cases)
     if not given:
         raise ConfigurationError("there is no case", hint='write [Case("What is two and two?")]')
@@ -234,12 +237,20 @@ def _text_of(block: ContentBlock) -> str:
 def _name_checks(
     checks: Iterable[Check[ExpectedT, OutputT]],
 ) -> list[tuple[str, Check[ExpectedT, OutputT]]]:
+    if callable(checks):
+        raise TypeError("checks are several: write [check]")
     given = list(checks)
     for check in given:
         if not callable(check):
             raise TypeError(f"{check!r} is not a check: write a function of a case and a result")
-    names = _number(getattr(check, "__name__", type(check).__name__) for check in given)
+    names = _number(map(_name_check, given))
     return list(zip(names, given, strict=True))
+
+
+def _name_check(check: object) -> str:
+    while isinstance(check, partial):
+        check = check.func
+    return str(getattr(check, "__name__", type(check).__name__))
 
 
 def _number(names: Iterable[str]) -> Iterator[str]:

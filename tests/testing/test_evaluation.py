@@ -1,5 +1,7 @@
 """An evaluation: each run is a row, whatever happens in it, and two of them can be compared."""
 
+from functools import partial
+
 import pytest
 import trio
 
@@ -34,6 +36,11 @@ def exact(case, result):
 async def brief(case, result):
     await trio.lowlevel.checkpoint()
     return 1 / len(result.output)
+
+
+class Exact:
+    def __call__(self, case, result):
+        return exact(case, result)
 
 
 CASES = [Case("2 + 2", "sum", "4"), Case("3 + 3", expected="6"), Case("long")]
@@ -243,7 +250,9 @@ async def test_inside_an_agent_the_runs_are_its_subagents():
 
 async def test_equal_names_are_numbered_and_long_ones_are_cut():
     cases = [Case("2 + 2"), Case("2 + 2"), Case("long", "2 + 2 2"), Case("long", "a " * 90)]
-    names = [row.case for row in (await evaluate(agent(), cases, [exact, exact])).rows]
+    found = await evaluate(agent(), cases, [exact, partial(exact), Exact()])
+    assert list(found.rows[0].scores) == ["exact", "exact 2", "Exact"]
+    names = [row.case for row in found.rows]
     assert names[:3] == ["2 + 2", "2 + 2 2", "2 + 2 2 2"]
     assert len(names[3]) <= 80
 
@@ -253,7 +262,9 @@ async def test_equal_names_are_numbered_and_long_ones_are_cut():
     [
         ({"cases": []}, ConfigurationError),
         ({"cases": ["2 + 2"]}, TypeError),
+        ({"cases": CASES[0]}, TypeError),
         ({"checks": ["exact"]}, TypeError),
+        ({"checks": exact}, TypeError),
         ({"repeat": 0}, ConfigurationError),
         ({"concurrency": True}, ConfigurationError),
         ({"agent": "agent"}, TypeError),
@@ -268,6 +279,13 @@ async def test_arguments_are_refused_before_anything_runs(arguments, error):
 
 def rows(case, *passed, **named):
     return [EvaluationRow(case, at, {"exact": each}, **named) for at, each in enumerate(passed, 1)]
+
+
+def test_a_table_does_nothing_to_a_terminal_and_without_rows_nothing_has_passed():
+    rows = EvaluationRow("\x1b[2J", error="\x1b]0;gone\x07"), EvaluationRow("a")
+    assert not {"\x1b", "\x07"} & set(Evaluation(rows).table())
+    assert not Evaluation(()).passed
+    assert Evaluation(()).table() == "case  passed"
 
 
 def test_a_later_one_is_compared_with_an_earlier_one():
