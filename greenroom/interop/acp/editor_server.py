@@ -10,7 +10,14 @@ from weakref import WeakValueDictionary
 import trio
 
 from greenroom._version import __version__
-from greenroom.core import ConfigurationError, EndStatus, Exited, SessionNotFoundError
+from greenroom.core import (
+    ConfigurationError,
+    Done,
+    EndStatus,
+    Exited,
+    SessionNotFoundError,
+    TurnStatus,
+)
 from greenroom.core._internal import (
     InvalidSessionIdError,
     clip,
@@ -195,17 +202,24 @@ class EditorServer:
             async with self._opener.open(request) as parts:
                 opened.session = session = EditorSession(self._peer, abilities, parts)
                 task_status.started(session)
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(opened.run)
-                    await opened.closing.wait()
-                    await session.close()
-                    nursery.cancel_scope.cancel()
+                try:
+                    async with trio.open_nursery() as nursery:
+                        nursery.start_soon(opened.run)
+                        await opened.closing.wait()
+                        await session.close()
+                        nursery.cancel_scope.cancel()
+                finally:
+                    # Also where the request to open it was taken back: nobody may find it from
+                    # here on, while what it holds is closed.
+                    opened.closing.set()
         except Exception as error:
             if opened.session is None:
                 raise  # the request for it gets the error
             log_error(_log, f"the session {request.session.session_id} has ended", error)
             opened.session.finish_all(Exited(EndStatus.CRASHED, describe_error(error)))
         finally:
+            if opened.session is not None:  # a prompt may wait that nobody else will answer
+                opened.session.finish_all(Done("", TurnStatus.INTERRUPTED))
             self._sessions.pop(request.session.session_id, None)
             opened.has_ended.set()
 

@@ -18,7 +18,7 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
 )
-from greenroom.interop.acp.json_rpc import INTERNAL_ERROR, Peer, RPCError
+from greenroom.interop.acp.json_rpc import INTERNAL_ERROR, NOT_FOUND, Peer, RPCError
 from greenroom.interop.acp.parts import SessionParts
 from greenroom.interop.acp.questions import (
     CONNECT,
@@ -210,7 +210,9 @@ class EditorSession:
             receipt = handle.send_input_nowait([*blocks, *more], metadata=metadata)
         except AgentNotRunningError as ended:
             error = (await handle.wait()).error
-            raise RPCError(INTERNAL_ERROR, f"the agent has ended: {error or ended}") from ended
+            if not error:  # it was closed in the meantime
+                raise RPCError(NOT_FOUND, f"the session {self.id} is not open") from ended
+            raise RPCError(INTERNAL_ERROR, f"the agent has ended: {error}") from ended
         self._prompts[receipt.input_id] = prompt
         try:
             await prompt.has_ended.wait()

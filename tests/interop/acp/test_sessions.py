@@ -3,9 +3,11 @@
 import base64
 import struct
 import zlib
+from contextlib import asynccontextmanager
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from greenroom.agents import coder
 from greenroom.core import ImageBlock, Message, Price, TextDelta, ThinkingDelta, Usage
@@ -388,6 +390,38 @@ async def test_a_fault_of_ours_ends_its_session_and_no_other(project, caplog):
         with pytest.raises(Refused, match="not open"):
             await say(editor, first, "hello")
     assert f"the session {first} has ended" in caplog.text
+
+
+async def test_a_request_that_is_taken_back_at_its_last_moment_leaves_no_session(project):
+    ids, is_leaving, may_leave = [], trio.Event(), trio.Event()
+
+    async def agent(internals, tools, permissions):
+        await coder(internals, ScriptedProvider("hello"), tools, permissions)
+
+    class TakenBack(Opener):
+        @asynccontextmanager
+        async def open(self, request):
+            async with super().open(request) as parts:
+                with trio.CancelScope(shield=True):
+                    await editor.tell("$/cancel_request", requestId=ids[0])
+                    await wait_all_tasks_blocked()
+                try:
+                    yield parts
+                finally:
+                    with trio.CancelScope(shield=True):
+                        is_leaving.set()
+                        await may_leave.wait()
+
+    sessions = TakenBack(agent)
+    async with open_editor(sessions) as editor:
+        ids.append(await editor.begin("session/new", cwd=str(project), mcpServers=[]))
+        await is_leaving.wait()
+        with pytest.raises(Refused, match="not open") as refused:
+            await say(editor, sessions.opened[0].session.session_id, "hello")
+        assert refused.value.code == -32002
+        may_leave.set()
+        with pytest.raises(Refused, match="cancelled"):
+            await editor.wait(ids[0])
 
 
 async def test_an_agent_that_crashes_is_the_error_of_the_prompt(project):
