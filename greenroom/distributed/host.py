@@ -223,10 +223,10 @@ class _Life:
         self._host._poked.set()
         return False
 
-    async def wait_done(self, session_id: str) -> None:
-        """Wait until an input of an agent is done, or it is not here."""
+    async def wait_done(self, session_id: str, input_id: str) -> None:
+        """Wait until something comes of an input of an agent, or that is not here."""
         if session_id in self._agents:
-            await self._agents[session_id].wait_done()
+            await self._agents[session_id].wait_done(input_id)
 
     async def _look(self) -> places.Look | None:
         is_settled = self._looks >= _SETTLED and not self._host._is_ending

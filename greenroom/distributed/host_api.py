@@ -44,8 +44,8 @@ class Waking(Protocol):
     def poke(self, session_id: str) -> bool:
         """Look into an agent's mailbox; whether it runs here."""
 
-    async def wait_done(self, session_id: str) -> None:
-        """Wait until an input of an agent is done, or it is not here."""
+    async def wait_done(self, session_id: str, input_id: str) -> None:
+        """Wait until something comes of an input of an agent, or that is not here."""
 
 
 def make_server(
@@ -83,7 +83,7 @@ def make_server(
             await json_reply({"here": waking.poke(session_id)}).send(send)
             return
         with trio.move_on_after(request.number("wait", 0.0, LONGEST_WAIT)):
-            await waking.wait_done(session_id)
+            await waking.wait_done(session_id, request.query.get("input", ""))
         await json_reply({"here": waking.has(session_id)}).send(send)
 
     return WebServer(

@@ -15,6 +15,7 @@ that is refused, as are the writes of the session: then the agent is killed, and
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import takewhile
@@ -54,6 +55,7 @@ MOST_ENDS = 3
 
 _HELPLESS = (SessionError, InvalidJSONError)
 _LONGEST = 2_000  # characters of an error
+_MOST_CLOSED = 100  # inputs
 _END = 5.0  # seconds for an agent that is killed
 
 
@@ -87,6 +89,7 @@ class HostedAgent:
         self._scope = trio.CancelScope()
         self._woken = trio.Event()
         self._done = trio.Event()
+        self._closed = deque[str](maxlen=_MOST_CLOSED)  # inputs that were done here
         self._is_moving = False
         self._failure: AgentLostError | GreenroomError | None = None
         self._handle: AgentHandle | None = None
@@ -98,9 +101,10 @@ class HostedAgent:
         """Say that its mailbox may have something new."""
         self._woken.set()
 
-    async def wait_done(self) -> None:
-        """Wait until an input is done, or the agent is no longer here."""
-        await self._done.wait()
+    async def wait_done(self, input_id: str) -> None:
+        """Wait until something comes of an input, or the agent is no longer here."""
+        if input_id not in self._closed:  # else it was done before the question came
+            await self._done.wait()
 
     def lose(self) -> None:
         """End it at once: it is another host's."""
@@ -340,7 +344,8 @@ class HostedAgent:
             await session.save()
         written = serde.encode(result)
         await self._write(
-            lambda each: mailbox.finish_input(each, self._place, taken.number, written)
+            lambda each: mailbox.finish_input(each, self._place, taken.number, written),
+            taken.input_id,
         )
 
     async def _finish_last(self, session: AgentSession, handle: AgentHandle) -> None:
@@ -356,11 +361,16 @@ class HostedAgent:
         )
         logger.error("%s: %s (%s)", self._session_id, problem, taken.input_id)
         written = serde.encode(_make_failure(problem, ""))
-        await self._write(lambda each: mailbox.set_aside(each, self._place, taken.number, written))
+        await self._write(
+            lambda each: mailbox.set_aside(each, self._place, taken.number, written),
+            taken.input_id,
+        )
 
-    async def _write(self, work: Callable[[Connection], bool]) -> None:
+    async def _write(self, work: Callable[[Connection], bool], closes: str = "") -> None:
         if not await self._database.run(work):
             raise AgentLostError
+        if closes:
+            self._closed.append(closes)
         self._tell_done()
 
     async def _end(self, outcome: Outcome) -> None:

@@ -5,6 +5,7 @@ import math
 import os
 from collections import OrderedDict
 from typing import TypeVar
+from urllib.parse import quote
 
 import trio
 
@@ -145,15 +146,25 @@ class Links:
         )
         return found is None or found.status != "waiting"
 
-    async def wait_answer(self, session_id: str, input_id: str) -> mailbox.Answered | None:
-        """Wait until an input is done, and return what came of it; None if it was never stored."""
+    async def wait_answer(
+        self, session_id: str, input_id: str, limit: float
+    ) -> mailbox.Answered | None:
+        """Wait until an input is done, and return what came of it; None if it was never stored.
+
+        Raises:
+            TooSlowError: it is not done after so many seconds.
+        """
+        deadline = trio.current_time() + limit
         while True:
             found = await self.database.run(
                 lambda each: mailbox.read_answer(each, session_id, input_id)
             )
             if found is None or found.status != "waiting":
                 return found
-            await self.wait_change(session_id)
+            if trio.current_time() >= deadline:
+                raise trio.TooSlowError
+            with trio.move_on_at(deadline):
+                await self.wait_change(session_id, input_id)
 
     async def wait_end(self, session_id: str) -> places.Placed | None:
         """Wait until an agent has ended."""
@@ -163,11 +174,11 @@ class Links:
                 return placed
             await self.wait_change(session_id)
 
-    async def wait_change(self, session_id: str) -> None:
-        """Wait until something may have come of an agent's inputs, or of the agent."""
+    async def wait_change(self, session_id: str, input_id: str = "") -> None:
+        """Wait until something may have come of an agent's input, or of the agent."""
         target = self._known.get(session_id)
         if target is not None:
-            path = f"{mailbox_path(session_id)}?wait={_WAIT:g}"
+            path = f"{mailbox_path(session_id)}?wait={_WAIT:g}&input={quote(input_id, safe='')}"
             try:
                 with trio.move_on_after(2 * _WAIT):
                     client = await self.client()

@@ -146,20 +146,24 @@ class RemoteAgent:
         await self._links.poke(self._session_id)
         return Receipt(message.id, "queued")
 
-    async def answer(self, receipt: Receipt | str) -> TurnResult:
+    async def answer(self, receipt: Receipt | str, timeout: float | None = None) -> TurnResult:
         """Return the result of the turn that took an input, waiting for its end if need be.
 
         It is on record, so it may be asked for at any time, by any program.
 
         Args:
             receipt: the receipt of the input, or its id.
+            timeout: seconds to wait for the end of the turn, which goes on; 0 looks once.
 
         Raises:
+            TooSlowError: the turn has not ended within the time-out.
             TurnError: there is no such input.
+            ValueError: the time-out is negative or not a number.
             SessionStorageError: the database refused, or was away for too long.
         """
         input_id = receipt.input_id if isinstance(receipt, Receipt) else receipt
-        found = await self._links.wait_answer(self._session_id, input_id)
+        limit = math.inf if timeout is None else check_seconds(timeout)
+        found = await self._links.wait_answer(self._session_id, input_id, limit)
         if found is None or found.result is None:
             raise TurnError(
                 f"the agent of the session {self._session_id!r} was never sent the input "

@@ -32,8 +32,6 @@ from greenroom.runtime import AgentInternals, InterruptReport, Receipt, TurnResu
 from greenroom.runtime._internal import InterruptMode, Turn, show_view
 from greenroom.session import AgentSession
 
-_LOOK = 1.0  # seconds for a result that is perhaps there
-
 
 class PeerChunks(Protocol):
     """What is read of an agent.
@@ -79,8 +77,8 @@ class Peer(Protocol):
     ) -> Receipt:
         """Send it an input, which is taken once under its id."""
 
-    async def answer(self, receipt: Receipt | str) -> TurnResult:
-        """Wait for the result of an input's turn."""
+    async def answer(self, receipt: Receipt | str, timeout: float | None = None) -> TurnResult:
+        """Wait for the result of an input's turn, or raise `TooSlowError` after so many seconds."""
 
     def subscribe(self, replay: Literal["none", "all"] | tuple[int, int] = "all") -> PeerChunks:
         """Read its chunks."""
@@ -205,11 +203,11 @@ class _PeerSession(Far):
     async def read_result(self, input_id: str, wait: float = 0.0) -> TurnResult | None:
         """Read a result that is on record, or wait for it."""
         try:
-            with trio.move_on_after(max(wait, _LOOK)):
-                return await self._peer.answer(input_id)
+            return await self._peer.answer(input_id, wait)
+        except trio.TooSlowError:
+            return None
         except TurnError as error:
             raise RemoteError(error.message, status=404) from error
-        return None
 
     async def interrupt(self, input_id: str, mode: InterruptMode, grace: float) -> InterruptReport:
         """Ask for it, wherever the agent runs by then."""

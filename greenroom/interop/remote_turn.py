@@ -80,6 +80,7 @@ _GRACE = 10.0  # seconds for an interrupt to reach the far agent, and to come ba
 _FAR_GRACE = 2.0  # for a far turn that ends after its step
 _WAY = 0.25  # of them for the way there and back
 _MOST_GRACE = 60.0  # that a server takes
+_ENDED = 5.0  # seconds for the result of a turn that was stopped
 _WAITS = 30  # seconds in one request for a result
 _ENDS = 0.2  # seconds for a stream to end behind its turn
 _SILENT = 1.0  # seconds without a server until it is said
@@ -367,7 +368,7 @@ class FarTurn:
     async def _take_reply(self) -> None:
         """Give the turn what the far one has said until it was stopped."""
         with suppress(GreenroomError):
-            if told := await self._far.read_result(self._input_id):
+            if told := await self._far.read_result(self._input_id, _ENDED):
                 self._turn.set_reply(told)
 
     async def _follow_end(self, nursery: trio.Nursery) -> None:

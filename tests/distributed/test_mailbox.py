@@ -51,6 +51,17 @@ async def test_any_program_reads_an_answer_at_any_time(agent, make_cluster):
             await found.answer("another")
 
 
+async def test_who_waits_for_an_answer_may_look_once_or_for_a_while(cluster, agent):
+    await cluster.database.run(lambda each: each.execute("UPDATE agents SET host = NULL"))
+    receipt = await agent.send_input("hello")
+    for seconds in (0.0, 0.01):
+        with pytest.raises(trio.TooSlowError):
+            await agent.answer(receipt, seconds)
+    with trio.fail_after(60):
+        assert (await agent.answer(receipt)).text == "> hello"
+    assert (await agent.answer(receipt, 0.0)).text == "> hello"
+
+
 async def test_a_turn_that_fails_is_answered_with_its_error(cluster, agent):
     failing = await cluster.spawn(AgentSpec("failing"))
     result = await failing.ask("work")
