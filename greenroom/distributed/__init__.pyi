@@ -6,6 +6,7 @@ from greenroom.distributed.agent_types import (
 )
 from greenroom.distributed.cluster import Cluster as Cluster
 from greenroom.distributed.host import Host as Host
+from greenroom.distributed.ray_hosts import RayHosts as RayHosts
 from greenroom.distributed.remote_agent import (
     AgentStatus as AgentStatus,
     RemoteAgent as RemoteAgent,

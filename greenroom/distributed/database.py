@@ -25,18 +25,18 @@ class Database:
         self._server = open_server(
             dsn, schema, _CONNECTIONS, patience, about=places.ABOUT, steps=places.STEPS
         )
-        self._dsn, self._schema = dsn, schema
+        self._dsn, self.schema = dsn, schema
         self.rules = places.Rules(lock_of(schema), patience)
         """What decides whether a host is there."""
         self.close = self._server.close
         """Closes the connections that are idle."""
 
     def __repr__(self) -> str:
-        return f"{str(self._server.address)!r}, schema={self._schema!r}"
+        return f"{str(self._server.address)!r}, schema={self.schema!r}"
 
     def make_store(self) -> PostgresStore:
         """Return a store of the sessions, with a presence of its own."""
-        return PostgresStore(self._dsn, schema=self._schema, patience=self.rules.patience)
+        return PostgresStore(self._dsn, schema=self.schema, patience=self.rules.patience)
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Do blocking work on a connection, and again while the database is away.

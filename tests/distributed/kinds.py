@@ -117,3 +117,6 @@ async def count_as_gone(cluster, number):
 
 async def asked(agent):
     return [each.text for each in await agent.history() if each.role == "user"]
+
+
+TYPES = [ECHO, FAILING, ENDING]

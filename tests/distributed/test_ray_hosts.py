@@ -1,0 +1,64 @@
+"""Hosts that Ray starts, on one node: they are there, start again when killed, and are drained.
+
+`GREENROOM_RAY=1` runs it, where Ray is installed: it takes half a minute.
+"""
+
+import importlib.util
+import os
+import signal
+
+import pytest
+import trio
+
+from greenroom.core import ConfigurationError
+from greenroom.distributed import AgentSpec, Cluster, RayHosts, ray_hosts
+from tests.distributed.kinds import wait_for
+
+HAS_RAY = importlib.util.find_spec("ray") is not None
+
+
+@pytest.mark.skipif(
+    not (HAS_RAY and os.environ.get("GREENROOM_RAY")),
+    reason="GREENROOM_RAY is not set, or Ray is not installed",
+)
+async def test_hosts_on_ray_are_started_again_and_drained(postgres_server, schema, monkeypatch):
+    import ray
+
+    monkeypatch.setenv("GREENROOM_DSN", postgres_server.dsn)
+    async with Cluster(schema=schema, patience=3.0) as cluster:
+        try:
+            with trio.fail_after(150):
+                types = "tests.distributed.kinds:TYPES"
+                async with RayHosts(cluster, types, hosts=2, resources={"CPU": 0.5}) as on_ray:
+
+                    async def are_there():
+                        found = await on_ray.hosts()
+                        return found if len(found) == 2 else None
+
+                    first = await wait_for(are_there)
+                    assert [each.name for each in first] == ["ray-1", "ray-2"] or len(first) == 2
+                    agents = [await cluster.spawn(AgentSpec("echo")) for _ in range(4)]
+                    assert {(await each.ask("one")).text for each in agents} == {"one"}
+                    os.kill(first[0].pid, signal.SIGKILL)
+
+                    async def is_another():
+                        ids = {each.id for each in await on_ray.hosts()}
+                        return len(ids) == 2 and first[0].id not in ids
+
+                    await wait_for(is_another)
+                    assert {(await each.ask("two")).text for each in agents} == {"two"}
+                assert await cluster.hosts() == ()
+        finally:
+            await trio.to_thread.run_sync(ray.shutdown)
+
+
+async def test_without_ray_it_says_how_to_get_it(cluster, monkeypatch):
+    def find_nothing(name):
+        raise ImportError(name)
+
+    monkeypatch.setattr(ray_hosts, "import_module", find_nothing)
+    with pytest.raises(ConfigurationError, match="not installed"):
+        RayHosts(cluster, "shop:types", hosts=1)
+    for options in ({"types": (), "hosts": 1}, {"types": "shop:types", "hosts": 0}):
+        with pytest.raises(ValueError, match="at least one"):
+            RayHosts(cluster, **options)
