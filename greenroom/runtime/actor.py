@@ -55,7 +55,8 @@ from greenroom.runtime.session_files import files_of
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Life, error_chunk, require_loop
 from greenroom.runtime.tool_runs import ToolRuns
-from greenroom.runtime.turn import Turn, Turns
+from greenroom.runtime.turn import Turn
+from greenroom.runtime.turns import Turns
 from greenroom.runtime.views import OwnView, View
 from greenroom.session import AgentSession, begin_epoch
 

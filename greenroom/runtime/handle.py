@@ -220,7 +220,7 @@ class AgentHandle:
         turn = self._actor.turns.current
         if turn is None or turn.interruption.is_ordered or input_id not in self._actor.mailbox:
             return False
-        turn.joining.add(input_id)
+        turn.joining |= {input_id}
         return True
 
     async def send_tool_result(self, tool_use_id: str, result: ToolResult) -> None:

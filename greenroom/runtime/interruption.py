@@ -86,7 +86,8 @@ class Interruption:
         clip_cleanups: Callable[[float], None],
     ) -> None:
         """Made with its turn: its scope, what runs in it, and how to shorten its clean-ups."""
-        self._scope = scope
+        self.scope = scope
+        """The scope of the turn."""
         self._list_running = list_running
         self._clip_cleanups = clip_cleanups
         self._is_ordered = False
@@ -188,7 +189,7 @@ class Interruption:
 
     def _stop(self) -> None:
         self._stopped = self._list_running() or ("the turn",)
-        self._scope.cancel()
+        self.scope.cancel()
         self._take_effect()
 
     def _take_effect(self) -> None:

@@ -20,7 +20,7 @@ from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.restarts import RestartWindow
 from greenroom.runtime.subagents import Children, Monitor, Report
 from greenroom.runtime.tasks import TaskGroup
-from greenroom.runtime.turn import Turns
+from greenroom.runtime.turns import Turns
 from greenroom.session._internal import Conversation
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
