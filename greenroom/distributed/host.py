@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from greenroom.core import ConfigurationError, SessionStorageError
+from greenroom.core import ConfigurationError, SessionError, SessionStorageError
 from greenroom.core._internal import log_error
 from greenroom.distributed import mailbox, places
 from greenroom.distributed.agent_types import AgentType, check_names
@@ -109,6 +109,7 @@ class Host:
 
         Raises:
             SessionStorageError: the database can't be used from the beginning.
+            SessionError: its tables are of a newer version.
         """
         while True:
             async with (
@@ -146,7 +147,7 @@ class _Life:
         self._holder = 0
         self._looks = 0
         self._tidied = -math.inf
-        self._failure: SessionStorageError | None = None
+        self._failure: SessionError | None = None
 
     async def run(self) -> bool:
         """Do what the looks say; return whether it has left by itself.
@@ -167,11 +168,12 @@ class _Life:
             try:
                 await self._join(_reachable(address))
                 has_left = await self._live(nursery)
-            except SessionStorageError as error:
+            except SessionError as error:
                 self._failure = error
             nursery.cancel_scope.cancel()
         if self._failure is not None:
-            if self._task_status is not trio.TASK_STATUS_IGNORED:
+            is_away = isinstance(self._failure, SessionStorageError)
+            if self._task_status is not trio.TASK_STATUS_IGNORED or not is_away:
                 raise self._failure
             log_error(logger, "the host has lost the database", self._failure)
         return has_left

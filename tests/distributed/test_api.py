@@ -13,6 +13,7 @@ from greenroom.core import (
     Lagged,
     Message,
     NetworkError,
+    SessionError,
     TextComplete,
 )
 from greenroom.core._internal import serde, set_clock
@@ -490,3 +491,42 @@ async def test_the_secret_that_the_database_keeps_is_enough_on_one_machine(
 async def test_a_host_that_is_gone_is_no_answer(cluster):
     with pytest.raises(NetworkError):
         await ask(Target(1, "http://127.0.0.1:9"), "POST", mailbox_path("mine"), body={})
+
+
+async def test_a_body_that_is_too_large_is_refused_and_the_host_goes_on(cluster, target):
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("echo"), session_id="mine")
+        assert (await agent.ask("one")).text == "one"
+        with pytest.raises(RemoteError) as caught:
+            await ask(
+                target, "POST", session_path("mine", "interrupt"), body={"x": "x" * (64 << 20)}
+            )
+        assert caught.value.status == 413
+        assert (await agent.ask("two")).text == "two"
+
+
+async def test_tables_of_a_newer_version_are_refused(make_cluster):
+    async with make_cluster() as cluster:
+        await cluster.hosts()
+        query = "UPDATE cluster_about SET version = 99"
+        await cluster.database.run(lambda each: each.execute(query))
+    async with make_cluster() as cluster:
+        with pytest.raises(SessionError, match="version 99"):
+            await cluster.hosts()
+        with pytest.raises(SessionError, match="version 99"):
+            await Host(cluster, [ECHO]).run()
+
+
+async def test_a_program_with_another_secret_is_told_so_once(
+    cluster, target, make_cluster, monkeypatch, caplog
+):
+    monkeypatch.setattr(host, "LOOK", 0.02)
+    async with make_cluster(secret="quite another secret") as program:
+        with trio.fail_after(60):
+            await cluster.spawn(AgentSpec("echo"))  # from now on the host looks often
+            agent = await program.spawn(AgentSpec("echo"))
+            for text in ("one", "two"):
+                assert (await agent.ask(text)).text == text  # through the database alone
+            with pytest.raises(ConfigurationError, match="another secret"):
+                await agent.interrupt()
+    assert caplog.text.count("another secret") == 1

@@ -111,7 +111,7 @@ async def test_nothing_is_lost_or_done_twice_when_hosts_end(
             for number in range(ROUNDS):
                 await end_one(hosts, cluster, agents, order, times, is_stop=number % 3 == 1)
             over.set()
-        with trio.fail_after(60):
+        with trio.fail_after(60 + 3 * ROUNDS):  # thousands may wait by then
             results = [await agent.answer(receipt) for agent, receipt in receipts]
         effects = Counter((tmp_path / "effects").read_text().split())
         assert max(effects.values()) == 1
@@ -123,7 +123,10 @@ async def test_nothing_is_lost_or_done_twice_when_hosts_end(
         assert await cluster.set_aside() == ()
     for kind, taken in times.items():
         if taken:
-            print(f"{kind}: {len(taken)}, median {statistics.median(taken):.2f} s")
+            late = sorted(taken)[(99 * len(taken) - 1) // 100]
+            print(
+                f"{kind}: {len(taken)}, median {statistics.median(taken):.2f} s, p99 {late:.2f} s"
+            )
     print(f"{len(receipts)} inputs, {len(effects)} effects")
 
 
