@@ -26,6 +26,8 @@ def open_lazily(package: str) -> tuple[Callable[[str], object], Callable[[], lis
     module = sys.modules[package]
     homes = _read_stub(module)
     names = sorted(homes)
+    module.__class__ = _Front
+    module.__dict__["_offered"] = frozenset(homes)
 
     def get(name: str) -> object:
         if name not in homes:
@@ -35,6 +37,16 @@ def open_lazily(package: str) -> tuple[Callable[[str], object], Callable[[], lis
         return value
 
     return get, names.copy, names
+
+
+class _Front(ModuleType):
+    """A package whose names stay what they are where a module of it, once loaded, has the same."""
+
+    _offered: frozenset[str]
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in self._offered):
+            super().__setattr__(name, value)
 
 
 def _read_stub(module: ModuleType) -> dict[str, str]:

@@ -8,8 +8,8 @@ size.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import trio
@@ -39,16 +39,20 @@ from greenroom.core import (
 )
 from greenroom.core._internal import (
     AUTOMATIC_DECIDERS,
+    EMPTY,
     PermissionPart,
     SandboxReport,
     clip,
     freeze_fields,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions._internal import Explanation, Judgement, keep_rules
+from greenroom.permissions._internal import keep_rules
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
 from greenroom.tools._internal import Reach, RegisteredTool
+
+if TYPE_CHECKING:
+    from greenroom.permissions._internal import Explanation, Judgement
 
 _PARTS = 32  # of a call that a record keeps
 _TEXT = 300  # characters of each part, and of each rule
@@ -56,8 +60,7 @@ _REASON = 1_000  # characters
 _QUESTIONS = (AskPerson, SubmitPlan)  # tools whose calls are questions themselves
 
 
-@dataclass(frozen=True, eq=False)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, eq=False):
     """One call and what was decided about it.
 
     Attributes:
@@ -77,7 +80,7 @@ class Verdict:
     """
 
     call: ToolUseBlock
-    input: dict[str, object] = field(default_factory=dict)
+    input: dict[str, object] = EMPTY
     tool: RegisteredTool | None = None
     digest: str = ""
     command: str = ""
@@ -93,13 +96,13 @@ class Verdict:
         freeze_fields(self, "input")
 
 
-class _Found(msgspec.Struct, frozen=True):
+class _Found(NamedTuple):
     """What the rules say of a call that can run."""
 
     call: ToolUseBlock
     tool: RegisteredTool
     context: AgentContext
-    judgement: Judgement
+    judgement: "Judgement"
     sandbox: SandboxReport | None
 
 
@@ -146,7 +149,7 @@ class Judge:
             return verdict
         refusal = await self._ask_credentials(call, verdict.tool, verdict.digest)
         if refusal is not None:
-            return replace(verdict, refusal=refusal)
+            return structs.replace(verdict, refusal=refusal)
         self._waiting.append(verdict)
         return verdict
 
@@ -233,7 +236,7 @@ class Judge:
         runs_as, notes = judgement.runs_as, judgement.notes
         verdict = Verdict(call, call.input, tool, judgement.digest, runs_as, notes)
         approval = _approve("rules", judgement)
-        return replace(verdict, paths=paths, sandbox=sandbox, approval=approval)
+        return structs.replace(verdict, paths=paths, sandbox=sandbox, approval=approval)
 
     async def _ask(self, found: "_Found") -> Verdict:
         """Ask a person about a call, unless the rules decide, and return the verdict."""
@@ -260,7 +263,7 @@ class Judge:
         self,
         call: ToolUseBlock,
         tool: RegisteredTool,
-        found: Explanation,
+        found: "Explanation",
         sandbox: SandboxReport | None,
         info: ToolInfo,
     ) -> Verdict:
@@ -292,10 +295,10 @@ class Judge:
             )
         paths = find_paths(tool, approved, context)
         verdict = Verdict(call, approved, tool, found.digest, paths=paths, sandbox=sandbox)
-        verdict = replace(verdict, is_edited=edited, approval=_approve(answer.by, found))
-        return replace(verdict, is_by_person=True)
+        verdict = structs.replace(verdict, is_edited=edited, approval=_approve(answer.by, found))
+        return structs.replace(verdict, is_by_person=True)
 
-    def _remember(self, found: Explanation, answer: Answer) -> tuple[PermissionRule, ...]:
+    def _remember(self, found: "Explanation", answer: Answer) -> tuple[PermissionRule, ...]:
         """Remember an answer as rules if the person wants that; return these."""
         if answer.remember is None:
             return ()
@@ -308,7 +311,7 @@ class Judge:
         self,
         call: ToolUseBlock,
         info: ToolInfo,
-        found: Explanation,
+        found: "Explanation",
         sandbox: SandboxReport | None,
     ) -> Answer:
         return await self._agent.request_permission(
@@ -380,7 +383,7 @@ class Judge:
     def _describe(
         self,
         call: ToolUseBlock,
-        found: Judgement,
+        found: "Judgement",
         sandbox: SandboxReport | None = None,
     ) -> PermissionRecord:
         """Return the record of what the rules decided; until an answer, asking means denied."""
@@ -402,7 +405,7 @@ class Judge:
         )
 
 
-def _approve(by: str, found: Judgement) -> Approval:
+def _approve(by: str, found: "Judgement") -> Approval:
     return Approval(by, clip(found.rule.id, _TEXT) if found.rule else "", found.digest)
 
 
@@ -418,7 +421,7 @@ def _refuse(
     call: ToolUseBlock,
     input: dict[str, object],  # noqa: A002
     tool: RegisteredTool,
-    found: Judgement,
+    found: "Judgement",
 ) -> Verdict:
     refusal = _deny(found.message or f"Denied: {found.reason}.")
     return Verdict(call, input, tool, refusal=refusal)

@@ -16,22 +16,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
-from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import NamedTuple, TextIO
+from typing import NamedTuple
 
 import trio
 
 from greenroom.cli.options import Options
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import sessions_folder
-from greenroom.core import ConfigurationError, OutputChunk
+from greenroom.core import OutputChunk
 from greenroom.core._internal import InvalidJSONError, serde, visible
-from greenroom.observability import JsonLog
 from greenroom.runtime import AgentHandle, AgentRuntime, Subscription
-
-_BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
-_BACKUPS = 3
 
 
 @contextmanager
@@ -43,7 +38,9 @@ def log_to_file(path: str) -> Iterator[None]:
     Raises:
         ConfigurationError: the file can't be written.
     """
-    handler = _open(path)
+    from greenroom.cli.log_file import open_log  # few runs write one
+
+    handler = open_log(path)
     logger = logging.getLogger("greenroom")
     before = logger.level
     logger.setLevel(logging.DEBUG)
@@ -54,24 +51,6 @@ def log_to_file(path: str) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(before)
         handler.close()
-
-
-def _open(path: str) -> logging.Handler:
-    try:
-        handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_BACKUPS, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or error
-        raise ConfigurationError(
-            f"the log {path} can't be written: {reason}", hint="name another file with --log"
-        ) from error
-    handler.setFormatter(JsonLog())
-    return handler
-
-
-class _PrivateFile(RotatingFileHandler):
-    def _open(self) -> TextIO:  # type: ignore[override]  # the stub's wrapper is a TextIO
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(descriptor, "a", encoding="utf-8")
 
 
 logger = logging.getLogger("greenroom.cli")

@@ -28,14 +28,17 @@ from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.cli.terminal import Terminal
 from greenroom.cli.themes import THEMES, name_look
 from greenroom.cli.told_once import find_untold
-from greenroom.core import EndStatus, GreenroomError, SessionError, TurnStart
+from greenroom.core import EndStatus, GreenroomError, SessionError, StateChange, TurnStart
 from greenroom.core._internal import visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome, RuntimeLimits
 from greenroom.session import AgentSession
 
 _RECAP_MESSAGES = 6  # messages of a resumed session that are shown
 _LONGEST_HOLD = 0.1  # seconds for which keys may wait for one call, before the log names it
-_LATER = ("markdown_it", "rich.syntax", "jsonschema", "referencing.jsonschema")
+_LATER = (
+    *("markdown_it", "rich.syntax", "jsonschema", "referencing.jsonschema"),
+    *("greenroom.permissions.explanation", "greenroom.permissions.settling"),
+)
 
 
 class _Ended(msgspec.Struct, frozen=True):
@@ -160,14 +163,16 @@ async def _converse(
 
 async def _describe(run: OpenRun, handle: AgentHandle) -> None:
     """Describe the session once it has its first input of this run, and load what comes next."""
-    setup = run.setup
+    setup, has_begun = run.setup, False
     async with handle.subscribe("all") as chunks:
         async for chunk in chunks:
             if isinstance(chunk, TurnStart):
+                has_begun = True
                 describe_session(setup.session, setup.workspace)
                 await run.look_at_branch()
                 if run.branch:
                     setup.session.set_metadata("branch", run.branch)
+            elif has_begun and not isinstance(chunk, StateChange):  # the model has been asked
                 await trio.to_thread.run_sync(_load_later)
                 return
 

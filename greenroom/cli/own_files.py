@@ -10,7 +10,6 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -98,8 +97,7 @@ class FileAgent(msgspec.Struct, frozen=True):
     source: ProjectText
 
 
-@dataclass(frozen=True)
-class Found(Generic[_T]):
+class Found(msgspec.Struct, Generic[_T], frozen=True):
     """What was found in the folders of one kind.
 
     Attributes:
@@ -112,7 +110,7 @@ class Found(Generic[_T]):
     usable: dict[str, _T]
     foreign: tuple[ProjectText, ...] = ()
     faults: tuple[str, ...] = ()
-    unread: Mapping[Path, tuple[str, ...]] = field(default_factory=dict)
+    unread: Mapping[Path, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     @property
     def notes(self) -> tuple[str, ...]:

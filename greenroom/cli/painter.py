@@ -94,8 +94,10 @@ def _is_plain(renderable: RenderableType) -> bool:
 
 def is_simple(renderable: RenderableType) -> bool:
     """Whether it is text without marks, for which no Markdown is read and no code is coloured."""
-    content = renderable.content if isinstance(renderable, LastRows) else renderable
-    return isinstance(content, PlainProse | Text)
+    content = renderable
+    while isinstance(content, LastRows | Prefixed):
+        content = content.content
+    return isinstance(content, PlainProse | Quoted | Text)
 
 
 def _paint_plain(renderable: RenderableType, width: int, colors: Colors) -> str:
@@ -129,9 +131,9 @@ class Prefixed:
 
         Each must be one line, and they must be equally wide.
         """
+        self.content = content
         self._prefix = prefix
         self._later = later or prefix
-        self._content = content
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = max(options.max_width - self._prefix.cell_len, _NARROWEST)
@@ -139,7 +141,7 @@ class Prefixed:
             [each for each in console.render(text, options) if each.text != "\n"]
             for text in (self._prefix, self._later)
         )
-        content = console.render(self._content, options.update(width=width))
+        content = console.render(self.content, options.update(width=width))
         for line in Segment.split_lines(content):  # which crops none
             yield from (*prefix, *strip_end(line), Segment.line())
             prefix = later

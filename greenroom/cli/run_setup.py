@@ -41,7 +41,7 @@ from greenroom.cli.stored_sessions import (
 from greenroom.core import ConfigurationError
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import AfterOutput, price_of, window_of
-from greenroom.observability import JsonLog, TraceFile, Tracer
+from greenroom.observability import TraceFile, Tracer
 from greenroom.permissions import PermissionManager
 from greenroom.permissions._internal import user_rules_path
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
@@ -52,6 +52,7 @@ from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_
 if TYPE_CHECKING:
     from greenroom.interop import MCPServer
     from greenroom.interop._internal import MCPPrompt
+    from greenroom.observability import JsonLog
 Coder: TypeAlias = Callable[
     [AgentInternals, LLMProvider, ToolRegistry, PermissionManager], Awaitable[None]
 ]
@@ -312,12 +313,18 @@ async def _open_files(
 @asynccontextmanager
 async def open_tracer(options: Options) -> AsyncIterator[Tracer | None]:
     """Open what writes the trace beside the session, and into the log, if either is wanted."""
-    log = (JsonLog(),) if options.log else ()
+    log = _make_log() if options.log else ()
     if options.trace == "off":
         yield Tracer(*log, content="none") if log else None
         return
     async with TraceFile(traces_folder()) as file:
         yield Tracer(file, *log, content=options.trace)
+
+
+def _make_log() -> "tuple[JsonLog]":
+    from greenroom.observability import JsonLog  # loads what few runs need
+
+    return (JsonLog(),)
 
 
 def _open_search(

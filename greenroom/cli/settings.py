@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
+import msgspec
+
 from greenroom import core
 from greenroom.cli.argument_values import PASSFILE, holds_password
 from greenroom.cli.web_search import WebSearchSettings
@@ -56,8 +58,7 @@ _SHAPE = (
 )
 
 
-@dataclass(frozen=True)
-class ListedPrice:
+class ListedPrice(msgspec.Struct, frozen=True):
     """A price as the user has looked it up.
 
     Attributes:
@@ -73,16 +74,14 @@ class ListedPrice:
     source: str
 
 
-@dataclass(frozen=True)
-class KeyPlace:
+class KeyPlace(msgspec.Struct, frozen=True):
     """Where the key of a provider is: in a file, or in the keyring under this name."""
 
     file: str = ""
     keyring: str = ""
 
 
-@dataclass(frozen=True)
-class HookSettings:
+class HookSettings(msgspec.Struct, frozen=True):
     """A hook as a settings file has it: a shell command, and when it runs."""
 
     event: str

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
 # What the model's first request needs, and would else load while keys wait.
-_OF_A_REQUEST = ("greenroom.net", "encodings.idna")
+_OF_A_REQUEST = ("greenroom.net.client", "encodings.idna")
 
 
 async def run_in_terminal(options: Options, *, is_complete: bool = False) -> int:

@@ -94,6 +94,11 @@ def _compile_anchored() -> re.Pattern[str]:
     )
 
 
+def _may_be(text: str, at: int) -> bool:
+    """Whether a form may begin here; only a text with a sign of one has what finds it compiled."""
+    return _compile_anchored().match(text, at) is not None
+
+
 @lru_cache(1)
 def _compile_prefixed() -> re.Pattern[str]:
     """Return what finds the end of a prefix: to find `-` or `_` and look behind is quickest."""
@@ -111,11 +116,11 @@ def conceal_forms(text: str, instead: str) -> str:
         'password=[secret]'
     """
     # Most texts are short, and many are cleaned in a step of an agent: no call more than it takes.
-    anchors, may_be = list[int](), _compile_anchored().match
+    anchors = list[int]()
     for sign in _SIGNS:
         at = text.find(sign)
         while at >= 0:
-            if may_be(text, at):
+            if _may_be(text, at):
                 anchors.append(at)
             at = text.find(sign, at + 1)
     plain = text if text.isascii() else _replace_lookalikes(text)
@@ -123,7 +128,7 @@ def conceal_forms(text: str, instead: str) -> str:
     for word in _WORDS:
         at = lower.find(word)
         while at >= 0:
-            if may_be(text, at):
+            if _may_be(text, at):
                 anchors.append(at)
             at = lower.find(word, at + 1)
     if "-" in text or "_" in text:

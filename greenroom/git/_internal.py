@@ -1,10 +1,5 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
-from greenroom.git.answers import GitAnswers as GitAnswers
-from greenroom.git.index import find_root as find_root, list_tracked as list_tracked
-from greenroom.git.overrides import (
-    GIT_SETTINGS as GIT_SETTINGS,
-    add_overrides as add_overrides,
-    hides_changes as hides_changes,
-)
-from greenroom.git.questions import GitAnswer as GitAnswer
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -148,6 +148,12 @@ def bare_host(name: str) -> str:
     return name.rpartition(":")[0].strip("[]")
 
 
+GEMINI_KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
+"""The variables of Gemini's key; the first one that is set counts, as in Google's own library."""
+
+GEMINI = "https://generativelanguage.googleapis.com"
+"""Google's own server of Gemini."""
+
 LOCAL_PROGRAMS = frozenset({"vllm", "sglang", "lmstudio", "llamacpp"})
 """Programs that are providers by name, and whose ports other programs use as well."""
 

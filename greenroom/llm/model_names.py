@@ -11,17 +11,26 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core import ConfigurationError, Price
-from greenroom.llm.anthropic import AnthropicProvider
+
+# Of these packages only what opens a model is loaded, once it is opened.
+from greenroom.llm import anthropic, gemini, openai, responses
 from greenroom.llm.catalog import MODELS, meant_model, model_profile, similar_models
-from greenroom.llm.endpoint import LOCAL_PROGRAMS, bare_host, is_local, missing_key, server_name
-from greenroom.llm.gemini import GeminiProvider
-from greenroom.llm.gemini.provider import GEMINI, KEYS
+from greenroom.llm.endpoint import (
+    GEMINI,
+    GEMINI_KEYS,
+    LOCAL_PROGRAMS,
+    bare_host,
+    is_local,
+    missing_key,
+    server_name,
+)
 from greenroom.llm.keys import find_key_variable
-from greenroom.llm.offline import OfflineProvider
-from greenroom.llm.openai import HOSTS, HostProfile, OpenAIProvider, host_profile
+from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.provider_aliases import explain_provider
-from greenroom.llm.responses import OpenAIResponsesProvider
+
+OFFLINE = "offline"
+"""The provider of the model that follows rules."""
 
 DEFAULT_MODELS = {
     "anthropic": "claude-sonnet-5-5",
@@ -286,7 +295,7 @@ def _open_host(
         )
     if not key and not is_local(base):
         raise missing_key(host.name, host.key_variables[0])
-    return OpenAIProvider(
+    return openai.OpenAIProvider(
         model, host=host, api_key=key, base_url=base, price=price, window=window, env={}
     )
 
@@ -297,8 +306,16 @@ def _open_openai(
     """Open a model over the API by which it can think and call tools."""
     needs_responses = model_profile(f"openai:{model}").rules.chat_tools != "always"
     if needs_responses and _own_server(env) in (None, "openai"):
-        return OpenAIResponsesProvider(model, env=env, price=price, window=window)
-    return OpenAIProvider(model, env=env, price=price, window=window)
+        return responses.OpenAIResponsesProvider(model, env=env, price=price, window=window)
+    return openai.OpenAIProvider(model, env=env, price=price, window=window)
+
+
+def _open_offline(
+    _model: str, _env: Mapping[str, str], _price: Price | None, window: int | None
+) -> LLMProvider:
+    from greenroom.llm.offline import OfflineProvider
+
+    return OfflineProvider(window)
 
 
 def _host(profile: HostProfile) -> Vendor:
@@ -314,7 +331,7 @@ _VENDORS = (
     Vendor(
         "anthropic",
         ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-        lambda model, env, price, window: AnthropicProvider(
+        lambda model, env, price, window: anthropic.AnthropicProvider(
             model, env=env, price=price, window=window
         ),
         lambda env: not is_local(env.get("ANTHROPIC_BASE_URL", "https://api.anthropic.com")),
@@ -327,8 +344,8 @@ _VENDORS = (
     ),
     Vendor(
         "google",
-        KEYS,
-        lambda model, env, price, window: GeminiProvider(
+        GEMINI_KEYS,
+        lambda model, env, price, window: gemini.GeminiProvider(
             model, env=env, price=price, window=window
         ),
         lambda env: not is_local(env.get("GOOGLE_GEMINI_BASE_URL", GEMINI)),
@@ -337,7 +354,7 @@ _VENDORS = (
     Vendor(
         "offline",
         (),
-        lambda _model, _env, _price, window: OfflineProvider(window),
+        _open_offline,
         lambda _env: False,
     ),
 )

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from greenroom.core import Price, ResourceMap
-from greenroom.llm.model_names import open_provider
+from greenroom.llm.model_names import OFFLINE, open_provider
 from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
-from greenroom.llm.offline import OfflineProvider
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.resilient import resilient
 from greenroom.resilience import RateLimit, Retry
@@ -60,7 +59,7 @@ def open_model(
         OpenAIResponsesProvider('gpt-5.4')
     """
     llm = open_provider(name, env, price=price, window=window)
-    if not isinstance(llm, OfflineProvider) and (retry is not None or rate_limit is not None):
+    if llm.name != OFFLINE and (retry is not None or rate_limit is not None):
         once = Retry(attempts=1)
         llm = resilient(llm, retry=retry or once, limits=rate_limit, after_output="restart")
     return llm if settings is None else ConfiguredModel(llm, settings)

@@ -4,7 +4,6 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 
 from greenroom.core import utc_now
 
@@ -101,6 +100,8 @@ def _number(value: str, unit: float = 1.0) -> float | None:
 
 
 def _until_date(value: str) -> float | None:
+    from email.utils import parsedate_to_datetime  # few errors have a date, and it loads a lot
+
     try:
         return _until(parsedate_to_datetime(value))
     except (ValueError, OverflowError, TypeError):  # the parser lets its own mistakes through

@@ -12,39 +12,6 @@ same words and the index of a PostgreSQL server. `session_views` shows a session
 as a working memory.
 """
 
-from greenroom.llm._internal import OpenAIEmbedder
-from greenroom.memory.agent_memory import memory_tools
-from greenroom.memory.compactor import COMPACT, Compactor
-from greenroom.memory.context_window import ContextBudget, fit
-from greenroom.memory.memory_protocol import (
-    Embedder,
-    Entry,
-    EntryOrigin,
-    Memory,
-    MemoryStorageError,
-    MetadataValue,
-    Recalled,
-)
-from greenroom.memory.postgres_memory import PostgresMemory
-from greenroom.memory.session_views import EpisodicMemory, WorkingMemory
-from greenroom.memory.sqlite_memory import SQLiteMemory
+from greenroom._lazy import open_lazily
 
-__all__ = [
-    "COMPACT",
-    "Compactor",
-    "ContextBudget",
-    "Embedder",
-    "Entry",
-    "EntryOrigin",
-    "EpisodicMemory",
-    "Memory",
-    "MemoryStorageError",
-    "MetadataValue",
-    "OpenAIEmbedder",
-    "PostgresMemory",
-    "Recalled",
-    "SQLiteMemory",
-    "WorkingMemory",
-    "fit",
-    "memory_tools",
-]
+__getattr__, __dir__, __all__ = open_lazily(__name__)

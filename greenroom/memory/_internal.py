@@ -1,8 +1,5 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
-from greenroom.memory.agent_memory import (
-    describe_recalled as describe_recalled,
-    remind as remind,
-    report_failure as report_failure,
-)
-from greenroom.memory.compactor import find_compaction as find_compaction
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -14,14 +14,14 @@ from msgspec.structs import replace
 from greenroom.core import (
     AgentContext,
     Custom,
-    GreenroomError,
     Message,
     ToolError,
     ToolInfo,
     ToolResult,
 )
-from greenroom.core._internal import RECALLED, clip, describe_error, log_error, serde
+from greenroom.core._internal import RECALLED, clip, serde
 from greenroom.memory.context_window import is_from_person
+from greenroom.memory.failures import report_failure
 from greenroom.memory.memory_protocol import Entry, EntryOrigin, Memory, Recalled
 from greenroom.memory.word_index import words
 from greenroom.runtime import AgentInternals, calling_history
@@ -250,18 +250,3 @@ def _describe_best(recalled: Sequence[Recalled]) -> Iterator[tuple[str, float, s
         if len(text) <= left:
             left -= len(text)
             yield entry.id, round(each.score, 4), text
-
-
-async def report_failure(agent: AgentInternals, what: str, error: Exception) -> None:
-    """Publish `Custom("memory.failed")`; an error that is not ours is also logged, as a bug.
-
-    Args:
-        agent: the agent whose turn goes on.
-        what: what was not done, such as "nothing was recalled".
-        error: what the memory raised.
-    """
-    is_ours = isinstance(error, GreenroomError)
-    if not is_ours:
-        log_error(_log, what, error, logging.WARNING)
-    text = f"{what}: {error if is_ours else describe_error(error)}"
-    await agent.send(Custom("memory.failed", {"error": type(error).__name__}, text))

@@ -30,7 +30,6 @@ from greenroom.core import (
 from greenroom.core._internal import ConversationInput, clip
 from greenroom.llm import EstimatedCounter, LLMProvider, ModelError, TokenCounter
 from greenroom.llm._internal import substitute_model
-from greenroom.memory.agent_memory import report_failure
 from greenroom.memory.context_window import (
     MIN_ROOM,
     ContextBudget,
@@ -42,6 +41,7 @@ from greenroom.memory.context_window import (
     is_repeated,
     units_of,
 )
+from greenroom.memory.failures import report_failure
 from greenroom.memory.memory_protocol import EntryOrigin, Memory
 from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.memory.window_watch import WindowWatch

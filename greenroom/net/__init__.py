@@ -7,6 +7,6 @@ proxy. `body` hands out what an answer holds, `urls` checks addresses, redirects
 says who is trusted, and `errors` what went wrong.
 """
 
-from greenroom.net.client import HttpClient
+from greenroom._lazy import open_lazily
 
-__all__ = ["HttpClient"]
+__getattr__, __dir__, __all__ = open_lazily(__name__)

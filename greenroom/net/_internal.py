@@ -1,15 +1,5 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
-from greenroom.net.body import Body as Body, ChunkIterator as ChunkIterator
-from greenroom.net.client import HttpResponse as HttpResponse, HttpTransport as HttpTransport
-from greenroom.net.connection import Timeouts as Timeouts
-from greenroom.net.pool import HttpStatistics as HttpStatistics
-from greenroom.net.urls import (
-    check_url as check_url,
-    is_public as is_public,
-    is_same_host as is_same_host,
-    port_of as port_of,
-    proxy_for as proxy_for,
-    public_address as public_address,
-    redirect_target as redirect_target,
-)
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, __all__ = open_lazily(__name__)

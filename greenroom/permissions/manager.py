@@ -5,24 +5,28 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 from weakref import ref
 
 import msgspec
 
 from greenroom.core import AgentContext, Remember, RuleDecision
 from greenroom.core._internal import SandboxReport
-from greenroom.git._internal import GitAnswer
-from greenroom.permissions.call import AnyTool, Call, read_call
-from greenroom.permissions.evaluator import STRICTNESS, Ruling, evaluate
-from greenroom.permissions.explanation import Explanation, explain
+from greenroom.permissions import judging
+from greenroom.permissions.audience import Audience, sort_key
 from greenroom.permissions.grants import ANSWER, GrantKeeper, encode_grants, read_grants
-from greenroom.permissions.judgement import Judgement, judge_failure
-from greenroom.permissions.modes import PermissionMode, Sandboxed, apply_mode, check_mode
-from greenroom.permissions.read_screen import Layer, screen_files
+from greenroom.permissions.modes import PermissionMode, Sandboxed, check_mode
 from greenroom.permissions.rule import PermissionRule, RuleScope
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
-from greenroom.permissions.scopes import Audience, RuleIndex, choose_rules, sort_key
+
+if TYPE_CHECKING:
+    from greenroom.git._internal import GitAnswer
+    from greenroom.permissions.call import AnyTool, Call
+    from greenroom.permissions.evaluator import Ruling
+    from greenroom.permissions.explanation import Explanation
+    from greenroom.permissions.judgement import Judgement
+    from greenroom.permissions.read_screen import Layer
+    from greenroom.permissions.scopes import RuleIndex
 
 _logger = logging.getLogger("greenroom.permissions")
 
@@ -170,7 +174,7 @@ class PermissionManager:
     def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
         """Replace the rules."""
         self._rules = tuple(sorted(rules, key=sort_key))
-        self._index = lru_cache(MAX_INDEXES)(partial(choose_rules, self._rules))
+        self._index = lru_cache(MAX_INDEXES)(partial(_choose, self._rules))
         self._has_expressions = any(rule.matcher.regex for rule in self._rules)
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
@@ -258,12 +262,12 @@ class PermissionManager:
 
     def check(
         self,
-        tool: AnyTool,
+        tool: "AnyTool",
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
         *,
         sandbox: SandboxReport | None = None,
-        git: Mapping[str, GitAnswer] | None = None,
+        git: "Mapping[str, GitAnswer] | None" = None,
     ) -> RuleDecision:
         """Decide on a call: allow, deny or ask.
 
@@ -280,13 +284,13 @@ class PermissionManager:
 
     def judge(
         self,
-        tool: AnyTool,
+        tool: "AnyTool",
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
         *,
         sandbox: SandboxReport | None = None,
-        git: Mapping[str, GitAnswer] | None = None,
-    ) -> Judgement:
+        git: "Mapping[str, GitAnswer] | None" = None,
+    ) -> "Judgement":
         """Decide on a call as `check` does, and return the reason and a digest with the decision.
 
         Args:
@@ -298,23 +302,23 @@ class PermissionManager:
                 ask there by `GitAnswers.ask`, and judge the call again.
         """
         try:
-            call = read_call(tool, input, context, sandbox, git)
+            call = judging.read_call(tool, input, context, sandbox, git)
             return self._judge(call, Audience.of(context))
         except Exception as error:  # an error of ours must not end the turn, nor allow anything
             name = tool if isinstance(tool, str) else tool.name
             _logger.exception("a call of %s could not be judged", name)
-            return judge_failure(name, input, context, error)
+            return judging.judge_failure(name, input, context, error)
 
     def explain(
         self,
-        tool: AnyTool,
+        tool: "AnyTool",
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
         *,
         sandbox: SandboxReport | None = None,
-        git: Mapping[str, GitAnswer] | None = None,
+        git: "Mapping[str, GitAnswer] | None" = None,
         files: bool = True,
-    ) -> Explanation:
+    ) -> "Explanation":
         """Decide on a call as `check` does, and explain the decision.
 
         Args:
@@ -326,11 +330,13 @@ class PermissionManager:
             files: whether to read the files of commands that are asked about, for the digest,
                 which may take a while. If not, `Explanation.with_files` can do so later.
         """
-        return explain(self.judge(tool, input, context, sandbox=sandbox, git=git), files=files)
+        return judging.explain(
+            self.judge(tool, input, context, sandbox=sandbox, git=git), files=files
+        )
 
     def screen_reads(
         self,
-        tool: AnyTool,
+        tool: "AnyTool",
         input: Mapping[str, object],  # noqa: A002 - the word that models and tools use
         context: AgentContext,
         folder: str,
@@ -362,8 +368,10 @@ class PermissionManager:
             >>> screen("secrets/key.pem"), screen("src/key.py")
             ('denies', '')
         """
-        call = read_call(tool, input, context)
-        return screen_files(call, self._list_layers(call, Audience.of(context)), context, folder)
+        call = judging.read_call(tool, input, context)
+        return judging.screen_files(
+            call, self._list_layers(call, Audience.of(context)), context, folder
+        )
 
     def child(
         self,
@@ -442,7 +450,7 @@ class PermissionManager:
 
     def remember(
         self,
-        explanation: Explanation,
+        explanation: "Explanation",
         decision: RuleDecision,
         lifetime: Remember,
         context: AgentContext,
@@ -510,34 +518,34 @@ class PermissionManager:
         """
         write_rules(path, self.rules)
 
-    def _judge(self, call: Call, audience: Audience) -> Judgement:
+    def _judge(self, call: "Call", audience: Audience) -> "Judgement":
         """Decide for an agent, by the strictest of these rules and those above."""
-        found = list[Judgement]()
+        found = list["Judgement"]()
         for layer in self._list_layers(call, audience):
-            each = Judgement.of(call, layer.apply(call, layer.rules))
+            each = judging.Judgement.of(call, layer.apply(call, layer.rules))
             is_weak = layer.only_denials and each.decision is not RuleDecision.DENY
             if not is_weak and not (layer.only_ruled and _is_unruled(each)):
                 found.append(each)
-        return max(found, key=lambda each: STRICTNESS[each.decision])
+        return max(found, key=lambda each: judging.STRICTNESS[each.decision])
 
-    def _apply(self, call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
+    def _apply(self, call: "Call", rules: "RuleIndex") -> "tuple[Ruling, ...]":
         """Apply rules, then the mode."""
-        return apply_mode(
-            evaluate(call, rules),
+        return judging.apply_mode(
+            judging.evaluate(call, rules),
             call,
             self.mode,
             sandboxed=self.sandboxed,
             read_only=self.read_only,
         )
 
-    def _list_layers(self, call: Call, audience: Audience) -> Iterator[Layer]:
+    def _list_layers(self, call: "Call", audience: Audience) -> "Iterator[Layer]":
         """List all rules that bind an agent; what is denied to the one that spawned it, does."""
         yield from self._list_layers_by_rules(call, audience)
         if self._parent is not None and self._spawner is not None:
             above = self._parent._list_layers(call, self._spawner)
             yield from (layer._replace(only_denials=True) for layer in above)
 
-    def _list_layers_by_rules(self, call: Call, audience: Audience) -> Iterator[Layer]:
+    def _list_layers_by_rules(self, call: "Call", audience: Audience) -> "Iterator[Layer]":
         """List these rules and those above, as far as they are about this audience."""
         consented, is_root = call.tool in self._consents, self._parent is None
         # Consent fills the gaps of the rules above it: `beneath` a caller those of the caller, else
@@ -546,7 +554,7 @@ class PermissionManager:
             for layer in self._own._list_layers(call, audience):
                 yield layer._replace(only_ruled=layer.only_ruled or (consented and is_root))
         if (self._rules or is_root) if self._own is None else (consented and is_root):
-            yield Layer(self._index(call.tool, call.category, audience), self._apply)
+            yield judging.Layer(self._index(call.tool, call.category, audience), self._apply)
         if self._parent is not None:
             spawner = self._spawner
             below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
@@ -554,7 +562,13 @@ class PermissionManager:
                 yield layer._replace(only_ruled=layer.only_ruled or consented)
 
 
-def _is_unruled(found: Judgement) -> bool:
+def _choose(
+    rules: tuple[PermissionRule, ...], tool: str, category: str, audience: Audience
+) -> "RuleIndex":
+    return judging.choose_rules(rules, tool, category, audience)
+
+
+def _is_unruled(found: "Judgement") -> bool:
     """Return whether a call is asked about only because no rule is about it."""
     asked = (ruling for ruling in found.rulings if ruling.decision is not RuleDecision.ALLOW)
     return found.decision is RuleDecision.ASK and not any(each.rule or each.doubt for each in asked)

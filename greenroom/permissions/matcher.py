@@ -27,8 +27,6 @@ from typing import Self, TypeAlias
 from greenroom.core import RuleFileError
 from greenroom.core._internal import exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
-from greenroom.programs._internal import is_display_setting
-from greenroom.shell._internal import NotPlainError, Pipeline, SimpleCommand, read
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition in Python, called with the tool's name and the call's input."""
@@ -56,6 +54,9 @@ def split_words(text: str) -> tuple[str, ...]:
         >>> split_words("CI=1 npm run 'my task'")
         ('CI=1', 'npm', 'run', 'my task')
     """
+    # Rules without commands need not wait for what reads them.
+    from greenroom.shell._internal import NotPlainError, Pipeline, SimpleCommand, read
+
     with suppress(NotPlainError):
         # A word is added, since nothing may follow or surround the words: `ls; `, `ls # x`.
         match read(f"{text.strip()} {_LAST}", home=os.path.expanduser("~")):
@@ -219,6 +220,10 @@ class RuleMatcher:
     @cached_property
     def settings(self) -> frozenset[str]:
         """The variables that are set for the command, such as "CI=1"."""
+        if not (self.command_prefix or self.argv_exact):
+            return frozenset()
+        from greenroom.programs._internal import is_display_setting
+
         exact = [quote_words(self.argv_exact)] if self.argv_exact else []
         given = [split_settings(split_words(each))[0] for each in (*self.command_prefix, *exact)]
         found = {frozenset(x for x in each if not is_display_setting(x)) for each in given}

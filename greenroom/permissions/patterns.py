@@ -13,9 +13,8 @@ import socket
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote
 
 import msgspec
@@ -31,7 +30,9 @@ from greenroom.fs._internal import (
     read_names,
     read_pattern,
 )
-from greenroom.shell._internal import Place
+
+if TYPE_CHECKING:
+    from greenroom.shell._internal import Place
 
 Segments: TypeAlias = tuple[str, ...]
 MAX_PATTERN = 1024
@@ -46,8 +47,7 @@ def segments(path: str) -> Segments:
     return tuple([name for name in path.split("/") if name and name != "."])
 
 
-@dataclass(frozen=True)
-class Anchors:
+class Anchors(msgspec.Struct, frozen=True, dict=True):
     """Where patterns begin: the workspace root and the home folder, split into names."""
 
     root: Segments
@@ -70,7 +70,7 @@ class Anchors:
         return cls(segments(root), segments(home))
 
 
-def find_anchors(place: Place) -> tuple[Anchors, Anchors]:
+def find_anchors(place: "Place") -> tuple[Anchors, Anchors]:
     """Find where patterns begin: for paths as written, and for paths with links followed."""
     real = place.lookup.resolve
     return Anchors.of(place.root, place.home), Anchors.of(real(place.root), real(place.home))
@@ -264,8 +264,7 @@ MAX_HOST = 1024
 _HOST_EXAMPLE = "write docs.python.org, or *.readthedocs.io for its subdomains"
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(msgspec.Struct, frozen=True):
     """The host of a URL.
 
     Attributes:
@@ -404,8 +403,7 @@ def _shorten(name: str) -> str:
     return name
 
 
-@dataclass(frozen=True)
-class Care:
+class Care(msgspec.Struct, frozen=True, dict=True):
     """What the rules that deny or ask are about, and so what to look for in the words of commands.
 
     Attributes:

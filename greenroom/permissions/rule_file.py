@@ -9,14 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError, Workspace
+from greenroom.core import AgentContext, Remember, RuleDecision, RuleFileError
 from greenroom.core._internal import error_at, error_of_json, serde
 from greenroom.fs._internal import durable, read_beginning
-from greenroom.permissions.call import Call, read_call
-from greenroom.permissions.evaluator import combine, evaluate
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.scopes import RuleIndex, is_about_tool
 
 MAX_SIZE = 1 << 20
 _SHAPE = '{"version": 1, "rules": [{"decision": "allow", "command_prefix": ["git status"]}]}'
@@ -78,33 +75,16 @@ def check_rule(rule: PermissionRule, ids: Container[str]) -> None:
     """
     if rule.id != rule.generated_id and rule.id in ids:
         raise RuleFileError(f"two rules have the id {rule.id!r}", hint="rename one")
+    if not (rule.match or rule.not_match):
+        return
+    from greenroom.permissions.examples import meets  # with what judges calls
+
     for example in rule.match:
-        if not _meets(rule, example):
+        if not meets(rule, example):
             raise RuleFileError(f"the rule {rule.id!r} does not match its example {example!r}")
     for example in rule.not_match:
-        if _meets(rule, example):
+        if meets(rule, example):
             raise RuleFileError(f"the rule {rule.id!r} must not match {example!r}, but does")
-
-
-def _meets(rule: PermissionRule, example: str) -> bool:
-    call = _example_call(rule, example)
-    if rule.matcher.about_calls and not is_about_tool(rule.matcher, call.tool, call.category):
-        return False
-    rulings = evaluate(call, RuleIndex([replace(rule, expires=None)]))
-    is_about = any(ruling.rule is not None for ruling in rulings)
-    return is_about and combine(rulings) is rule.decision
-
-
-def _example_call(rule: PermissionRule, example: str) -> Call:
-    context = AgentContext(session_id="example", agent_type="", workspace=Workspace("/workspace"))
-    if rule.matcher.path:
-        return read_call("Read", {"file_path": example}, context)
-    if rule.matcher.domain:
-        url = example if "://" in example else f"https://{example}/"
-        return read_call("WebFetch", {"url": url}, context)
-    if rule.matcher.about_commands:
-        return read_call("Bash", {"command": example}, context)
-    return read_call(example, {}, context)
 
 
 def encode_rule(rule: PermissionRule) -> dict[str, object]:

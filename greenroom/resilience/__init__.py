@@ -7,18 +7,6 @@ which a budget may refuse a wait). What is shared may be used in several event l
 other or at once: `clock` and `waiting` see to that.
 """
 
-from greenroom.resilience.breaker import CircuitBreaker, CircuitOpenError
-from greenroom.resilience.budget import Budget, TokenBudget
-from greenroom.resilience.limits import ConcurrencyLimit, RateLimit
-from greenroom.resilience.retry import Backoff, Retry
+from greenroom._lazy import open_lazily
 
-__all__ = [
-    "Backoff",
-    "Budget",
-    "CircuitBreaker",
-    "CircuitOpenError",
-    "ConcurrencyLimit",
-    "RateLimit",
-    "Retry",
-    "TokenBudget",
-]
+__getattr__, __dir__, __all__ = open_lazily(__name__)

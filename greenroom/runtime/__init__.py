@@ -15,41 +15,6 @@ Its parts:
 and `thread_calls` are a runtime in a thread of its own, for asyncio and other threads.
 """
 
-from greenroom.runtime.agent_runtime import AgentRuntime
-from greenroom.runtime.budgets import RuntimeLimits
-from greenroom.runtime.calls import ToolCallScope, calling_history
-from greenroom.runtime.errors import (
-    AgentNotRunningError,
-    InvalidAnswerError,
-    RuntimeClosedError,
-    SupervisionError,
-)
-from greenroom.runtime.fan_out import fan_out
-from greenroom.runtime.handle import AgentHandle
-from greenroom.runtime.internals import AgentInternals, spawn_subagent
-from greenroom.runtime.output_ring import Subscription
-from greenroom.runtime.results import InterruptReport, Outcome, Receipt, TurnResult
-from greenroom.runtime.runtime_thread import RuntimeThread
-from greenroom.runtime.supervisor import Supervisor
+from greenroom._lazy import open_lazily
 
-__all__ = [
-    "AgentHandle",
-    "AgentInternals",
-    "AgentNotRunningError",
-    "AgentRuntime",
-    "InterruptReport",
-    "InvalidAnswerError",
-    "Outcome",
-    "Receipt",
-    "RuntimeClosedError",
-    "RuntimeLimits",
-    "RuntimeThread",
-    "Subscription",
-    "SupervisionError",
-    "Supervisor",
-    "ToolCallScope",
-    "TurnResult",
-    "calling_history",
-    "fan_out",
-    "spawn_subagent",
-]
+__getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -14,10 +14,10 @@ right after that call, which the process's own time distinguishes from a process
 import logging
 import os
 import sys
-import sysconfig
 import threading
 import time
 import traceback
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -28,14 +28,16 @@ from greenroom.runtime.tasks import owner_of
 
 _FRAMES = 30  # of a stack, its innermost ones
 
-# Where code lies that is not the user's: the standard library, installed packages, this one.
-_INSTALLED = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
-_NOT_THEIRS = (
-    *_INSTALLED,
-    *map(os.path.realpath, _INSTALLED),
-    str(Path(__file__).parents[1]),
-    "<frozen ",
-)
+
+@cache
+def _not_theirs() -> tuple[str, ...]:
+    """Return where code lies that is not the user's: the standard library, packages, this one."""
+    import sysconfig  # loads a lot, for calls that hold up the loop
+
+    kinds = ("stdlib", "platstdlib", "purelib", "platlib")
+    installed = {sysconfig.get_path(kind) for kind in kinds}
+    linked = map(os.path.realpath, installed)
+    return (*installed, *linked, str(Path(__file__).parents[1]), "<frozen ")
 
 
 class LoopView:
@@ -98,7 +100,7 @@ def _name(task: trio.lowlevel.Task) -> str:
 
 
 def _is_theirs(frame: FrameType) -> bool:
-    return not frame.f_code.co_filename.startswith(_NOT_THEIRS)
+    return not frame.f_code.co_filename.startswith(_not_theirs())
 
 
 _LOOKS = 4  # in the time of the threshold

@@ -32,6 +32,6 @@ Example:
     (0, b'hello\n')
 """
 
-from greenroom.sandbox.report import SandboxUnavailableError
+from greenroom._lazy import open_lazily
 
-__all__ = ["SandboxUnavailableError"]
+__getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -16,6 +16,6 @@ Example:
     ({'days': 3}, None)
 """
 
-from greenroom.schemas.validation import InputValidator
+from greenroom._lazy import open_lazily
 
-__all__ = ["InputValidator"]
+__getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -1,13 +1,5 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
-from greenroom.schemas.bounded_check import (
-    BoundedValidator as BoundedValidator,
-    TooMuchWorkError as TooMuchWorkError,
-)
-from greenroom.schemas.validation import (
-    INLINE_STEPS as INLINE_STEPS,
-    MAX_STEPS as MAX_STEPS,
-    is_misfit as is_misfit,
-    list_lines as list_lines,
-    read_integer as read_integer,
-)
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, __all__ = open_lazily(__name__)

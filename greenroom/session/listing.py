@@ -5,7 +5,6 @@ import binascii
 import heapq
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, TypeAlias
 
@@ -37,8 +36,7 @@ def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, 
     return tuple(sorted(sessions, key=_order, reverse=True))
 
 
-@dataclass(frozen=True)
-class PageOrder:
+class PageOrder(msgspec.Struct, frozen=True):
     """Which sessions a page is to have; see `SessionStore.list_page`.
 
     Raises:
@@ -49,13 +47,13 @@ class PageOrder:
     limit: int = 100
     agent_type: str | None = None
     archived: bool | None = None
-    _last: tuple[datetime, str] | None = field(init=False, default=None)
+    _last: tuple[datetime, str] | None = None
 
     def __post_init__(self) -> None:
         if not 1 <= self.limit <= LONGEST_PAGE:
             raise ValueError(f"limit is from 1 to {LONGEST_PAGE}, not {self.limit}")
         if self.after is not None:
-            object.__setattr__(self, "_last", _read_place(self.after))
+            msgspec.structs.force_setattr(self, "_last", _read_place(self.after))
 
     @property
     def latest(self) -> int:

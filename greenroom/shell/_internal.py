@@ -1,24 +1,5 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
-from greenroom.shell.analyser import (
-    analyse as analyse,
-    find_disguises as find_disguises,
-    list_program_effects as list_program_effects,
-)
-from greenroom.shell.effects import (
-    Change as Change,
-    Command as Command,
-    PathUse as PathUse,
-    Place as Place,
-    ShellEffect as ShellEffect,
-    Unknown as Unknown,
-)
-from greenroom.shell.file_lookup import PROCESS_LINK as PROCESS_LINK
-from greenroom.shell.reader import read as read
-from greenroom.shell.renderer import render as render
-from greenroom.shell.script import (
-    NotPlainError as NotPlainError,
-    Pipeline as Pipeline,
-    Script as Script,
-    SimpleCommand as SimpleCommand,
-)
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, __all__ = open_lazily(__name__)

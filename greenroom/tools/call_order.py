@@ -7,18 +7,17 @@
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Self
 
+import msgspec
 import trio
 
 from greenroom.core import AgentContext, Contact, ReadPath, WritePath
 from greenroom.tools.execution import RegisteredTool
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reach:
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
     """What a call may touch, as far as the order of calls depends on it; by default nothing.
 
     Attributes:

@@ -120,7 +120,7 @@ async def test_for_a_terminal_what_is_written_is_made_visible():
 
 
 def test_the_log_turns_over_and_stays_private(tmp_path, monkeypatch):
-    monkeypatch.setattr("greenroom.cli.diagnostics._BYTES", 1_000)
+    monkeypatch.setattr("greenroom.cli.log_file._BYTES", 1_000)
     path = tmp_path / "log"
     with log_to_file(str(path)):
         for number in range(100):

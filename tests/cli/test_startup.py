@@ -7,10 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Group
+from rich.text import Text
 
 from greenroom.agents._internal import PLAN_OPTIONS, SubmitPlan
 from greenroom.cli import choices
 from greenroom.cli.agent_view import PLAN_STEP
+from greenroom.cli.painter import LastRows, Quoted, hang_indent, is_simple
 from greenroom.flow._internal import PLAN_STEP as THEIRS
 from tests.cli import held_up
 from tests.cli.test_interactive import CTRL_D, READY
@@ -26,8 +29,11 @@ from tests.terminal_program import TerminalProgram
             "greenroom.permissions greenroom.cli.command_options",
         ),
         (
-            "greenroom.cli.interactive, greenroom.net",
-            "pydantic jsonschema referencing markdown_it greenroom.flow",
+            "greenroom.cli.interactive, greenroom.net.client",
+            "pydantic jsonschema referencing markdown_it sqlite3 email.utils logging.handlers "
+            "greenroom.flow greenroom.shell.effects greenroom.programs.invocation "
+            "greenroom.permissions.call greenroom.llm.gemini.provider greenroom.llm.offline "
+            "greenroom.llm.openai.provider greenroom.memory.agent_memory",
         ),
         (
             "greenroom.cli.renderer",
@@ -100,6 +106,14 @@ def test_what_reads_markdown_is_loaded_for_the_first_marks_and_in_a_thread():
     assert "• a list" in done.stdout
     said = ["plain was shown", "markdown_it False", "rich.syntax False"]
     assert done.stderr.splitlines() == said
+
+
+def test_what_the_person_says_is_drawn_without_what_reads_markdown():
+    said = hang_indent(Text("> "), Text("*hi*"))
+    assert is_simple(said)
+    assert is_simple(LastRows(said, 2))
+    assert is_simple(Quoted(Text("! "), Text("ls")))
+    assert not is_simple(hang_indent(Text("> "), Group(Text("a"), Text("b"))))
 
 
 def test_at_the_end_of_the_process_nobody_looks_for_garbage():

@@ -31,11 +31,26 @@ def test_every_name_is_there(name):
     assert name in dir(greenroom)
 
 
-@pytest.mark.parametrize("name", ["tools", "session", "cli", "observability"])
+LAZY = sorted(each.parent.name for each in Path(greenroom.__file__).parent.glob("*/__init__.pyi"))
+
+
+@pytest.mark.parametrize("name", LAZY)
 def test_a_lazy_package_has_what_its_stub_names(name):
     package = importlib.import_module(f"greenroom.{name}")
     assert set(package.__all__) <= set(dir(package))
     assert all(getattr(package, each) is not None for each in package.__all__)
+
+
+def test_a_name_is_no_module_of_the_same_name_that_was_loaded_before():
+    script = (
+        "import greenroom.llm.cached, greenroom.agents.coder\n"
+        "from greenroom.llm import cached; from greenroom.agents import coder\n"
+        "print(callable(cached), callable(coder), callable(greenroom.llm.cached))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True"] * 3
 
 
 def test_the_package_works_from_an_archive(tmp_path):

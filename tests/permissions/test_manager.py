@@ -571,7 +571,7 @@ def test_an_error_while_a_call_is_judged_is_a_question(monkeypatch, caplog):
     def fail(*arguments):
         raise IndexError("broken")
 
-    monkeypatch.setattr("greenroom.permissions.manager.evaluate", fail)
+    monkeypatch.setattr("greenroom.permissions.judging.evaluate", fail)
     manager = PermissionManager([PermissionRule.allow_all()])
     found = manager.explain("Bash", {"command": "ls"}, context_of())
     assert found.decision is RuleDecision.ASK

@@ -3,5 +3,6 @@
 `read_request` reads a request back, for tests on recorded traffic.
 """
 
-from greenroom.llm.anthropic.provider import AnthropicProvider as AnthropicProvider
-from greenroom.llm.anthropic.read_request import read_anthropic_request as read_anthropic_request
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, _ = open_lazily(__name__)

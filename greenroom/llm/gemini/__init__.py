@@ -1,4 +1,5 @@
 """Google's Gemini API: `provider`, `encode` (requests), `decode` and `calls` (replies)."""
 
-from greenroom.llm.gemini.provider import GeminiProvider as GeminiProvider
-from greenroom.llm.gemini.read_request import read_gemini_request as read_gemini_request
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, _ = open_lazily(__name__)

@@ -9,6 +9,8 @@ from urllib.parse import quote
 from greenroom.core import ModelRequest, Price
 from greenroom.core._internal import OutputSchema
 from greenroom.llm.endpoint import (
+    GEMINI,
+    GEMINI_KEYS,
     Endpoint,
     ModelTimeouts,
     RequestAuth,
@@ -26,10 +28,6 @@ from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
 if TYPE_CHECKING:
     from greenroom.net._internal import HttpTransport
 
-KEYS = ("GOOGLE_API_KEY", "GEMINI_API_KEY")
-"""The variables of the key; the first one that is set counts, as in Google's own library."""
-
-GEMINI = "https://generativelanguage.googleapis.com"
 _VERSION = re.compile(r"/v\d\w*(/|$)")
 
 
@@ -121,7 +119,7 @@ def _find_endpoint(
     auth: RequestAuth | None,
 ) -> Endpoint:
     base = read_setting(base_url, env, "GOOGLE_GEMINI_BASE_URL", GEMINI).rstrip("/")
-    key = api_key.strip() if api_key is not None else "" if auth else read_key(env, *KEYS)
+    key = api_key.strip() if api_key is not None else "" if auth else read_key(env, *GEMINI_KEYS)
     if not (key or auth or is_local(base)):
         raise missing_key("google", "GEMINI_API_KEY")
     version = "" if _VERSION.search(base) else "/v1beta"
@@ -129,5 +127,5 @@ def _find_endpoint(
     name = quote(model if "/" in model else f"models/{model}")
     sent = {"content-type": "application/json", **({"x-goog-api-key": key} if key else {})}
     url = f"{base}{version}/{name}:streamGenerateContent?alt=sse"
-    hint = "check `auth`" if auth else f"check {' and '.join(KEYS)}"
+    hint = "check `auth`" if auth else f"check {' and '.join(GEMINI_KEYS)}"
     return Endpoint("google", url, sent | dict(headers), (key,), hint, auth=auth)

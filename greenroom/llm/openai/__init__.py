@@ -5,11 +5,6 @@ on, and `hosts` lists the servers. `embedder` makes vectors with the same server
 reads a request back, for tests on recorded traffic.
 """
 
-from greenroom.llm.openai.embedder import OpenAIEmbedder as OpenAIEmbedder
-from greenroom.llm.openai.hosts import (
-    HOSTS as HOSTS,
-    HostProfile as HostProfile,
-    host_profile as host_profile,
-)
-from greenroom.llm.openai.provider import OpenAIProvider as OpenAIProvider
-from greenroom.llm.openai.read_request import read_chat_request as read_chat_request
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, _ = open_lazily(__name__)

@@ -3,7 +3,6 @@
 OpenAI's newer models call tools while they think over this API only.
 """
 
-from greenroom.llm.responses.provider import OpenAIResponsesProvider as OpenAIResponsesProvider
-from greenroom.llm.responses.read_request import (
-    read_responses_request as read_responses_request,
-)
+from greenroom._lazy import open_lazily
+
+__getattr__, __dir__, _ = open_lazily(__name__)

@@ -1,0 +1,34 @@
+from greenroom.agents.agent import Agent as Agent, run_turn as run_turn
+from greenroom.agents.agent_result import AgentResult as AgentResult
+from greenroom.agents.agent_run import AgentRun as AgentRun
+from greenroom.agents.chunk_streams import (
+    StreamEvent as StreamEvent,
+    mapped as mapped,
+    merged as merged,
+    only as only,
+    stream_events as stream_events,
+    texts as texts,
+    windowed as windowed,
+)
+from greenroom.agents.coder import coder as coder
+from greenroom.agents.configuration import Tools as Tools
+from greenroom.agents.errors import (
+    AlreadyAnsweredError as AlreadyAnsweredError,
+    GuardError as GuardError,
+    HandoffLimitError as HandoffLimitError,
+    NoProgressError as NoProgressError,
+)
+from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
+from greenroom.agents.file_restore import plan_restore as plan_restore
+from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
+from greenroom.agents.project import project_notes as project_notes
+from greenroom.agents.questions import AskPerson as AskPerson
+from greenroom.agents.reply import stream_reply as stream_reply
+from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as warn_of_end
+from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
+from greenroom.agents.result_cache import ResultCache as ResultCache
+from greenroom.agents.run_context import RunContext as RunContext
+from greenroom.agents.runnable import Runnable as Runnable
+from greenroom.agents.skills import Skills as Skills
+from greenroom.agents.task import Task as Task
+from greenroom.agents.tool_calls import run_tools as run_tools

@@ -1,0 +1,2 @@
+from greenroom.llm.anthropic.provider import AnthropicProvider as AnthropicProvider
+from greenroom.llm.anthropic.read_request import read_anthropic_request as read_anthropic_request

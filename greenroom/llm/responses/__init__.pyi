@@ -1,0 +1,2 @@
+from greenroom.llm.responses.provider import OpenAIResponsesProvider as OpenAIResponsesProvider
+from greenroom.llm.responses.read_request import read_responses_request as read_responses_request

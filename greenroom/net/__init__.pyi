@@ -1,0 +1,1 @@
+from greenroom.net.client import HttpClient as HttpClient

@@ -1,0 +1,27 @@
+from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime
+from greenroom.runtime.budgets import RuntimeLimits as RuntimeLimits
+from greenroom.runtime.calls import (
+    ToolCallScope as ToolCallScope,
+    calling_history as calling_history,
+)
+from greenroom.runtime.errors import (
+    AgentNotRunningError as AgentNotRunningError,
+    InvalidAnswerError as InvalidAnswerError,
+    RuntimeClosedError as RuntimeClosedError,
+    SupervisionError as SupervisionError,
+)
+from greenroom.runtime.fan_out import fan_out as fan_out
+from greenroom.runtime.handle import AgentHandle as AgentHandle
+from greenroom.runtime.internals import (
+    AgentInternals as AgentInternals,
+    spawn_subagent as spawn_subagent,
+)
+from greenroom.runtime.output_ring import Subscription as Subscription
+from greenroom.runtime.results import (
+    InterruptReport as InterruptReport,
+    Outcome as Outcome,
+    Receipt as Receipt,
+    TurnResult as TurnResult,
+)
+from greenroom.runtime.runtime_thread import RuntimeThread as RuntimeThread
+from greenroom.runtime.supervisor import Supervisor as Supervisor

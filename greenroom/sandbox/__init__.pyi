@@ -1,0 +1,1 @@
+from greenroom.sandbox.report import SandboxUnavailableError as SandboxUnavailableError

@@ -1,0 +1,1 @@
+from greenroom.schemas.validation import InputValidator as InputValidator
