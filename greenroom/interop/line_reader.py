@@ -10,12 +10,15 @@ MAX_MESSAGE = 16 << 20
 
 _EDGE = 4_096  # bytes of the head and the tail of a message that is too long
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
+_KIND = re.compile(rb'"(method|params|result|error)"\s*:')
+_BODY = re.compile(rb'"(?:params|result|error)"\s*:')
 
 
 class LineReader:
     r"""Cuts bytes into lines, in a time that grows with their number alone.
 
-    A line longer than the limit is left out; `skipped_id` finds the request that it belongs to.
+    A line longer than the limit is left out; `skipped_id` finds the request that it was or answers,
+    and `skipped_answer` says which of the two.
 
     Example:
         >>> reader = LineReader(limit=10)
@@ -54,12 +57,21 @@ class LineReader:
             self._buffer.clear()
 
     @property
+    def skipped_answer(self) -> bool:
+        """Whether the last line that was too long was an answer, not a request or a notification.
+
+        What it has is said first, so it is not looked for in what others have put into it.
+        """
+        kind = _KIND.search(self._head)
+        return kind is not None and kind[1] in (b"result", b"error")
+
+    @property
     def skipped_id(self) -> int | str | None:
-        """The id of the request that the last line that was too long may have answered.
+        """The id of the request that the last line that was too long was, or answered.
 
         It stands before the result or behind it, whichever the other side's library prefers.
         """
-        first = _ID.search(self._head.partition(b'"result"')[0])
+        first = _ID.search(_BODY.split(self._head, 1)[0])
         found = first or next(reversed(list(_ID.finditer(self._tail))), None)
         if found is None:
             return None

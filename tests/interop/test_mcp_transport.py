@@ -7,7 +7,7 @@ from hypothesis import given, strategies as st
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 
 from greenroom.interop.line_reader import LineReader
-from greenroom.interop.mcp.transport import LastWords, Screen
+from greenroom.interop.mcp.transport import LastWords, Screen, _complain
 from tests.interop.servers import demo
 
 
@@ -33,6 +33,34 @@ def test_the_call_of_a_message_that_is_too_long_is_known(message: dict[str, obje
     reader = LineReader(limit=10_000)
     assert list(reader.feed(json.dumps(message).encode() + b"\n{}\n")) == [None, b"{}"]
     assert reader.skipped_id == 7
+
+
+LONG = "x" * 20_000
+
+
+@pytest.mark.parametrize(
+    ("message", "id_", "is_answer"),
+    [
+        ({"jsonrpc": "2.0", "id": 7, "method": "ask", "params": {"id": 9, "text": LONG}}, 7, False),
+        ({"method": "ask", "params": {"id": 9, "text": LONG}, "id": 7}, 7, False),
+        ({"params": {"result": 1, "text": LONG}, "method": "ask", "id": 7}, 7, False),
+        ({"method": "tell", "params": {"text": LONG}, "jsonrpc": "2.0"}, None, False),
+        ({"id": 7, "error": {"code": 1, "message": LONG, "data": {"method": "x"}}}, 7, True),
+        ({"result": {"method": "x", "text": LONG}, "id": 7}, 7, True),
+        ({"result": {"text": '"method": ' + LONG}, "id": 7}, 7, True),
+    ],
+)
+def test_what_was_too_long_is_told_from_its_answer(message, id_, is_answer) -> None:
+    reader = LineReader(limit=10_000)
+    assert list(reader.feed(json.dumps(message).encode() + b"\n")) == [None]
+    assert (reader.skipped_id, reader.skipped_answer) == (id_, is_answer)
+
+
+def test_a_long_notification_ends_no_call_that_it_speaks_of() -> None:
+    reader = LineReader(limit=10_000)
+    told = {"jsonrpc": "2.0", "method": "tell", "params": {"text": LONG, "id": 7}}
+    assert list(reader.feed(json.dumps(told).encode() + b"\n")) == [None]
+    assert _complain(reader) is None
 
 
 @pytest.mark.parametrize(

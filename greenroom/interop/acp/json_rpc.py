@@ -200,10 +200,18 @@ class Peer:
         while data := await self._receive_some():
             for line in reader.feed(data):
                 if line is None:
-                    fault = f"a line has more than {MAX_MESSAGE >> 20} MB"
-                    await self._refuse(reader.skipped_id, RPCError(INVALID_REQUEST, fault))
+                    await self._refuse_long(reader)
                 elif line.strip():
                     await self._take(line, nursery)
+
+    async def _refuse_long(self, reader: LineReader) -> None:
+        """Refuse a line that was too long; an answer is refused to whoever waits for it."""
+        fault = f"a line has more than {MAX_MESSAGE >> 20} MB"
+        id_ = reader.skipped_id
+        if not reader.skipped_answer:
+            await self._refuse(id_, RPCError(INVALID_REQUEST, fault))
+        elif isinstance(id_, int) and id_ in self._waiting:
+            self._waiting[id_].refuse(fault)
 
     async def _receive_some(self) -> bytes:
         try:

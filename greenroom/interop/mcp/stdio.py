@@ -78,8 +78,11 @@ async def _receive(
         async with incoming:
             while data := await _read(source):
                 for line in reader.feed(data):
-                    if line is None:
+                    if line is None and not reader.skipped_answer:
                         await write.send(SessionMessage(_refuse(reader.skipped_id)))
+                    elif line is None:  # who waits for it reads that it was refused
+                        if (id_ := reader.skipped_id) is not None:
+                            await incoming.send(SessionMessage(_refuse(id_)))
                     elif line.strip():
                         await incoming.send(_parse(line))
 

@@ -115,8 +115,8 @@ def _parse(line: bytes) -> types.JSONRPCMessage | None:
 
 def _complain(reader: LineReader) -> types.JSONRPCMessage | None:
     """Answer in place of a message that was too long, so that its call does not wait for it."""
-    id_ = reader.skipped_id
-    if id_ is None:
+    id_ = reader.skipped_id if reader.skipped_answer else None
+    if id_ is None:  # a notification has none either, though what it tells may
         _log.warning("a message of an MCP server was too long, and left out")
         return None
     error = types.ErrorData(code=types.INTERNAL_ERROR, message=_TOO_LONG)

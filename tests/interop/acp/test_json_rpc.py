@@ -1,12 +1,14 @@
 """Lines that are no good, requests without end, and the ends of a connection."""
 
 import json
+from functools import partial
 from random import Random
 
 import pytest
 import trio
 
 from greenroom.interop.acp.json_rpc import MAX_OPEN, Peer, Reply, RPCError
+from greenroom.interop.line_reader import LineReader
 from tests.interop.acp.editor import Refused, open_editor
 from tests.interop.acp.test_sessions import begin, opener, say
 
@@ -279,3 +281,35 @@ async def test_the_end_of_the_input_ends_open_turns_and_saves_them(tmp_path):
     assert handle.state.is_final
     stored = await sessions.load(session)
     assert [each.role for each in stored.history][:2] == ["user", "assistant"]
+
+
+async def test_an_answer_that_is_too_long_fails_its_request_and_no_other(monkeypatch):
+    monkeypatch.setattr("greenroom.interop.acp.json_rpc.LineReader", partial(LineReader, 10_000))
+    to_peer, incoming = trio.open_memory_channel(10)
+    written = []
+
+    async def receive():
+        return await incoming.receive()
+
+    async def send(data):
+        written.extend(map(json.loads, data.splitlines()))
+
+    async def end():
+        pass
+
+    peer = Peer(receive, send, Echo())
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.run, end)
+            await to_peer.send(line(id=2, result={"content": "x" * 20_000}))  # of no request
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(answer_too_long, peer, to_peer)
+            with pytest.raises(RPCError, match="more than 16 MB"):
+                await peer.request("read", {})
+            await to_peer.send(b"")
+    assert [each.get("method") for each in written] == ["read"]  # nothing was refused to them
+
+
+async def answer_too_long(peer, to_peer):
+    await trio.testing.wait_all_tasks_blocked()
+    await to_peer.send(line(id=1, result={"content": "x" * 20_000}))
