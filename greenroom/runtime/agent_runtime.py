@@ -297,7 +297,7 @@ class AgentRuntime:
         require_loop(self._kernel.token, "shutdown_all()")
         await trio.lowlevel.checkpoint()
         roots = self._kernel.registry.roots
-        for actor in roots:
+        for actor in roots if current_actor() is not None else ():
             refuse_self_wait(actor, "shutdown_all()")
         for actor in roots:
             actor.begin_shutdown(grace)

@@ -268,6 +268,8 @@ class TaskGroup:
 
     async def end(self) -> None:
         """Cancel those that are alive, and wait until the last is gone."""
+        if not self.count:  # as for nearly every agent
+            return
         with trio.CancelScope(shield=True):
             while self.count:  # one that is being cancelled may start others
                 self.changed = trio.Event()

@@ -176,7 +176,7 @@ class Journal:
         with trio.CancelScope(shield=True):
             await self._turnstile.enter()
             try:
-                await self._tail.release()
+                await self._tail.release_at_once()
             finally:
                 self._turnstile.leave()
 
@@ -414,10 +414,14 @@ class _Tail:
 
     async def release(self) -> None:
         """Release the lock; cancellation waits until that is done."""
+        with trio.CancelScope(shield=True):
+            await self.release_at_once()
+
+    async def release_at_once(self) -> None:
+        """Release the lock, unless cancelled."""
         writer, self._writer = self._writer, None
         if writer is not None:
-            with trio.CancelScope(shield=True):
-                await writer.release()
+            await writer.release()
 
     def lacks(self, metadata: SessionMetadata) -> bool:
         """Whether the store may lack this description."""
