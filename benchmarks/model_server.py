@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 WORD = "token "
 PAUSE = 0.001
@@ -173,9 +173,9 @@ def answer(connection: socket.socket, path: str, body: bytes) -> None:
 
 
 def serve(connection: socket.socket) -> None:
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    received = b""
-    with connection:
+    with connection, suppress(OSError):  # the client may leave at any time
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        received = b""
         while data := connection.recv(1 << 20):
             received += data
             while b"\r\n\r\n" in received:
@@ -186,10 +186,7 @@ def serve(connection: socket.socket) -> None:
                 while len(rest) < length and (data := connection.recv(1 << 20)):
                     rest += data
                 received = rest[length:]
-                try:
-                    answer(connection, line.split(" ")[1], rest[:length])
-                except OSError:  # the client has left
-                    return
+                answer(connection, line.split(" ")[1], rest[:length])
 
 
 @contextmanager
