@@ -28,10 +28,10 @@ PROGRAM = {"terminal_program", "warm_python"}
 OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sqlite3", "tempfile"}
 """Modules with which a test reaches out of the interpreter, or into another thread or process."""
 
-SERVERS = {"server", "serve", "provider_cases", "parrot"}
+SERVERS = {"server", "serve", "provider_cases", "parrot", "postgres_server"}
 """Our modules and fixture that listen at a socket, or whose users do."""
 
-MEETINGS = {"agents", "cli", "docs", "flow", "house", "integration", "memory"}
+MEETINGS = {"agents", "cli", "distributed", "docs", "flow", "house", "integration", "memory"}
 """Tests of what is made of several packages."""
 
 SWEEPS = {
