@@ -176,9 +176,9 @@ class HostedAgent:
         except Exception as error:  # noqa: BLE001 (of the type's own code, recorded)
             await self._end(Outcome(EndStatus.CRASHED, error=error))
             return
-        session, taken = await self._settle()
-        self._session = session
-        await session.open()
+        session, taken = await self._take_over()
+        input_id = "" if taken is None else taken.input_id
+        goes_on = session.has_input(input_id) and session.cut_off == input_id
         used = None if self._spec.budget is None else await read_tree_used(session)
         self._handle = handle = self._runtime.spawn(
             session,
@@ -189,7 +189,7 @@ class HostedAgent:
         )
         outcome = Outcome(EndStatus.KILLED)
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._guard, nursery, session, handle, taken)
+            nursery.start_soon(self._guard, nursery, session, handle, taken, goes_on)
             if self._spec.unattended == "ask":
                 nursery.start_soon(self._attend, handle)
             outcome = await handle.wait()
@@ -206,10 +206,11 @@ class HostedAgent:
         session: AgentSession,
         handle: AgentHandle,
         taken: mailbox.Taken | None,
+        goes_on: bool,
     ) -> None:
         """Serve the agent; what goes wrong ends it, and is not a group of errors."""
         try:
-            await self._serve(session, handle, taken)
+            await self._serve(session, handle, taken, goes_on=goes_on)
         except (AgentLostError, *_HELPLESS) as error:
             self._failure = error
             handle.kill()
@@ -221,6 +222,20 @@ class HostedAgent:
             await trio.sleep_forever()
 
     # ---------------------------------------------------------- what an earlier host has left
+
+    async def _take_over(self) -> tuple[AgentSession, mailbox.Taken | None]:
+        """Settle what there is, and take the session; from then on an earlier host writes no more.
+
+        What it wrote in between is settled too: it may have begun the turn, or ended it.
+        """
+        while True:
+            session, taken = await self._settle()
+            self._session = session
+            before = None if taken is None else (session.has_input(taken.input_id), session.cut_off)
+            await session.open()
+            if taken is None or before == (session.has_input(taken.input_id), session.cut_off):
+                return session, taken
+            await session.close()
 
     async def _settle(self) -> tuple[AgentSession, mailbox.Taken | None]:
         """Settle what the conversation already has; return it, and the input to begin with."""
@@ -280,10 +295,15 @@ class HostedAgent:
     # ------------------------------------------------------------------------- what is new
 
     async def _serve(
-        self, session: AgentSession, handle: AgentHandle, taken: mailbox.Taken | None
+        self,
+        session: AgentSession,
+        handle: AgentHandle,
+        taken: mailbox.Taken | None,
+        *,
+        goes_on: bool,
     ) -> None:
-        """Give the agent one input after another."""
-        if taken is not None and session.has_input(taken.input_id):
+        """Give the agent one input after another, once a turn has ended that goes on."""
+        if taken is not None and goes_on:
             self._in_hand = taken
             await self._finish(taken, await self._follow(handle, taken.input_id), session)
             self._in_hand = taken = None

@@ -1,17 +1,22 @@
 """A host that is gone: its agents go on elsewhere, and nothing it still says counts."""
 
+from functools import partial
+
 import pytest
 import trio
 
-from greenroom import Agent
+from greenroom import Agent, AgentRuntime
 from greenroom.core import Message
 from greenroom.core._internal import serde
 from greenroom.distributed import AgentSpec, AgentType, Host, mailbox
+from greenroom.session import AgentSession
 from greenroom.testing import ScriptedProvider
 from tests.distributed.kinds import (
+    ECHO,
     GOES_ON,
     asked,
     count_as_gone,
+    echo,
     spawn_and_freeze,
     wait_for,
     wait_host,
@@ -86,6 +91,43 @@ async def test_a_turn_that_had_not_begun_to_be_saved_is_begun_again(cluster, fro
         await count_as_gone(cluster, first)
         assert (await agent.answer("i1")).text == "b"
     assert await asked(agent) == ["go"]
+
+
+async def test_a_turn_that_an_earlier_host_ends_meanwhile_is_answered(
+    cluster, nursery, monkeypatch
+):
+    open_session, is_done = AgentSession.open, []
+
+    async def open_late(session):
+        if not is_done:
+            is_done.append(1)
+            async with (
+                cluster.database.make_store() as store,
+                AgentRuntime(store=store) as runtime,
+            ):
+                again = AgentSession.new("echo", session_id=session.session_id, store=store)
+                handle = runtime.spawn(again, partial(echo, prefix="before: "))
+                await handle.ask("go", id="i1")
+        await open_session(session)
+
+    monkeypatch.setattr(AgentSession, "open", open_late)
+    agent = await make_waiting(cluster)
+    await nursery.start(Host(cluster, [ECHO]).run)
+    with trio.fail_after(60):
+        assert (await agent.answer("i1")).text == "before: go"
+        assert (await agent.ask("more")).text == "more"
+    assert await asked(agent) == ["go", "more"]
+
+
+async def make_waiting(cluster):
+    """Return an agent that no host has, and for which an input waits."""
+    async with trio.open_nursery() as nursery:
+        await nursery.start(Host(cluster, [ECHO]).run)
+        agent = await cluster.spawn(AgentSpec("echo"))
+        nursery.cancel_scope.cancel()
+    await cluster.database.run(lambda each: each.execute("UPDATE agents SET host = NULL"))
+    await agent.send_input("go", id="i1")
+    return agent
 
 
 async def test_a_turn_that_has_ended_but_was_not_marked_is_not_done_again(
