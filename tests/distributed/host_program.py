@@ -10,7 +10,7 @@ import sys
 import trio
 
 from greenroom.core import Message, ToolResultBlock, ToolUseBlock, UserInput
-from greenroom.distributed import AgentType, Cluster, Host, host
+from greenroom.distributed import AgentType, Cluster, Host, host, hosted_agent
 
 
 async def work(agent, path):
@@ -39,6 +39,7 @@ async def have_effect(agent, message, path):
 
 async def main(path, schema, patience, seconds, bind="127.0.0.1:0"):
     host.LOOK = seconds
+    hosted_agent.MOST_ENDS = int(os.environ.get("MOST_ENDS", hosted_agent.MOST_ENDS))
     async with Cluster(schema=schema, patience=patience) as cluster, trio.open_nursery() as nursery:
         kind = AgentType("worker", lambda spec: (work, (path,)))
         print(await nursery.start(Host(cluster, [kind], bind=bind, insecure=True).run), flush=True)
