@@ -17,6 +17,7 @@ from greenroom.agents.configuration import (
     check_tools,
     list_tools,
     tool_name,
+    warn_of_near_names,
 )
 from greenroom.agents.cut_off import last_reply
 from greenroom.agents.guards import Guard
@@ -224,6 +225,8 @@ class Agent(Runnable[DepsT, OutputT_co]):
             check_deps(f"the guard {guard.name}", guard.check, self.deps_type)
         if not callable(tools):
             check_tools(tools, self.deps_type)
+            if self.permissions is not None:
+                warn_of_near_names(self.permissions.rules, self.toolbox.names)
         check_handoffs(self)
 
 

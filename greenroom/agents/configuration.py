@@ -4,6 +4,7 @@
 its tools, and knows which of them the program consented to by passing them.
 """
 
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Protocol, TypeAlias, TypeGuard, TypeVar, cast
 
@@ -27,6 +28,11 @@ OutputT_co = TypeVar("OutputT_co", covariant=True)
 Tools: TypeAlias = Iterable[object] | ToolProvider
 """Functions, tools, providers of tools, and anything else that `as_tool` accepts: one provider, a
 `ToolRegistry`, or a list."""
+
+_log = logging.getLogger("greenroom.agents")
+
+_NEAR = 0.8
+"""How much alike two names are of which one is probably meant for the other."""
 
 _BUILTIN = "greenroom.tools.builtin."
 _READING = ("Read", "Grep", "Glob")
@@ -91,7 +97,8 @@ class Toolbox(msgspec.Struct, frozen=True):
 def is_provider(thing: object) -> TypeGuard[ToolProvider]:
     """Whether something provides tools and is not a tool itself."""
     is_one = isinstance(thing, ToolProvider) and not isinstance(thing, type)
-    return is_one and not isinstance(thing, Tool)
+    # An agent has tools as well, and provides none.
+    return is_one and callable(getattr(thing, "tools", None)) and not isinstance(thing, Tool)
 
 
 def list_tools(tools: Tools) -> tuple[object, ...]:
@@ -118,6 +125,22 @@ def check_tools(tools: Iterable[object], deps_type: object) -> None:
     for tool in map(unwrap_tool, tools):
         if callable(tool):
             check_deps(f"the tool {tool_name(tool)}", tool, deps_type)
+
+
+def warn_of_near_names(rules: Iterable[PermissionRule], names: frozenset[str]) -> None:
+    """Warn of each name in rules that is nearly that of a tool: such a rule decides about nothing.
+
+    Other names that no tool has may be those of tools that come later, or of other agents.
+    """
+    from difflib import get_close_matches
+
+    for rule in rules:
+        for name in filter(str.isidentifier, set(rule.matcher.tool) - names):
+            if near := get_close_matches(name, names, 1, _NEAR):
+                _log.warning(
+                    "the rule %.200s is about no tool: there is no %.100r; did you mean %.100r?",
+                    rule, name, near[0],
+                )  # fmt: skip
 
 
 class AgentConfiguration(Protocol[DepsT, OutputT_co]):

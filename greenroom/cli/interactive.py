@@ -173,14 +173,19 @@ async def _describe(run: OpenRun, handle: AgentHandle) -> None:
                 if run.branch:
                     setup.session.set_metadata("branch", run.branch)
             elif has_begun and not isinstance(chunk, StateChange):  # the model has been asked
-                await trio.to_thread.run_sync(_load_later)
+                await _load_later()
                 return
 
 
-def _load_later() -> None:
-    """Load what the reply and its calls need, which the first request need not wait for."""
+async def _load_later() -> None:
+    """Load what the reply and its calls need, which the first request need not wait for.
+
+    Not in a thread: the loop may need the same modules meanwhile, and where two threads import
+    what imports each other, Python may end one of them with an error about a deadlock.
+    """
     for name in _LATER:
         import_module(name)
+        await trio.lowlevel.checkpoint()
 
 
 def _exit_code(outcome: Outcome | None) -> int:

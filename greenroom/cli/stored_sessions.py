@@ -219,7 +219,7 @@ async def find_session_id(text: str, store: SessionStore) -> str:
     raise SessionNotFoundError(
         f"there is no session {text} in {place}",
         session_id=text,
-        hint="`greenroom sessions list` shows them",
+        hint="`greenroom sessions list` shows them; --sessions names another folder",
     )
 
 

@@ -679,6 +679,22 @@ def test_a_list_of_rules_is_refused_with_the_manager_that_takes_it():
         agent(permissions=rules)
 
 
+def test_an_agent_among_the_tools_is_refused_with_the_word_that_makes_it_one():
+    loans = Agent("offline:", name="loans", tools=[get_weather])
+    for expert in (loans, Agent("offline:", name="loans")):
+        with pytest.raises(ToolError, match=r"loans is not a tool.*pass what its as_tool"):
+            Agent("offline:", tools=[expert])
+
+
+def test_a_rule_that_names_a_tool_nearly_is_warned_of(caplog):
+    rules = [PermissionRule.ask_for_tool("get_weathers"), PermissionRule.deny_tool("Bash")]
+    Agent("offline:", tools=[get_weather], permissions=PermissionManager(rules))
+    assert [record.getMessage() for record in caplog.records] == [
+        "the rule ask get_weathers is about no tool: there is no 'get_weathers'; "
+        "did you mean 'get_weather'?"
+    ]
+
+
 async def test_what_is_no_memory_is_refused():
     with pytest.raises(ConfigurationError, match="is not a memory"):
         agent(memory="memory.db")

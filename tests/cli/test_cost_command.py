@@ -26,13 +26,15 @@ def paid(tmp_path):
         steps = [reply(call("ask", prompt="Find."), tokens=100), reply(tokens=200)]
         agent = Agent(ScriptedProvider(*steps, model="large"), name="Ann", tools=[ask])
         async with AgentRuntime(store) as runtime:
-            for id_, each in (("s-first", agent), ("t-second", inner_again())):
+            for id_, each, turns in (("s-first", agent, 1), ("t-second", inner_again(), 2)):
                 handle = runtime.spawn(AgentSession.new(each.name, session_id=id_), each)
-                await handle.ask("Go.")
+                for _ in range(turns):
+                    await handle.ask("Go.")
                 await handle.shutdown()
 
     def inner_again():
-        return Agent(ScriptedProvider(reply(tokens=7), model="small"), name="Bob")
+        steps = [reply(tokens=3), reply(tokens=4)]
+        return Agent(ScriptedProvider(*steps, model="small"), name="Bob")
 
     trio.run(main)
     return store, ("--sessions", str(tmp_path / "paid"))
@@ -57,7 +59,7 @@ def test_a_bill_is_by_model_agent_session_or_day(run, paid):
 
 def test_one_session_is_billed_with_those_below_it(run, paid):
     _, place = paid
-    shown = run("cost", "s-f", "--json", *place)
+    shown = run("cost", "s-fir", "--json", *place)
     found = read(shown)
     assert found.pop("s-first") == 300
     assert list(found.values()) == [30]

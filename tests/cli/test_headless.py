@@ -199,7 +199,7 @@ def test_a_session_that_is_unknown_is_told_in_plain_words(run, tmp_path):
     done = run("sessions", "show", "nope", "--sessions", str(tmp_path))
     assert done.err == (
         f"greenroom: there is no session nope in {tmp_path} "
-        "(`greenroom sessions list` shows them)\n"
+        "(`greenroom sessions list` shows them; --sessions names another folder)\n"
     )
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from greenroom.agents._internal import PLAN_OPTIONS, SubmitPlan
-from greenroom.cli import choices
+from greenroom.cli import choices, interactive
 from greenroom.cli.agent_view import PLAN_STEP
 from greenroom.cli.painter import LastRows, Quoted, hang_indent, is_simple
 from greenroom.flow._internal import PLAN_STEP as THEIRS
@@ -198,3 +199,13 @@ def test_a_terminal_that_does_not_know_its_size_is_taken_for_a_usual_one(termina
     program.wait_for("A project of ours.", "idle")
     program.type(CTRL_D)
     assert program.wait() == 0
+
+
+async def test_what_the_reply_needs_is_loaded_by_no_other_thread(monkeypatch):
+    loaded = {}
+    monkeypatch.setattr(
+        interactive, "import_module", lambda name: loaded.update({name: threading.get_ident()})
+    )
+    await interactive._load_later()
+    assert set(loaded) == {*interactive._LATER}
+    assert set(loaded.values()) == {threading.get_ident()}
