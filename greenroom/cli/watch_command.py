@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _INTERVAL = 1.0  # seconds between two looks at the tree
 _FRAME = 0.05  # seconds between two frames
 _LAST_FRAME = 1.0  # seconds to write one
+_LAST_WORDS = 5.0  # seconds for pages to read the end of an agent
 _ROWS = 8  # of the tree
 _MARGIN = 4  # rows of the terminal that are left to what was printed
 _PIPE = 10_000  # columns of a pipe or a file
@@ -82,6 +83,8 @@ async def _show_page(agent: WatchedAgent, stream: trio.SocketStream) -> None:
     async with trio.open_nursery() as nursery:
         tell(f"shown at {await nursery.start(serve_shown, agent)}")
         await read_lines(stream, _drop)
+        with trio.move_on_after(_LAST_WORDS):
+            await agent.wait_until_read()
         nursery.cancel_scope.cancel()
 
 

@@ -81,6 +81,8 @@ class WatchedAgent:
         self._path = path
         self._options = options
         self._node: Mapping[str, object] = {}
+        self._readers = 0
+        self._has_no_reader = trio.Event()
 
     def describe(self) -> Mapping[str, object]:
         """Return what the list of sessions says of it."""
@@ -92,13 +94,25 @@ class WatchedAgent:
     @asynccontextmanager
     async def open(self) -> AsyncIterator["trio.MemoryReceiveChannel[tuple[str, bytes]]"]:
         """Give the block what it said before, and then what it says, as events."""
-        async with await trio.open_unix_socket(os.fspath(self._path)) as stream:
-            await stream.send_all(self.session_id.encode() + b"\n")
-            told, events = trio.open_memory_channel[tuple[str, bytes]](_EVENTS)
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._tell, stream, told)
-                yield events
-                nursery.cancel_scope.cancel()
+        self._readers += 1
+        try:
+            async with await trio.open_unix_socket(os.fspath(self._path)) as stream:
+                await stream.send_all(self.session_id.encode() + b"\n")
+                told, events = trio.open_memory_channel[tuple[str, bytes]](_EVENTS)
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._tell, stream, told)
+                    yield events
+                    nursery.cancel_scope.cancel()
+        finally:
+            self._readers -= 1
+            if not self._readers:
+                self._has_no_reader.set()
+
+    async def wait_until_read(self) -> None:
+        """Wait until nobody reads it, as soon as each has read the end of what it said."""
+        while self._readers:
+            self._has_no_reader = trio.Event()
+            await self._has_no_reader.wait()
 
     async def _tell(
         self, stream: trio.SocketStream, told: "trio.MemorySendChannel[tuple[str, bytes]]"
