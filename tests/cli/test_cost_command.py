@@ -63,7 +63,7 @@ def test_one_session_is_billed_with_those_below_it(run, paid):
     found = read(shown)
     assert found.pop("s-first") == 300
     assert list(found.values()) == [30]
-    table = run("cost", "s-f", *place).out.splitlines()
+    table = run("cost", "s-fir", *place).out.splitlines()
     assert table[0].split()[0] == "session"
     assert table[-1].split()[:3] == ["together", "330", "3"]
 
