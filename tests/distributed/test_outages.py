@@ -19,9 +19,17 @@ from tests.distributed.kinds import (
 )
 
 
+@pytest.fixture
+async def patient_cluster(make_cluster):
+    """As patient as a test: a host that does not look for so long counts as gone."""
+    async with make_cluster(patience=60.0) as made:
+        yield made
+
+
 async def test_hosts_keep_their_agents_when_all_connections_are_cut(
-    cluster, nursery, frozen, monkeypatch
+    patient_cluster, nursery, frozen, monkeypatch
 ):
+    cluster = patient_cluster
     query = "SELECT clock_timestamp()"
     ((start,),) = await cluster.database.run(lambda each: each.execute(query).fetchall())
     hosts = [Host(cluster, [ECHO]) for _ in range(2)]

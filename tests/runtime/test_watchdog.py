@@ -142,12 +142,17 @@ async def test_a_native_call_that_lets_no_thread_run_is_named_right_after_it(rep
     async def crunch(agent):
         assert sum(range(8_000_000))
 
-    async with watched(threshold=0.01) as runtime:
-        await runtime.spawn(new("s-1"), crunch).wait()
     # The report is made beside the loop, which goes on: it is there when the thread has ended. On a
-    # busy machine something else may take longer than the threshold, too.
-    named = [each for each in report.messages if "by the agent worker (s-1)" in each]
-    assert any("crunch" in each for each in named)
+    # busy machine something else may take longer than the threshold, too, and the thread that looks
+    # may get its turn when the call is over: so it has a few.
+    named = []
+    for number in range(5):
+        async with watched(threshold=0.01) as runtime:
+            await runtime.spawn(new(f"s-{number}"), crunch).wait()
+        named += [each for each in report.messages if f"by the agent worker (s-{number})" in each]
+        if any("crunch" in each for each in named):
+            return
+    assert named == "none of them names the call"
 
 
 async def test_runtimes_in_one_loop_share_a_watchdog_which_ends_with_the_last(report):
