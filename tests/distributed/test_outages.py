@@ -19,17 +19,20 @@ from tests.distributed.kinds import (
 )
 
 
-@pytest.fixture
-async def patient_cluster(make_cluster):
-    """As patient as a test: a host that does not look for so long counts as gone."""
-    async with make_cluster(patience=60.0) as made:
-        yield made
+async def end_look(host):
+    """Wait until a host begins to look anew."""
+    event = host._poked
+
+    async def has_turned():
+        return host._poked is not event
+
+    event.set()
+    await wait_for(has_turned)
 
 
 async def test_hosts_keep_their_agents_when_all_connections_are_cut(
-    patient_cluster, nursery, frozen, monkeypatch
+    cluster, nursery, frozen, monkeypatch
 ):
-    cluster = patient_cluster
     query = "SELECT clock_timestamp()"
     ((start,),) = await cluster.database.run(lambda each: each.execute(query).fetchall())
     hosts = [Host(cluster, [ECHO]) for _ in range(2)]
@@ -50,10 +53,13 @@ async def test_hosts_keep_their_agents_when_all_connections_are_cut(
         before = [(await agent.status()).host for agent in agents]
         assert set(before) == {first, second}
         monkeypatch.setattr(host, "LOOK", 60.0)  # from now on each looks when it is told to
-        frozen.add(second)
+        frozen.update({first, second})
+        for each in hosts:  # one that looks while connections are cut takes others for gone
+            await end_look(each)
         cut = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE backend_start >= %s AND pid <> pg_backend_pid()"""
         await cluster.database.run(lambda each: each.execute(cut, [start]).fetchall())
+        frozen.discard(first)
         hosts[0]._poked.set()  # its first look since then, in which nobody is counted as gone
         await wait_for(is_back)
         frozen.clear()
