@@ -106,12 +106,12 @@ async def _follow(context: CommandContext, agent: AgentHandle) -> None:
 
 
 async def _show_replies(context: CommandContext, agent: AgentHandle) -> None:
-    with _followed(context, agent.session_id):
+    with _remember_follower(context, agent.session_id):
         await _show_each_reply(context, agent)
 
 
 @contextmanager
-def _followed(context: CommandContext, id_: str) -> Iterator[None]:
+def _remember_follower(context: CommandContext, id_: str) -> Iterator[None]:
     """Follow one until the block ends, or the person asks for it again."""
     followed = context.run.followed
     with trio.CancelScope() as followed[id_]:
@@ -152,7 +152,7 @@ def _act_on_command(context: CommandContext, command: StayingCommand, verb: str)
 async def _show_output(context: CommandContext, command: StayingCommand) -> None:
     """Print what a command prints, a part at a time, until it ends."""
     screen = context.screen
-    with _followed(context, command.id):
+    with _remember_follower(context, command.id):
         reader = OutputReader(command, screen.scheme)
         while (part := await reader.read()) is not None:
             screen.print(part)

@@ -54,7 +54,7 @@ class LoopWrites:
         return size <= MOST_BYTES and self._clock() >= self._pause_ends
 
     @contextmanager
-    def timed(self) -> Iterator[None]:
+    def measure(self) -> Iterator[None]:
         """Make a write in this block; if it takes long, none is allowed for a minute."""
         begun = self._clock()
         try:

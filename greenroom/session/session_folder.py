@@ -308,7 +308,7 @@ class FileWriter:
             await self._write(work)
             return
         await trio.lowlevel.checkpoint_if_cancelled()
-        with self._described_errors(), self._writes.timed():
+        with self._described_errors(), self._writes.measure():
             check_lock(self._lock, self._folder)
             work()
 

@@ -134,7 +134,7 @@ class Recording:
             unique.update((each.id, each) for each in history if each.id not in unique)
         known = {each.id for each in before}
         decided = [
-            _decided(each)
+            _read_decision(each)
             for each in await read_decisions(session)
             if each.by != "withdrawn"  # a question that nobody answered
         ]
@@ -248,7 +248,7 @@ def _was_stopped(turn: Span) -> bool:
     return str(turn.status) in _STOPPED
 
 
-def _decided(record: PermissionRecord) -> Decided:
+def _read_decision(record: PermissionRecord) -> Decided:
     if record.by in AUTOMATIC_DECIDERS:
         why = record.message or record.by
         return Decided(record.tool_use_id, record.decision, why, "record")

@@ -39,10 +39,10 @@ def test_after_a_slow_write_there_is_none_for_a_minute_even_if_it_failed():
     writes = LoopWrites(lambda: now)
     assert writes.allow(loop_writes.MOST_BYTES)
     assert not writes.allow(loop_writes.MOST_BYTES + 1)
-    with writes.timed():
+    with writes.measure():
         now += 0.02
     assert writes.allow(1)
-    with suppress(OSError), writes.timed():
+    with suppress(OSError), writes.measure():
         now += 0.03
         raise OSError
     assert not writes.allow(1)

@@ -334,7 +334,7 @@ class ServedSessions:
             if input_id is not None and await self._is_known(known, input_id, digest, content):
                 return input_id, False
             handle = await self._require_agent(known, title=_title_of(content))
-            async with self._seated(known, handle):
+            async with self._take_seat(known, handle):
                 try:
                     receipt = handle.send_input_nowait(
                         content, sender=sender, metadata=metadata, id=input_id
@@ -359,7 +359,7 @@ class ServedSessions:
         return await interrupt_input(handle, input_id, mode, grace)
 
     @asynccontextmanager
-    async def _seated(self, known: Known, handle: AgentHandle) -> AsyncIterator[None]:
+    async def _take_seat(self, known: Known, handle: AgentHandle) -> AsyncIterator[None]:
         """Sit in for the caller until the keeper does: the agent may ask at once."""
         async with handle.attend():
             yield
@@ -477,7 +477,7 @@ class ServedSessions:
             handle = None
         if handle is None:
             handle = await self._start(await self.load(known.session_id))
-        async with self._seated(known, handle):
+        async with self._take_seat(known, handle):
             yield handle
 
 

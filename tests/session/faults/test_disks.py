@@ -111,7 +111,7 @@ async def test_a_short_line_that_needs_no_sync_is_written_on_the_event_loop(file
     async with saved(files) as session:
         assert await say(session, "short", "short, too") == {here}
         assert here not in await say(session, "x" * loop_writes.MOST_BYTES)
-        with files._writes.timed():
+        with files._writes.measure():
             now = 0.03  # a slow one
         assert here not in await say(session, "in a thread")
         now = 60.02
