@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from greenroom.core import PermissionRequest
+from greenroom.core import PermissionRequest, TextComplete
 from tests.interop.serving.browser import BROWSER, link
 
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="there is no browser")
@@ -68,6 +68,26 @@ async def test_a_request_without_an_answer_is_no_connection(serve, browser):
         await tab.until(f"window.hanging && {STATUS} === 'Connecting …'")
         await tab.until("document.querySelectorAll('.entry.text')[1]?.innerText === 'second'")
         assert await tab.run("window.hanging") is False
+
+
+async def test_the_first_input_waits_until_its_answer_can_be_heard(serve, browser):
+    over = trio.Event()
+
+    async def speaker(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.send(TextComplete("said at once, and not on record"))
+                await over.wait()
+
+    async with serve(agents={"speaker": speaker}) as service, browser.visit(link(service)) as tab:
+        await tab.run("""const fetched = window.fetch; window.fetch = async (path, ...more) => {
+          if (path.startsWith("api/stream")) await new Promise((go) => setTimeout(go, 300));
+          return fetched(path, ...more);
+        }""")
+        await tab.say("go")
+        await tab.see("said at once, and not on record")
+        over.set()
+        await tab.see("idle")
 
 
 async def test_a_question_that_changes_is_a_new_one_to_read(serve, browser):

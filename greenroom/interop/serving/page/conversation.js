@@ -8,7 +8,7 @@ const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/;
 
 export const MOST_SHOWN = 200; // entries that are drawn, and agents
 
-// Every table that is looked up by a word of others is without a prototype: `__proto__` is a word, too.
+// Tables of words of others have no prototype: `__proto__` is a word, too.
 
 let lastKey = 0;
 

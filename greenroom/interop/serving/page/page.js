@@ -9,7 +9,7 @@ import { Question } from "./question.js";
 import { html, render } from "./standalone.module.js";
 
 const MOST_PICTURES = 7_000_000; // characters of base64, of the 8 MB that a request may have
-const SENT_AGAIN = 1_000; // ms after which what waits is tried again
+const SENT_AGAIN = 1_000; // ms until an input is sent again
 const LISTED_AGAIN = 2_000; // ms between two looks at the list
 
 const STATUSES = { __proto__: null,
@@ -87,7 +87,6 @@ function listSoon(wait = LISTED_AGAIN) {
   }, wait);
 }
 
-// Put the stream down.
 function leave() {
   page.stream?.close();
   Object.assign(page, { stream: null, status: "none" });
@@ -158,6 +157,7 @@ function show(snapshot) {
     if (waiting.session === page.session) page.talk.inputs.get(waiting.id) ?? queue(waiting);
   }
   if (page.talk.title) document.title = `${legible(page.talk.title)} – Greenroom`;
+  sendWaiting();
   readSteps(); // which no snapshot has
 }
 
@@ -215,9 +215,9 @@ const send = guarded(async (event) => {
 let isSending = false;
 let again = null;
 
-// Sent under an id of ours, so that the server takes each once, however often it is sent.
+// Under our id: the server takes each once. After the snapshot: an answer before it could be missed.
 const sendWaiting = guarded(async () => {
-  while (!isSending && page.outbox.length) {
+  while (page.talk && !isSending && page.outbox.length) {
     const { session, id, text, pictures } = page.outbox[0];
     const blocks = [...(text.trim() ? [{ type: "text", text }] : []), ...pictures];
     isSending = true;
