@@ -10,8 +10,10 @@ async def echo(agent, prefix=""):
     """Answer what it is told."""
     async for message in agent.inputs():
         async with agent.turn(message):
-            if isinstance(message, UserInput):
-                agent.session.add_message(Message.assistant(prefix + message.text))
+            goes_on = isinstance(message, Resume) and message.cut_off
+            if goes_on or isinstance(message, UserInput):
+                text = f"on: {goes_on}" if goes_on else prefix + message.text
+                agent.session.add_message(Message.assistant(text))
 
 
 async def fail(agent):

@@ -93,39 +93,63 @@ async def test_a_turn_that_had_not_begun_to_be_saved_is_begun_again(cluster, fro
     assert await asked(agent) == ["go"]
 
 
-async def test_a_turn_that_an_earlier_host_ends_meanwhile_is_answered(
-    cluster, nursery, monkeypatch
+async def end_turn(session, cluster):
+    async with AgentRuntime(store=session.store) as runtime:
+        await runtime.spawn(session, partial(echo, prefix="before: ")).ask("go", id="i1")
+
+
+async def begin_turn(session, cluster):
+    """Save the beginning of a turn that has no end, as a host that is killed then."""
+    begun = trio.Event()
+
+    async def save_and_wait(agent):
+        async with agent.turn(await agent.receive()):
+            await agent.session.save()
+            begun.set()
+            await trio.sleep_forever()
+
+    async with AgentRuntime(store=session.store) as runtime:
+        handle = runtime.spawn(session, save_and_wait)
+        await handle.send_input("go", id="i1")
+        await begun.wait()
+        query = "UPDATE sessions SET holder = NULL, epoch = epoch + 1"
+        await cluster.database.run(lambda each: each.execute(query))
+        handle.kill()
+
+
+@pytest.mark.parametrize(("act", "text"), [(end_turn, "before: go"), (begin_turn, "on: i1")])
+async def test_what_an_earlier_host_saves_until_the_session_is_taken_counts(
+    cluster, nursery, monkeypatch, act, text
 ):
-    open_session, is_done = AgentSession.open, []
+    """That host has the session for a moment after its agent was given to another one."""
+    agent = await make_waiting(cluster)
+    open_session, acts = AgentSession.open, [act]
 
     async def open_late(session):
-        if not is_done:
-            is_done.append(1)
-            async with (
-                cluster.database.make_store() as store,
-                AgentRuntime(store=store) as runtime,
-            ):
-                again = AgentSession.new("echo", session_id=session.session_id, store=store)
-                handle = runtime.spawn(again, partial(echo, prefix="before: "))
-                await handle.ask("go", id="i1")
+        if acts:
+            async with cluster.database.make_store() as store:
+                own = await AgentSession.load(session.session_id, store=store)
+                await acts.pop()(own, cluster)
         await open_session(session)
 
     monkeypatch.setattr(AgentSession, "open", open_late)
-    agent = await make_waiting(cluster)
     await nursery.start(Host(cluster, [ECHO]).run)
     with trio.fail_after(60):
-        assert (await agent.answer("i1")).text == "before: go"
+        assert (await agent.answer("i1")).text == text
         assert (await agent.ask("more")).text == "more"
-    assert await asked(agent) == ["go", "more"]
+    assert await asked(agent) == ["hello", "go", "more"]
+    assert not acts
 
 
 async def make_waiting(cluster):
-    """Return an agent that no host has, and for which an input waits."""
-    async with trio.open_nursery() as nursery:
-        await nursery.start(Host(cluster, [ECHO]).run)
-        agent = await cluster.spawn(AgentSpec("echo"))
-        nursery.cancel_scope.cancel()
-    await cluster.database.run(lambda each: each.execute("UPDATE agents SET host = NULL"))
+    """Return an agent with a conversation that no host has, and for which an input waits."""
+    async with trio.open_nursery() as hosting:
+        await hosting.start(Host(cluster, [ECHO]).run)
+        agent = await cluster.spawn(AgentSpec("echo", **GOES_ON))
+        await agent.ask("hello")
+        hosting.cancel_scope.cancel()
+    query = "UPDATE agents SET host = NULL, epoch = epoch + 1"
+    await cluster.database.run(lambda each: each.execute(query))
     await agent.send_input("go", id="i1")
     return agent
 
