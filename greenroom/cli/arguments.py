@@ -83,10 +83,7 @@ def _check_prompt(values: dict[str, object], parser: "CommandParser") -> None:
     prompt, opening = values.get("prompt"), values.get("opening")
     if prompt is None:
         if {"output_format", "input_format", "on_question"} & values.keys():
-            parser.error(
-                "--output-format, --input-format and --on-question need a headless run:"
-                " add -p PROMPT"
-            )
+            parser.error("--output-format, --input-format and --on-question need -p PROMPT")
         if opening is not None and not str(opening).strip():
             parser.error("the prompt is empty")
         return
@@ -431,6 +428,8 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _number("--max-agents", "how many agents it takes (1000)"),
         _number("--grace", "seconds for open turns when it ends (5)", metavar="S", type=amount),
         _argument("--bind", metavar="HOST:PORT", help="where it answers (127.0.0.1:0)"),
+        _argument("--certificate", metavar="FILE", help="answer over TLS, with this of PEM"),
+        _argument("--key", metavar="FILE", help="its private key (in the same file)"),
         _flag("--insecure", "answer other machines without TLS: the network encrypts"),
         _PATIENCE,
     ),

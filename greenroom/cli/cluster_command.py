@@ -48,6 +48,8 @@ async def run_host(options: HostOptions) -> int:
                 max_agents=options.max_agents,
                 grace=options.grace,
                 bind=options.bind,
+                certificate=options.certificate,
+                key=options.key,
                 insecure=options.insecure,
             )
         except ValueError as error:

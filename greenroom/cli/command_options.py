@@ -265,6 +265,8 @@ class HostOptions(Options):
         max_agents: how many agents it takes.
         grace: seconds for open turns when it ends.
         bind: where it answers, as HOST:PORT.
+        certificate: the file of the certificate with which it answers over TLS.
+        key: the file of the certificate's private key.
         insecure: whether it may answer other machines without TLS.
         patience: seconds of silence after which a host counts as gone.
     """
@@ -275,6 +277,8 @@ class HostOptions(Options):
     max_agents: int = 1000
     grace: float = 5.0
     bind: str = "127.0.0.1:0"
+    certificate: str | None = None
+    key: str | None = None
     insecure: bool = False
     patience: float = 10.0
 

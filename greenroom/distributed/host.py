@@ -1,9 +1,11 @@
 """`Host`: runs the agents that are placed on it, and takes over those of hosts that are gone."""
 
+import ipaddress
 import logging
 import math
 import os
 import socket
+import ssl
 from collections.abc import Iterable
 from functools import partial
 
@@ -17,6 +19,7 @@ from greenroom.distributed.cluster import Cluster
 from greenroom.distributed.host_api import make_server
 from greenroom.distributed.hosted_agent import HostedAgent
 from greenroom.interop._internal import is_loopback
+from greenroom.net._internal import server_context
 from greenroom.runtime import AgentRuntime
 from greenroom.session import PostgresStore
 from greenroom.session._internal import Connection, ensure_presence
@@ -46,13 +49,17 @@ class Host:
         max_agents: how many agents it takes.
         grace: seconds for open turns when it ends.
         bind: HOST:PORT at which it answers the programs and hosts of the cluster over HTTP; port 0
-            takes a free one.
+            takes a free one. A name in place of an address is the one that others ask for.
+        certificate: the path of a PEM file, with which it answers over TLS; whoever asks it trusts
+            the authorities that `SSL_CERT_FILE` names. It is read here and now.
+        key: the path of the certificate's private key, unless the same file has it.
         insecure: whether it may answer other machines without TLS, since the network between them
             is private, or encrypts by itself.
 
     Raises:
         ConfigurationError: there is no type, or two have one name; or other machines could reach
-            the address, and the cluster was given no secret, or `insecure` is not set.
+            the address, and the cluster was given no secret, or there is no certificate and
+            `insecure` is not set; or the certificate or its key can't be used.
         ValueError: a name is not printable, or a number negative, or the address is none.
 
     Example:
@@ -72,6 +79,8 @@ class Host:
         max_agents: int = 1000,
         grace: float = 5.0,
         bind: str = "127.0.0.1:0",
+        certificate: str | None = None,
+        key: str | None = None,
         insecure: bool = False,
     ) -> None:
         types = tuple(agent_types)
@@ -87,8 +96,9 @@ class Host:
         if max_agents < 1 or not grace >= 0:
             raise ValueError("a host takes at least one agent, and grace is 0 seconds or more")
         self._address, self._port = _read_address(bind)
+        self._tls = _read_certificate(certificate, key)
         if not is_loopback(self._address):
-            _check_way(bind, cluster.links.given_secret, insecure)
+            _check_way(bind, cluster.links.given_secret, insecure or self._tls is not None)
         self._links = cluster.links
         self._database = cluster.database
         self._max_agents = max_agents
@@ -158,15 +168,14 @@ class _Life:
         """
         host, has_left = self._host, False
         secret = await host._links.secret()
-        server = make_server(
-            self._runtime, self, secret, host._address, (socket.gethostname().lower(),)
-        )
+        own = socket.gethostname().lower()
+        server = make_server(self._runtime, self, secret, host._address, (own,))
         async with trio.open_nursery() as nursery:
             address = await nursery.start(
-                partial(server.serve, host._address, host._port, grace=_CLOSING)
+                partial(server.serve, host._address, host._port, grace=_CLOSING, tls=host._tls)
             )
             try:
-                await self._join(_reachable(address))
+                await self._join(_reachable(address, host._address))
                 has_left = await self._live(nursery)
             except SessionError as error:
                 self._failure = error
@@ -289,22 +298,38 @@ def _read_address(bind: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def _check_way(bind: str, secret: str | None, insecure: bool) -> None:
+def _read_certificate(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
+    if certificate is not None:
+        return server_context(certificate, key)
+    if key is not None:
+        raise ConfigurationError("a key needs its certificate", hint="name both, or neither")
+    return None
+
+
+def _check_way(bind: str, secret: str | None, is_private: bool) -> None:
     """Refuse to answer other machines in a way that a third one could use."""
     if secret is None:
         raise ConfigurationError(
             f"other machines can reach {bind}, and the cluster has no secret of its own",
             hint="give all of them the same: Cluster(secret=…), or the variable GREENROOM_SECRET",
         )
-    if not insecure:
+    if not is_private:
         raise ConfigurationError(
             f"what goes to and from {bind} is signed, but not encrypted",
-            hint="put hosts on a network that encrypts, and say so: insecure=True, or --insecure",
+            hint="give it a certificate and its key; or put hosts on a network that encrypts, and "
+            "say so: insecure=True, or --insecure",
         )
 
 
-def _reachable(address: str) -> str:
-    """Return the address for others: of a host that listens everywhere, the machine's name."""
-    for everywhere in ("//0.0.0.0:", "//[::]:"):
-        address = address.replace(everywhere, f"//{socket.gethostname().lower()}:")
-    return address
+def _reachable(address: str, asked: str) -> str:
+    """Return the address for others: the name at which it listens, everywhere the machine's."""
+    name = socket.gethostname().lower()
+    try:
+        if not ipaddress.ip_address(asked).is_unspecified:
+            return address
+    except ValueError:  # it is a name
+        if is_loopback(asked):
+            return address
+        name = asked
+    scheme, _, place = address.partition("://")
+    return f"{scheme}://{name}:{place.rpartition(':')[2]}"

@@ -5,13 +5,13 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 from urllib.parse import quote
 
-from greenroom.core import ConfigurationError, GreenroomError
+from greenroom.core import ConfigurationError, GreenroomError, NetworkError
 from greenroom.core._internal import InvalidJSONError, clip, serde
 from greenroom.distributed.places import Target
 from greenroom.distributed.signing import HEARTBEAT, sign
 from greenroom.interop import RemoteError
 from greenroom.net import HttpClient
-from greenroom.net._internal import HttpResponse, Timeouts
+from greenroom.net._internal import HttpResponse, Timeouts, shows_distrust
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class HostClient:
         Raises:
             NetworkError: the host can't be reached.
             RemoteError: it refuses, or answers something else.
-            ConfigurationError: its secret or its clock is another.
+            ConfigurationError: its secret or its clock is another, or its certificate not trusted.
         """
         content = b"" if body is None else serde.encode(body)
         timeout = Timeouts(response=_SHORT.response + wait)
@@ -65,7 +65,7 @@ class HostClient:
         Raises:
             NetworkError: the host can't be reached.
             RemoteError: it refuses.
-            ConfigurationError: its secret or its clock is another.
+            ConfigurationError: its secret or its clock is another, or its certificate not trusted.
         """
         path = f"/api/stream?session={quote(session_id, safe='')}"
         path += f"&after={after}" if after else ""
@@ -81,14 +81,23 @@ class HostClient:
     ) -> AsyncIterator[HttpResponse]:
         signature = sign(self._secret, target.host, method, path, content, self._name)
         headers = {"authorization": signature}
-        async with self._client.stream(
-            method,
-            f"{target.address}{path}",
-            headers=headers,
-            content=content if method == "POST" else None,
-            timeout=timeout,
-        ) as reply:
-            yield reply
+        try:
+            async with self._client.stream(
+                method,
+                f"{target.address}{path}",
+                headers=headers,
+                content=content if method == "POST" else None,
+                timeout=timeout,
+            ) as reply:
+                yield reply
+        except NetworkError as error:
+            if shows_distrust(error):  # which no further attempt changes
+                raise ConfigurationError(
+                    f"the certificate of the host at {target.address} is not trusted",
+                    hint="name the authority of its certificate in SSL_CERT_FILE; the certificate "
+                    "is for the name or the number in the address",
+                ) from error
+            raise
 
     def _read(self, address: str, status: int, data: bytes, kind: type[T]) -> T:
         if status >= 400:

@@ -40,6 +40,8 @@ class _Settings:
     max_agents: int
     grace: float
     bind: str
+    certificate: str | None
+    key: str | None
     insecure: bool
     patience: float
     schema: str
@@ -69,6 +71,8 @@ class RayHosts:
         max_agents: how many agents each takes.
         grace: seconds for open turns when they end.
         bind: HOST:PORT at which each answers, as for `Host`.
+        certificate: as for `Host`: a path on each node.
+        key: as for `Host`: a path on each node.
         insecure: as for `Host`.
 
     Raises:
@@ -95,6 +99,8 @@ class RayHosts:
         max_agents: int = 1000,
         grace: float = 5.0,
         bind: str = "127.0.0.1:0",
+        certificate: str | None = None,
+        key: str | None = None,
         insecure: bool = False,
     ) -> None:
         places = (types,) if isinstance(types, str) else tuple(types)
@@ -112,6 +118,8 @@ class RayHosts:
                 max_agents,
                 grace,
                 bind,
+                certificate,
+                key,
                 insecure,
                 cluster.database.rules.patience,
                 cluster.database.schema,
@@ -212,6 +220,8 @@ async def _run_host(settings: _Settings) -> None:
                     max_agents=settings.max_agents,
                     grace=settings.grace,
                     bind=settings.bind,
+                    certificate=settings.certificate,
+                    key=settings.key,
                     insecure=settings.insecure,
                 )
                 await host.run()

@@ -50,6 +50,11 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
             yield from _causes(cause)
 
 
+def shows_distrust(error: NetworkError) -> bool:
+    """Whether the other side's certificate was not trusted."""
+    return any(isinstance(each, ssl.SSLCertVerificationError) for each in _causes(error))
+
+
 def closed_error(host: str) -> NetworkError:
     """Return the error of an exchange whose client was closed."""
     return NetworkError(f"{host}: the client was closed", hint="close it after its requests")

@@ -1,7 +1,8 @@
-"""Whom a TLS connection trusts."""
+"""Whom a TLS connection trusts, and what a server shows of itself."""
 
 import os
 import ssl
+from typing import Never
 
 import trio
 
@@ -54,3 +55,44 @@ def _load(file: str, folder: str) -> ssl.SSLContext:
         ) from error
     context.set_alpn_protocols(["http/1.1"])
     return context
+
+
+def server_context(certificate: str, key: str | None = None) -> ssl.SSLContext:
+    """Return the TLS context of a server; it reads two small files.
+
+    Args:
+        certificate: a file of PEM: the server's certificate, then those of authorities between.
+        key: the file of its private key; None if that is in the first file.
+
+    Raises:
+        ConfigurationError: a file can't be read, the key is encrypted, or they are not a
+            certificate and its key.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.set_alpn_protocols(["http/1.1"])
+    hint = "name a file of PEM certificates, and one of the private key"
+    for path in (certificate, key or certificate):
+        try:
+            with open(path, "rb"):
+                pass
+        except OSError as error:
+            raise ConfigurationError(
+                f"{path} can't be read: {error.strerror}", hint=hint
+            ) from error
+    try:
+        context.load_cert_chain(certificate, key, password=_refuse_password)
+    except ssl.SSLError as error:
+        files = certificate if key is None else f"{certificate} and {key}"
+        reason = f" ({error.reason})" if error.reason else ""
+        raise ConfigurationError(
+            f"{files}: no certificate with its private key{reason}", hint=hint
+        ) from error
+    return context
+
+
+def _refuse_password() -> Never:
+    """Ask nobody, which OpenSSL would do at the terminal."""
+    raise ConfigurationError(
+        "the private key of TLS is encrypted, and a server can't ask for its password",
+        hint="keep it unencrypted in a file that only the server's user can read",
+    )

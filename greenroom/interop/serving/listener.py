@@ -12,6 +12,7 @@ are ended by the application's `on_close`, and what is left at the end of the gr
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -41,12 +42,28 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         socket: the socket, whose addresses the server reads.
     """
 
-    def __init__(self, stream: trio.SocketStream, timeout: float) -> None:
-        """Bound the writes of a stream, each 64 KB of them."""
-        self._stream = stream
+    def __init__(
+        self, transport: trio.SocketStream, timeout: float, tls: ssl.SSLContext | None = None
+    ) -> None:
+        """Bound the writes of a stream, each 64 KB of them; with a context, it is encrypted."""
+        self._stream: trio.SocketStream | trio.SSLStream[trio.SocketStream] = transport
+        if tls is not None:
+            self._stream = trio.SSLStream(transport, tls, server_side=True, https_compatible=True)
         self._timeout = timeout
         self._start = b""
-        self.socket = stream.socket
+        self.socket = transport.socket
+
+    async def greet(self) -> bool:
+        """Do what comes before the first request; whether the client did its part in time."""
+        if isinstance(self._stream, trio.SocketStream):
+            return True
+        with trio.move_on_after(self._timeout):
+            try:
+                await self._stream.do_handshake()
+            except (trio.BrokenResourceError, trio.ClosedResourceError):
+                return False  # it speaks no TLS, or does not trust us
+            return True
+        return False
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         """Send it, or close the stream.
@@ -69,8 +86,9 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         await self._stream.wait_send_all_might_not_block()
 
     async def send_eof(self) -> None:
-        """Say that nothing more comes."""
-        await self._stream.send_eof()
+        """Say that nothing more comes; with TLS the end of the connection says it."""
+        if isinstance(self._stream, trio.SocketStream):
+            await self._stream.send_eof()
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
         """Wait for what the client sends; one that begins with HTTP/2 is cut off."""
@@ -83,8 +101,9 @@ class BoundedStream(trio.abc.HalfCloseableStream):
         return data
 
     async def aclose(self) -> None:
-        """Close it."""
-        await self._stream.aclose()
+        """Close it; with TLS the client is told, for as long as it takes what is sent."""
+        with trio.move_on_after(self._timeout):
+            await self._stream.aclose()
 
     async def cut(self) -> None:
         """Close it at once, whoever reads or writes."""
@@ -94,9 +113,10 @@ class BoundedStream(trio.abc.HalfCloseableStream):
 class _Connections:
     """The connections of a server that are open."""
 
-    def __init__(self, app: App, limits: ServerLimits) -> None:
+    def __init__(self, app: App, limits: ServerLimits, tls: ssl.SSLContext | None) -> None:
         self._app = app
         self._limits = limits
+        self._tls = tls
         self._config, self._context = _make_config(limits)
         self._streams = set[BoundedStream]()
         self.are_gone = trio.Event()
@@ -104,13 +124,14 @@ class _Connections:
 
     async def handle(self, stream: trio.SocketStream) -> None:
         """Serve one connection; its failure is nobody else's."""
-        bounded = BoundedStream(stream, self._limits.write_timeout)
+        bounded = BoundedStream(stream, self._limits.write_timeout, self._tls)
         if len(self._streams) >= self._limits.streams + _SPARE or self.is_closing:
             await bounded.cut()
             return
         self._streams.add(bounded)
         try:
-            await self._serve(bounded)
+            if await bounded.greet():
+                await self._serve(bounded)
         except Exception as error:  # noqa: BLE001 (a connection that fails, logged)
             log_error(logger, "a connection failed", error)
         finally:
@@ -128,6 +149,7 @@ class _Connections:
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
             exchange = _Exchange(stream, receive, send)
             if scope["type"] == "http":
+                scope["scheme"] = "http" if self._tls is None else "https"
                 await self._app(scope, exchange.receive, exchange.send)
             else:
                 await stream.cut()
@@ -198,6 +220,7 @@ async def serve_app(
     *,
     limits: ServerLimits,
     grace: float,
+    tls: ssl.SSLContext | None = None,
     on_open: Callable[[str], str] = str,
     on_close: Callable[[], None] = lambda: None,
     task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
@@ -210,6 +233,7 @@ async def serve_app(
         port: the port; 0 for a free one.
         limits: the bounds of connections.
         grace: seconds for what is in hand when this is cancelled.
+        tls: what to encrypt with, if the server is to answer `https`.
         on_open: gets the address as `http://HOST:PORT`, and returns what `task_status` gets.
         on_close: called then, to end what would not end by itself.
         task_status: told once the address can be asked.
@@ -217,12 +241,13 @@ async def serve_app(
     Raises:
         ConfigurationError: hypercorn is not installed, or the address can't be had.
     """
-    connections = _Connections(app, limits)
+    connections = _Connections(app, limits, tls)
     listeners = await _listen(host, port)
     async with trio.open_nursery() as nursery:
         handlers, closing = await nursery.start(_hold, connections, grace)
         try:
-            task_status.started(on_open(_address_of(listeners[0])))
+            scheme = "http" if tls is None else "https"
+            task_status.started(on_open(f"{scheme}://{_place_of(listeners[0])}"))
             await trio.serve_listeners(connections.handle, listeners, handler_nursery=handlers)
         finally:
             on_close()
@@ -260,10 +285,10 @@ async def _listen(host: str, port: int) -> list[trio.SocketListener]:
     return list(listeners)
 
 
-def _address_of(listener: trio.SocketListener) -> str:
+def _place_of(listener: trio.SocketListener) -> str:
     host, port = listener.socket.getsockname()[:2]
     name = f"[{host}]" if listener.socket.family == socket.AF_INET6 else host
-    return f"http://{name}:{port}"
+    return f"{name}:{port}"
 
 
 def _make_config(limits: ServerLimits) -> "tuple[Config, WorkerContext]":

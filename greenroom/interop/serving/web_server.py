@@ -1,5 +1,6 @@
 """`WebServer`: the sessions of a runtime over HTTP."""
 
+import ssl
 from collections.abc import Iterable, Mapping
 
 import trio
@@ -150,6 +151,7 @@ class WebServer:
         port: int = 0,
         *,
         grace: float = 3.0,
+        tls: ssl.SSLContext | None = None,
         task_status: trio.TaskStatus[str] = trio.TASK_STATUS_IGNORED,
     ) -> None:
         """Listen until this is cancelled; what is in hand then has `grace` seconds to end.
@@ -160,6 +162,7 @@ class WebServer:
             host: the address to listen at.
             port: the port; 0 takes a free one.
             grace: seconds for requests in hand once this is cancelled; streams end at once.
+            tls: a context of the standard library for a server, which makes it `https`.
             task_status: for `nursery.start`, which returns the link: `http://HOST:PORT`, with
                 `/#token=TOKEN` if it has made the token.
 
@@ -178,6 +181,7 @@ class WebServer:
             port,
             limits=self.limits,
             grace=grace,
+            tls=tls,
             on_open=self._open,
             on_close=self._close,
             task_status=task_status,
