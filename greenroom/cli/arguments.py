@@ -381,6 +381,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         _argument("--no-page", dest="page", action="store_false", help="no page for browsers"),
         *_RECORDS,
         _flag("--otel", "export spans by OpenTelemetry, as the variables OTEL_* say"),
+        _flag("--cluster", "show the hosts of the cluster, too"),
         _MODEL,
         *_RULES,
     ),

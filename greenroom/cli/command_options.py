@@ -218,6 +218,7 @@ class ServeOptions(Options):
         ag_ui: whether clients of AG-UI may run the agents.
         a2a: whether clients of A2A may run the agents.
         otel: whether spans are exported by OpenTelemetry.
+        cluster: whether the hosts of the cluster are shown.
     """
 
     served: tuple[str, ...] = ()
@@ -235,6 +236,7 @@ class ServeOptions(Options):
     ag_ui: bool = False
     a2a: bool = False
     otel: bool = False
+    cluster: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

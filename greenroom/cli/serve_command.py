@@ -1,7 +1,7 @@
 """`greenroom serve`: sessions over HTTP, of the coding agent or of agents that are imported."""
 
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -174,7 +174,7 @@ async def _serve(
 ) -> None:
     metrics = Metrics()
     audit = None if options.audit is None else Audit(options.audit)
-    async with _open_exporter(options) as exporters:
+    async with _open_exporter(options) as exporters, _open_hosts(options) as hosts_view:
         runtime = AgentRuntime(
             parts.store,
             workspace=parts.workspace,
@@ -197,6 +197,7 @@ async def _serve(
                 trace=partial(_read_spans, parts.store),
                 metrics=metrics,
                 audit=None if options.audit is None else partial(_read_audit, options.audit),
+                hosts_view=hosts_view,
             )
             await _run(server, runtime, options, has_tokens=tokens is not None)
 
@@ -215,6 +216,24 @@ async def _open_exporter(options: ServeOptions) -> AsyncIterator[tuple[Tracer, .
 
     async with OpenTelemetry() as sink:
         yield (Tracer(sink),)
+
+
+@asynccontextmanager
+async def _open_hosts(
+    options: ServeOptions,
+) -> AsyncIterator[Callable[[], Awaitable[object]] | None]:
+    """Open what lists the hosts of a cluster, if that is wanted.
+
+    Raises:
+        ConfigurationError: the database can't be used.
+    """
+    if not options.cluster:
+        yield None
+        return
+    from greenroom.distributed import Cluster
+
+    async with Cluster() as cluster:
+        yield cluster.hosts
 
 
 async def _run(

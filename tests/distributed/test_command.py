@@ -14,7 +14,10 @@ from greenroom.cli.cluster_command import list_hosts, print_trees
 from greenroom.cli.command_options import HostOptions, TreeOptions
 from greenroom.cli.dispatch import main
 from greenroom.core import ConfigurationError
-from greenroom.distributed import AgentSpec, Cluster
+from greenroom.distributed import AgentSpec, AgentType, Cluster, Host
+from tests.cli.test_serve_command import home, serving
+
+__all__ = ["home"]  # a fixture
 
 TYPES = """
 from greenroom.core import Message
@@ -93,3 +96,15 @@ async def test_without_a_database_the_command_says_how_to_name_one(monkeypatch):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ConfigurationError, match="no PostgreSQL server is named"):
         await list_hosts(HostOptions())
+
+
+async def test_a_server_shows_the_hosts_of_its_cluster(postgres_server, home, monkeypatch, nursery):
+    monkeypatch.setenv("GREENROOM_DSN", postgres_server.dsn)
+    with trio.fail_after(60):
+        async with Cluster() as cluster, serving(home, "bots:echo", "--cluster") as (_, client):
+            kind = AgentType("clerk", lambda spec: (None, ()))
+            number = await nursery.start(Host(cluster, [kind], name="box").run)
+            assert (await client.get("/api/agents")).json()["hosts"] is True
+            listed = (await client.get("/api/hosts")).json()
+            assert [each["name"] for each in listed if each["id"] == number] == ["box"]
+            nursery.cancel_scope.cancel()

@@ -28,13 +28,13 @@ _STEPS = ("plan.step", "workflow.node")
 
 
 async def list_agents(sessions: ServedSessions, call: Call) -> Reply:
-    """List the types of agents that are served."""
+    """List the types of agents that are served, and say whether hosts can be listed."""
     await trio.lowlevel.checkpoint()
     described = [
         {"name": name, "description": str(getattr(each, "description", ""))}
         for name, each in sessions.agents.items()
     ]
-    return json_reply({"agents": described})
+    return json_reply({"agents": described, "hosts": sessions.sources.hosts_view is not None})
 
 
 async def list_sessions(sessions: ServedSessions, call: Call) -> Reply:

@@ -1,8 +1,11 @@
 """The page, in a real browser: what a person sees and does, and what no text of a model can do."""
 
+from dataclasses import replace
+
 import pytest
 
 from greenroom import PermissionManager, PermissionRule
+from greenroom.distributed import HostInfo
 from greenroom.testing import call
 from tests.interop.serving.browser import BROWSER, link, tags
 from tests.interop.serving.services import echo, scripted
@@ -146,3 +149,34 @@ async def test_a_conversation_that_is_joined_in_the_middle_is_whole_at_its_end(s
             go_on.set()
             texts = "[...document.querySelectorAll('.entry p, p.entry')].map((e) => e.innerText)"
             await tab.until(f"{texts}.join() === 'go,first words,last words,{NOTE}'")
+
+
+async def test_the_page_lists_hosts_where_the_server_knows_them(serve, browser):
+    async def list_hosts():
+        box = HostInfo(
+            7, "<b>box</b>", "live", ("gpu",), ("coder", "clerk"), 3, 9, 1, "https://box:1"
+        )
+        return [box, replace(box, id=8, name="other\u202ebox", state="draining", capabilities=())]
+
+    async with serve(hosts_view=list_hosts) as service, browser.visit(link(service)) as tab:
+        await tab.click("Hosts")
+        cells = "[...document.querySelectorAll('.panel td')].map((each) => each.innerText)"
+        await tab.until(f"{cells}.length === 12")
+        found = await tab.run(cells)
+        assert found[:6] == ["<b>box</b>", "live", "3 of 9", "coder, clerk", "gpu", "https://box:1"]
+        assert found[6:8] == ["other\\u{202e}box", "draining"]
+        await tab.click("Hosts")
+        await tab.until("!document.querySelector('.panel')")
+        await tab.say("hello")
+        await tab.until("document.querySelector('.head button')")
+        await tab.click("Hosts")  # also beside a conversation
+        await tab.until(f"{cells}.length === 12")
+        assert tab.errors == []
+
+
+async def test_the_page_of_one_machine_has_no_list_of_hosts(serve, browser):
+    async with serve() as service, browser.visit(link(service)) as tab:
+        await tab.say("hello")
+        await tab.until("document.querySelector('.head button')")
+        labels = "[...document.querySelectorAll('button')].map((each) => each.innerText)"
+        assert "Hosts" not in await tab.run(labels)

@@ -25,12 +25,9 @@ export function takeToken() {
 
 export const keepToken = (token) => sessionStorage.setItem(TOKEN, token);
 
-export function newId() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16));
-  return `web-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
-}
+export const newId = () => `web-${crypto.getRandomValues(new Uint32Array(4)).join("-")}`;
 
-export const at = (session, path) => `api/sessions/${encodeURIComponent(session)}${path}`;
+export const at = (...parts) => `api/sessions/${parts.map(encodeURIComponent).join("/")}`;
 
 export class RefusedError extends Error {
   constructor(status, { error, hint } = {}) {
@@ -130,11 +127,8 @@ export class Stream {
 
   wait(ms) {
     return new Promise((resolve) => {
-      const timer = setTimeout(resolve, ms);
-      this.wake = () => {
-        clearTimeout(timer);
-        resolve();
-      };
+      setTimeout(resolve, ms); // which changes nothing once it was woken
+      this.wake = resolve;
     });
   }
 
@@ -190,11 +184,8 @@ export class Events {
     for (const block of whole.slice(0, end).split("\n\n")) {
       const event = { name: "", data: "", id: "" };
       for (const line of block.split("\n")) {
-        const at = line.indexOf(":");
-        if (at < 1) continue; // a comment
-        const value = line.slice(line[at + 1] === " " ? at + 2 : at + 1);
-        const field = line.slice(0, at);
-        event[field === "event" ? "name" : field] = value; // ours is one line of data
+        const [, field, value] = line.match(/^(\w+): ?(.*)/s) ?? []; // a comment has no field
+        if (field) event[field === "event" ? "name" : field] = value; // ours is one line of data
       }
       if (event.data) yield event;
     }

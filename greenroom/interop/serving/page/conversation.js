@@ -97,9 +97,8 @@ export class Conversation {
     }
     for (const block of blocks) {
       if (block.type === "text") this.add("text", { text: textOf(block.text), isOpen: false });
-      else if (block.type === "thinking") {
-        if (block.thinking) this.add("thinking", { text: textOf(block.thinking), isOpen: false });
-      } else if (block.type === "tool_use") this.startTool(block.id, block.name, block.input);
+      else if (block.thinking) this.add("thinking", { text: textOf(block.thinking), isOpen: false });
+      else if (block.type === "tool_use") this.startTool(block.id, block.name, block.input);
       else if (block.type === "image") this.add("picture", { source: pictureOf(block) });
     }
   }

@@ -107,9 +107,7 @@ function drawResult({ text, picture }) {
   return looksLikeDiff(text) ? drawDiff(text) : html`<pre><code>${told(text)}</code></pre>`;
 }
 
-function looksLikeDiff(text) {
-  return /^--- .*\n\+\+\+ .*\n@@ /m.test(text.slice(0, 4_000));
-}
+const looksLikeDiff = (text) => /^--- .*\n\+\+\+ .*\n@@ /m.test(text.slice(0, 4_000));
 
 const describe = (input) => textOf(Object.values(input ?? {}).find((value) => typeof value === "string"));
 

@@ -18,7 +18,7 @@ const STATUSES = { __proto__: null,
 };
 
 const page = {
-  agents: null, agent: "", sessions: [], after: null, query: "", isListOpen: false,
+  agents: null, hosts: false, agent: "", sessions: [], after: null, query: "", isListOpen: false,
   session: "", talk: null, tree: null, status: "none", needsToken: false, notice: "",
   pictures: [], outbox: [], panel: null, earlier: 0, stream: null, kept: null,
 };
@@ -26,6 +26,9 @@ const page = {
 let isWaiting = false;
 let follows = true; // whether the end of the conversation is in sight, and is kept there
 let lastTop = 0;
+
+const byId = (id) => document.getElementById(id);
+const canTalk = () => page.agents?.length > 0;
 
 function draw() {
   if (isWaiting) return;
@@ -37,7 +40,7 @@ function draw() {
     for (const entry of behind) page.talk?.change(entry, {});
     if (behind.size) draw();
     behind.clear();
-    const log = document.getElementById("log");
+    const log = byId("log");
     if (log && follows) log.scrollTop = log.scrollHeight;
   });
 }
@@ -71,9 +74,7 @@ let listing = null;
 
 const list = guarded(async (more = false) => {
   const { query } = page;
-  const fields = { limit: "50" };
-  if (query) fields.q = query;
-  if (more) fields.after = page.after;
+  const fields = { limit: 50, q: query, after: more ? page.after : "" };
   const found = await request(`api/sessions?${new URLSearchParams(fields)}`);
   if (query !== page.query) return; // somebody types on
   page.sessions = more ? [...page.sessions, ...found.sessions] : found.sessions;
@@ -165,19 +166,19 @@ function show(snapshot) {
 const readSteps = guarded(async () => {
   const { session } = page;
   page.talk.lacksPlan = false;
-  const { steps } = await request(at(session, "/steps"));
+  const { steps } = await request(at(session, "steps"));
   if (page.session !== session) return;
   for (const { kind, data } of steps) takeStep(page.talk, kind, data);
   page.talk.lacksPlan = false;
 });
 
 const start = guarded(async () => {
-  page.agents = (await request("api/agents")).agents;
+  ({ agents: page.agents, hosts: page.hosts } = await request("api/agents"));
   page.agent ||= page.agents[0]?.name ?? "";
   page.needsToken = false;
   await list();
   // Where there is one session and no agent to talk to, that one is what the page is for.
-  const first = page.agents.length ? "" : page.sessions[0]?.id;
+  const first = canTalk() ? "" : page.sessions[0]?.id;
   const wanted = readHash().get("session") ?? first;
   if (wanted) select(wanted);
 });
@@ -190,7 +191,7 @@ function queue({ id, text, pictures }) {
 
 const send = guarded(async (event) => {
   event?.preventDefault();
-  const field = document.getElementById("message");
+  const field = byId("message");
   const text = field.value;
   if ((!text.trim() && !page.pictures.length) || page.isSending) return;
   page.notice = "";
@@ -222,7 +223,7 @@ const sendWaiting = guarded(async () => {
     const blocks = [...(text.trim() ? [{ type: "text", text }] : []), ...pictures];
     isSending = true;
     try {
-      await request(at(session, "/input"), { id, content: pictures.length ? blocks : text });
+      await request(at(session, "input"), { id, content: pictures.length ? blocks : text });
       page.outbox.shift();
       page.notice = "";
     } catch (error) {
@@ -240,11 +241,11 @@ const sendWaiting = guarded(async () => {
   }
 });
 
-const stop = guarded(() => request(at(page.session, "/interrupt"), {}));
+const stop = guarded(() => request(at(page.session, "interrupt"), {}));
 
 function startNew() {
   select("");
-  requestAnimationFrame(() => document.getElementById("message")?.focus());
+  requestAnimationFrame(() => byId("message")?.focus());
 }
 
 const paste = guarded(async (event) => {
@@ -280,7 +281,7 @@ const openPanel = guarded(async (name, query = "") => {
     return;
   }
   try {
-    panel.data = await request(at(page.session, `/${name}${query}`));
+    panel.data = await request((name === "hosts" ? "api/hosts" : at(page.session, name)) + query);
   } catch (error) {
     panel.error = error.message;
   }
@@ -293,7 +294,7 @@ function remember(event) {
 }
 
 const save = guarded(async ({ name, version }) => {
-  const path = at(page.session, `/artifacts/${encodeURIComponent(name)}?version=${version}`);
+  const path = `${at(page.session, "artifacts", name)}?version=${version}`;
   const content = await request(path, undefined, (reply) => reply.arrayBuffer());
   // Without a type of its own no browser opens it.
   const address = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
@@ -310,7 +311,7 @@ function onKey(event) {
 function onAnswer(id, error) {
   const { activeElement } = document;
   if (activeElement === document.body || activeElement.closest(".question")) {
-    document.getElementById("message").focus(); // what had the focus goes
+    byId("message").focus(); // what had the focus goes
   }
   page.talk?.pending.delete(id);
   say(error);
@@ -318,7 +319,7 @@ function onAnswer(id, error) {
 
 const enter = guarded(async (event) => {
   event.preventDefault();
-  keepToken(document.getElementById("token").value.trim());
+  keepToken(byId("token").value.trim());
   await start();
 });
 
@@ -342,7 +343,7 @@ function App() {
       </section>
       ${page.talk && drawQuestions()}
       ${drawNotice()}
-      ${page.agents?.length ? drawForm() : quiet("This page shows only: answers are given elsewhere.")}
+      ${canTalk() ? drawForm() : quiet("This page shows only: answers are given elsewhere.")}
     </main>`;
 }
 
@@ -366,7 +367,7 @@ function drawList() {
     listSoon(250);
   };
   return html`
-    ${page.agents?.length > 0 && html`<button class="new" onClick=${startNew}>New session</button>`}
+    ${canTalk() && html`<button onClick=${startNew}>New session</button>`}
     <input type="search" aria-label="Search sessions" placeholder="Search" onInput=${search} />
     <ul>${page.sessions.map((each) => html`<li key=${each.id}>
       <button aria-current=${each.id === page.session ? "true" : "false"} onClick=${() => select(each.id)}>
@@ -374,7 +375,13 @@ function drawList() {
       <span class="quiet">${legible(describeState(each.id === page.talk?.id ? page.talk.state : each.state))}</span>
       ${quiet(told(each.snippet, 200))}
     </li>`)}</ul>
-    ${page.after && html`<button onClick=${() => list(true)}>More</button>`}`;
+    ${page.after && html`<button onClick=${() => list(true)}>More</button>`}
+    ${page.hosts && drawOpener("hosts")}`;
+}
+
+function drawOpener(name) {
+  return html`<button key=${name} aria-expanded=${page.panel?.name === name}
+    onClick=${() => openPanel(name)}>${PANELS[name].label}</button>`;
 }
 
 function drawHead() {
@@ -384,8 +391,7 @@ function drawHead() {
     <h2>${told(talk?.title || listed?.title || "Session")}</h2>
     <p class="quiet">${[talk?.agent, describeState(talk?.state), describeUsage(talk?.usage)].filter(Boolean).map(legible).join(" · ")}</p>
     <p class="buttons">
-      ${page.agents?.length > 0 && Object.entries(PANELS).map(([name, { label }]) => html`<button key=${name}
-        aria-expanded=${page.panel?.name === name} onClick=${() => openPanel(name)}>${label}</button>`)}
+      ${canTalk() && Object.keys(PANELS).map((name) => name !== "hosts" && drawOpener(name))}
     </p>
   </div>`;
 }
@@ -394,7 +400,7 @@ function drawQuestions() {
   const open = [...page.talk.pending.values()];
   return html`<div class="questions">
     ${open.slice(0, 5).map((asked) => html`<${Safe} key=${`${asked.request_id} ${asked.digest}`}><${Question} asked=${asked}
-      session=${page.session} onAnswer=${onAnswer} canAnswer=${page.agents?.length > 0} /><//>`)}
+      session=${page.session} onAnswer=${onAnswer} canAnswer=${canTalk()} /><//>`)}
     ${open.length > 5 && quiet(`${open.length - 5} more questions`)}
   </div>`;
 }

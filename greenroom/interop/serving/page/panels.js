@@ -12,7 +12,10 @@ export const PANELS = {
   tools: { label: "Tools", draw: drawTools },
   artifacts: { label: "Artifacts", draw: drawArtifacts },
   memory: { label: "Memory", draw: drawMemory },
+  hosts: { label: "Hosts", draw: drawHosts },
 };
+
+const cell = (value) => shown(value, 1_000);
 
 export function describeUsage(usage = {}) {
   const tokens = (usage.input_tokens ?? 0) + (usage.output_tokens ?? 0);
@@ -30,9 +33,8 @@ export function drawTree(tree, select) {
   const walk = (node, depth) => {
     if (rows.length >= MOST_SHOWN) return;
     const words = [describeState(node.state), describeUsage(node.usage)].filter(Boolean).join(" · ");
-    const name = textOf(node.name || node.agent_type);
     rows.push(html`<li key=${node.session_id} style=${{ marginLeft: `${Math.min(depth, 8)}rem` }}>
-      <button onClick=${() => select(node.session_id)}>${legible(name)}</button>
+      <button onClick=${() => select(node.session_id)}>${told(node.name || node.agent_type)}</button>
       <span class="quiet">${legible(words)}</span>
     </li>`);
     for (const child of node.children ?? []) walk(child, depth + 1);
@@ -81,20 +83,26 @@ function table(heads, rows) {
 }
 
 function drawTools({ tools = [] }) {
-  const rows = tools.map((each) => [shown(each.name, 1_000), each.calls, each.failures, `${each.seconds} s`]);
+  const rows = tools.map((each) => [cell(each.name), each.calls, each.failures, `${each.seconds} s`]);
   return table(["tool", "calls", "failures", "time"], rows);
 }
 
 function drawMemory({ entries }) {
-  return entries && table(["entry"], entries.map((each) => [shown(each?.text ?? each?.entry?.text ?? each, 1_000)]));
+  return entries && table(["entry"], entries.map((each) => [cell(each?.text ?? each?.entry?.text ?? each)]));
 }
 
 function drawArtifacts({ artifacts = [] }, { save }) {
   const rows = artifacts.map((each) => [
-    html`<button onClick=${() => save(each)}>Save ${shown(each.name, 1_000)}</button>`,
-    each.version, shown(each.media_type, 1_000), `${each.size.toLocaleString("en")} bytes`,
+    html`<button onClick=${() => save(each)}>Save ${cell(each.name)}</button>`,
+    each.version, cell(each.media_type), `${each.size.toLocaleString("en")} bytes`,
   ]);
   return table(["file", "version", "type", "size"], rows);
+}
+
+function drawHosts(hosts) {
+  const rows = hosts.map((each) => [each.name, each.state, `${each.agents} of ${each.max_agents}`,
+    each.types.join(", "), each.capabilities.join(", "), each.address].map(cell));
+  return table(["host", "state", "agents", "types", "capabilities", "address"], rows);
 }
 
 function drawTrace({ spans = [] }) {

@@ -26,11 +26,10 @@ export class Question extends Component {
     const { asked, session, onAnswer } = this.props;
     try {
       if (asked.credential && decision === "allow") {
-        const path = `/credentials/${encodeURIComponent(asked.credential)}`;
-        await request(at(session, path), { value: this.state.text });
+        await request(at(session, "credentials", asked.credential), { value: this.state.text });
       }
       const body = { decision, digest: asked.digest ?? "", ...more };
-      await request(at(session, `/permissions/${encodeURIComponent(asked.request_id)}`), body);
+      await request(at(session, "permissions", asked.request_id), body);
       onAnswer(asked.request_id);
     } catch (error) {
       if (error.status === 409) onAnswer(asked.request_id, error);
