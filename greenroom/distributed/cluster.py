@@ -119,7 +119,7 @@ class Cluster:
         placed = await self.links.find(check_session_id(session_id))
         if placed is None:
             return None
-        return RemoteAgent(session_id, placed.spec.type, self.links)
+        return RemoteAgent(session_id, placed.type, self.links)
 
     async def hosts(self) -> tuple[HostInfo, ...]:
         """Return the hosts that are there, by their numbers.
@@ -143,7 +143,7 @@ class Cluster:
         if not 0 < limit <= _MOST_LISTED:
             raise ValueError(f"a page has 1 to {_MOST_LISTED:,} agents, not {limit}")
         found = await self.database.run(lambda each: places.read_agents(each, after, limit))
-        return tuple(RemoteAgent(each.session_id, each.spec.type, self.links) for each in found)
+        return tuple(RemoteAgent(each.session_id, each.type, self.links) for each in found)
 
     def topic(self, name: str) -> SharedTopic:
         """Return a topic, to which any agents on hosts may be made members.

@@ -18,6 +18,7 @@ from greenroom.distributed.agent_types import AgentType, check_names
 from greenroom.distributed.cluster import Cluster
 from greenroom.distributed.host_api import make_server
 from greenroom.distributed.hosted_agent import HostedAgent
+from greenroom.distributed.pauses import Pauses
 from greenroom.interop._internal import is_loopback
 from greenroom.net._internal import server_context
 from greenroom.runtime import AgentRuntime
@@ -158,6 +159,7 @@ class _Life:
         self._looks = 0
         self._tidied = -math.inf
         self._failure: SessionError | None = None
+        self._pauses = Pauses(LOOK)
 
     async def run(self) -> bool:
         """Do what the looks say; return whether it has left by itself.
@@ -241,13 +243,17 @@ class _Life:
 
     async def _look(self) -> places.Look | None:
         is_settled = self._looks >= _SETTLED and not self._host._is_ending
+        leaves = self._pauses.waiting()
 
         def look(connection: Connection) -> tuple[int, places.Look | None]:
             holder = ensure_presence(self._store)
             # After an outage all are gone for a moment: the others get time to come back.
             sweeps = is_settled and holder == self._holder
             rules = self._database.rules
-            return holder, places.look(connection, rules, self.number, holder, sweeps=sweeps)
+            found = places.look(
+                connection, rules, self.number, holder, sweeps=sweeps, leaves=leaves
+            )
+            return holder, found
 
         holder, found = await self._database.run(look)
         self._looks = self._looks + 1 if holder == self._holder else 0
@@ -279,6 +285,9 @@ class _Life:
             await agent.run()
         finally:
             del self._agents[session_id]
+        problem = agent.problem
+        if problem is not None and self._pauses.note(session_id, str(problem)):
+            log_error(logger, f"the agent of {session_id} could not go on here", problem)
 
     async def _leave(self, found: places.Look) -> None:
         """Give all agents away, and leave."""

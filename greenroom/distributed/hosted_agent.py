@@ -68,6 +68,7 @@ class HostedAgent:
 
     Attributes:
         epoch: the epoch in which the host has it.
+        problem: why the host can't run it, once that has failed.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class HostedAgent:
         self._place = places.Place(host, session_id, epoch)
         self._session_id = session_id
         self.epoch = epoch
+        self.problem: SessionError | InvalidJSONError | None = None
         self._scope = trio.CancelScope()
         self._woken = trio.Event()
         self._done = trio.Event()
@@ -121,7 +123,7 @@ class HostedAgent:
         except _HELPLESS as error:
             # The database is away, the session is held, or what is stored is of a newer version:
             # another look, another host.
-            log_error(logger, f"the agent of {self._session_id} could not go on", error)
+            self.problem = error
             await self._stop()
             await self._release(is_unreadable=isinstance(error, InvalidJSONError))
         finally:
@@ -170,7 +172,7 @@ class HostedAgent:
         placed = await self._database.run(lambda each: places.read_agent(each, self._session_id))
         if placed is None or placed.epoch != self.epoch:
             raise AgentLostError
-        self._spec = placed.spec
+        self._spec = placed.read_spec()
         try:
             function = self._types[self._spec.type].start(self._spec)
         except Exception as error:  # noqa: BLE001 (of the type's own code, recorded)

@@ -335,7 +335,13 @@ def leave_hosts(connection: Connection, host: int) -> None:
 
 
 def look(
-    connection: Connection, rules: Rules, host: int, holder: int, *, sweeps: bool
+    connection: Connection,
+    rules: Rules,
+    host: int,
+    holder: int,
+    *,
+    sweeps: bool,
+    leaves: Sequence[str] = (),
 ) -> Look | None:
     """Say that a host is there, and find what it has to do; None if others count it as gone.
 
@@ -345,6 +351,7 @@ def look(
         host: its number.
         holder: the number of its store's presence now.
         sweeps: whether it looks for hosts that are gone, and takes agents that no host has.
+        leaves: the agents that it does not take now.
     """
     with transaction(connection):
         query = """UPDATE hosts SET seen = clock_timestamp(), holder = %s
@@ -359,7 +366,7 @@ def look(
         if sweeps:
             _sweep(connection, rules, host)
         if sweeps and state == "live":
-            _take_agents(connection, rules, host, types, capabilities, room)
+            _take_agents(connection, rules, host, types, capabilities, room, leaves)
         query = "SELECT session_id, epoch FROM agents WHERE host = %s AND state = 'live'"
         agents = cast("list[tuple[str, int]]", connection.execute(query, [host]).fetchall())
         query = """SELECT session_id FROM agents, LATERAL (SELECT epoch FROM inputs
@@ -398,11 +405,12 @@ def _take_agents(
     types: Sequence[str],
     capabilities: Sequence[str],
     room: int,
+    leaves: Sequence[str],
 ) -> None:
     """Take a fair part of the agents that have no host, as far as there is room."""
-    values = {"host": host, "types": types, "capabilities": capabilities}
+    values = {"host": host, "types": types, "capabilities": capabilities, "leaves": list(leaves)}
     fitting: Final = """host IS NULL AND state = 'live' AND type = ANY(%(types)s)
-        AND capabilities <@ %(capabilities)s::text[]"""
+        AND capabilities <@ %(capabilities)s::text[] AND session_id <> ALL(%(leaves)s::text[])"""
     query = f"SELECT count(*) FROM agents WHERE {fitting}"  # noqa: S608 -- it is ours
     ((homeless,),) = cast("list[tuple[int]]", connection.execute(query.encode(), values).fetchall())
     if not homeless or room <= 0:
@@ -436,7 +444,8 @@ class Placed:
 
     Attributes:
         session_id: its session.
-        spec: what it is like.
+        type: the name of its type.
+        spec: what it is like, as it is stored: a newer version may have written it.
         parent: the session that started it, or None.
         host: its host's number; None while it waits for one.
         epoch: how often it was placed.
@@ -450,7 +459,8 @@ class Placed:
     """
 
     session_id: str
-    spec: AgentSpec
+    type: str
+    spec: bytes
     parent: str | None
     host: int | None
     epoch: int
@@ -467,8 +477,16 @@ class Placed:
         """Where its host answers; None if it has none, or that does not."""
         return Target(self.host, self.address) if self.host is not None and self.address else None
 
+    def read_spec(self) -> AgentSpec:
+        """Return what it is like.
 
-_PLACED: Final = """SELECT session_id, spec, parent, host, epoch, agents.state, outcome,
+        Raises:
+            InvalidJSONError: this version can't read it.
+        """
+        return serde.decode(self.spec, AgentSpec)
+
+
+_PLACED: Final = """SELECT session_id, type, spec, parent, host, epoch, agents.state, outcome,
         coalesce(address, ''), coalesce(name, ''),
         (SELECT count(*) FROM inputs
             WHERE inputs.session_id = agents.session_id AND status = 'waiting'),
@@ -483,7 +501,7 @@ def read_agent(connection: Connection, session_id: str) -> Placed | None:
     """Return where an agent is, or None if there never was one."""
     query = _PLACED + "WHERE session_id = %s"
     row = connection.execute(query, [session_id]).fetchone()
-    return None if row is None else _read_placed(row)
+    return None if row is None else Placed(*row)  # type: ignore[arg-type]  # the table's types
 
 
 def read_agents(connection: Connection, after: str, limit: int) -> tuple[Placed, ...]:
@@ -493,13 +511,8 @@ def read_agents(connection: Connection, after: str, limit: int) -> tuple[Placed,
         + """WHERE agents.state = 'live' AND session_id > %s
         ORDER BY session_id LIMIT %s"""
     )
-    return tuple(map(_read_placed, connection.execute(query, [after, limit]).fetchall()))
-
-
-def _read_placed(row: tuple[object, ...]) -> Placed:
-    session_id, spec, *others = row
-    decoded = serde.decode(cast("bytes", spec), AgentSpec)
-    return Placed(session_id, decoded, *others)  # type: ignore[arg-type]  # the table's types
+    rows = connection.execute(query, [after, limit]).fetchall()
+    return tuple(Placed(*row) for row in rows)  # type: ignore[arg-type]  # the table's types
 
 
 def release_agent(connection: Connection, place: Place) -> None:

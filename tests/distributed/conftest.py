@@ -35,9 +35,9 @@ def frozen(monkeypatch):
     """Return a set of hosts: one in it no longer looks, as if it were stopped."""
     numbers, last, look = set(), {}, places.look
 
-    def look_unless_frozen(connection, rules, host, holder, *, sweeps):
+    def look_unless_frozen(connection, rules, host, holder, **options):
         if host not in numbers:
-            last[host] = look(connection, rules, host, holder, sweeps=sweeps)
+            last[host] = look(connection, rules, host, holder, **options)
         return last[host]
 
     monkeypatch.setattr(places, "look", look_unless_frozen)

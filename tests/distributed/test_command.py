@@ -100,8 +100,9 @@ async def test_without_a_database_the_command_says_how_to_name_one(monkeypatch):
 
 async def test_a_server_shows_the_hosts_of_its_cluster(postgres_server, home, monkeypatch, nursery):
     monkeypatch.setenv("GREENROOM_DSN", postgres_server.dsn)
+    words = ["bots:echo", "--cluster", "--grace", "0.1"]
     with trio.fail_after(60):
-        async with Cluster() as cluster, serving(home, "bots:echo", "--cluster") as (_, client):
+        async with Cluster() as cluster, serving(home, *words) as (_, client):
             kind = AgentType("clerk", lambda spec: (None, ()))
             number = await nursery.start(Host(cluster, [kind], name="box").run)
             assert (await client.get("/api/agents")).json()["hosts"] is True

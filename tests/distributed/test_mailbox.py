@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import MailboxFullError, TextBlock, TurnError
 from greenroom.distributed import AgentSpec, Host, mailbox
-from greenroom.distributed.hosted_agent import MOST_ENDS, HostedAgent
+from greenroom.distributed.hosted_agent import HostedAgent
 from greenroom.runtime import AgentNotRunningError
 from tests.distributed.kinds import ECHO, ENDING, FAILING, asked
 
@@ -111,7 +111,7 @@ async def test_an_input_that_no_host_can_read_is_set_aside_and_leaves_the_others
         assert (await odd.answer("i1")).status == "failed"
         assert (await odd.answer(receipt)).text == "and this?"
     assert await cluster.set_aside() == ((odd.session_id, "i1"),)
-    assert caplog.text.count("could not go on") >= MOST_ENDS
+    assert caplog.text.count("could not go on") == 1  # though it was tried by three
     assert (await agent.ask("still there?")).text == "> still there?"
     assert [each.state for each in await cluster.hosts()] == ["live"]
     assert await asked(odd) == ["and this?"]
