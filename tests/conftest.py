@@ -31,17 +31,23 @@ OUTSIDE = {"subprocess", "socket", "signal", "threading", "multiprocessing", "sq
 SERVERS = {"server", "serve", "provider_cases", "parrot", "postgres_server"}
 """Our modules and fixture that listen at a socket, or whose users do."""
 
-MEETINGS = {"agents", "cli", "distributed", "docs", "flow", "house", "integration", "memory"}
+MEETINGS = {
+    *("agents", "cli", "distributed", "docs", "flow", "git", "house", "integration", "interop"),
+    *("memory", "observability"),
+}
 """Tests of what is made of several packages."""
 
 SWEEPS = {
     *("faults", "fuzz", "test_chaos", "test_chaos_mutants", "test_crowds"),
-    *("test_cases", "test_linear", "test_second_round", "test_traced"),
+    *("test_cases", "test_everyday", "test_linear", "test_scopes", "test_second_round"),
+    *("test_traced", "test_vendors"),
 }
 """Folders and modules of tests that try very many programs, cases, faults or mutants."""
 
 EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
 """Of each property; a run with fewer than 100 is a quick one."""
+
+KINDS = ("unit", "integration", "e2e")
 
 
 ARMED = pytest.StashKey[float]()
@@ -68,9 +74,10 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "unit: one package, no file, process, socket or thread")
     config.addinivalue_line("markers", "integration: with files, processes, sockets, or packages")
     config.addinivalue_line("markers", "e2e: the program, an example or a page, as a user runs it")
+    is_unit = config.getoption("-m") == "unit" and "GREENROOM_EXAMPLES" not in os.environ
     settings.register_profile(
         "greenroom",
-        max_examples=EXAMPLES,
+        max_examples=10 if is_unit else EXAMPLES,
         derandomize=config.getoption("--hypothesis-seed") is None,
         database=None,
         deadline=None,
@@ -137,7 +144,8 @@ def pytest_collection_modifyitems(config, items):
     """Mark each test by its kind where that is asked for; leave out slow ones, and shuffle."""
     if config.getoption("-m"):
         for item in items:
-            item.add_marker(find_kind(item.path, {*getattr(item, "fixturenames", ())}))
+            if not any(map(item.get_closest_marker, KINDS)):
+                item.add_marker(find_kind(item.path, {*getattr(item, "fixturenames", ())}))
     if EXAMPLES < 100:
         leave_out_crossed(config, items)
         leave_out_most(config, items)

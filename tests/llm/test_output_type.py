@@ -150,6 +150,7 @@ def test_strict_modes_take_most_of_these_shapes():
     assert counts == [2, 2, 1, 2, 0, 2, 2]  # Place holds itself, a Person's scores have free keys
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("output", [output for output, _ in SHAPES], ids=repr)
 @pytest.mark.every(3)
 def test_the_vendors_own_libraries_find_nothing_to_adapt(output):

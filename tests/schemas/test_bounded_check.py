@@ -165,6 +165,7 @@ async def measure(schema, inputs):
     return max(ours), max(used)
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("kind", HEAVY)
 @pytest.mark.every(5)
 async def test_other_tasks_go_on_while_an_input_is_checked(kind):
@@ -241,6 +242,7 @@ HOSTILES = [
 ]
 
 
+@pytest.mark.integration
 async def test_hundreds_of_patterns_do_not_hold_up_the_loop():
     chance = random.Random(4)
     patterns = []
