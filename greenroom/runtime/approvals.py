@@ -303,7 +303,7 @@ class Approvals:
         elif is_ending:
             pending.decide(_SHUTTING_DOWN)
         else:
-            message = "no one can be asked; no rule allows the call"
+            message = _say_unattended(pending.request)
             pending.decide(Answer(RuleDecision.DENY, message=message, by="unattended"))
 
     @property
@@ -335,6 +335,12 @@ def _is_same(before: OpenQuestion, request: PermissionRequest) -> bool:
     if request.tool_use_id or before.tool_use_id or asked is None:
         return False
     return replace(asked, request_id="") == replace(request, request_id="")
+
+
+def _say_unattended(request: PermissionRequest) -> str:
+    """Say that nobody can be asked, and why somebody would be: for a call, the rule that asks."""
+    why = "" if request.credential else request.reason.rstrip(".")
+    return f"no one can be asked; {why}" if why else "no one can be asked"
 
 
 def _find_rules(request: PermissionRequest, answer: Answer) -> tuple[str, ...]:

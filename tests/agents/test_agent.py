@@ -339,6 +339,23 @@ async def test_own_functions_run_and_what_writes_or_comes_from_a_server_is_denie
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
 
 
+@pytest.mark.parametrize(
+    ("rules", "why"),
+    [
+        ([], "rm x: no rule is about this"),
+        (
+            [PermissionRule.ask_for_command("rm", id="careful", description="Files stay.")],
+            "rm x: the rule 'careful' asks about this: Files stay",
+        ),
+    ],
+)
+async def test_where_no_one_can_be_asked_the_denial_says_what_asks(rules, why):
+    options = {"tools": builtin_tools(), "permissions": PermissionManager(rules)}
+    result = await agent(call("Bash", command="ls; rm x"), "done", **options).run("Go")
+    [denial] = result.denials
+    assert denial.reason == f"This call was denied: no one can be asked; {why}."
+
+
 async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it():
     class Read(FromAServer):
         name = "Read"
