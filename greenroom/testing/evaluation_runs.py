@@ -22,6 +22,7 @@ from greenroom.core import (
 )
 from greenroom.core._internal import leaves
 from greenroom.resilience import Budget
+from greenroom.runtime._internal import run_each
 from greenroom.testing.evaluation import Case, Evaluation, EvaluationRow, ExpectedT
 
 OutputT = TypeVar("OutputT", default=str)
@@ -37,6 +38,8 @@ Check: TypeAlias = Callable[
 RunCase: TypeAlias = Callable[[Case[ExpectedT]], Awaitable[AgentResult[OutputT]]]
 """An async function that runs an agent for a case."""
 
+_Run: TypeAlias = tuple[int, str, int, Case[ExpectedT]]  # place, name and number of the case
+
 
 async def evaluate(
     agent: Runnable[None, OutputT] | RunCase[ExpectedT, OutputT],
@@ -46,6 +49,7 @@ async def evaluate(
     repeat: int = 1,
     concurrency: int = 4,
     budget: Budget | None = None,
+    on_row: Callable[[EvaluationRow], object] | None = None,
 ) -> Evaluation:
     """Run an agent for each case, judge the results by the checks, and return all as rows.
 
@@ -66,6 +70,10 @@ async def evaluate(
         concurrency: the most runs at once, each with its checks.
         budget: limits for all runs together. When it is spent, the runs in progress end, no other
             begins, and the rows of both say so (`is_finished`). Its `seconds` also end checks.
+        on_row: called with each row as soon as it is there, to show it or to keep it: a cancel or
+            Ctrl-C ends the evaluation, and its rows are gone but for those. Rows come in the order
+            in which runs end. `rows.append` will do; it runs in the event loop, and what it raises
+            ends the evaluation.
 
     Returns:
         A row for each run, in the order of the cases.
@@ -93,20 +101,21 @@ async def evaluate(
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ConfigurationError(f"{what} is {given!r}", hint="give a whole number, 1 or more")
     named = _name_cases(cases)
-    runs = [(name, number, case) for name, case in named for number in range(1, repeat + 1)]
+    each = ((name, number, case) for name, case in named for number in range(1, repeat + 1))
+    runs = [(at, *run) for at, run in enumerate(each)]
     rows: list[EvaluationRow | None] = [None] * len(runs)
     judge = _Judge(_make_run(agent, budget), _name_checks(checks), budget)
-    waiting = iter(enumerate(runs))
+    waiting = iter(runs)
 
-    async def work() -> None:
-        for at, (name, number, case) in waiting:
-            rows[at] = await judge.judge(case, name, number)
+    async def work(run: _Run[ExpectedT]) -> None:
+        at, name, number, case = run
+        row = rows[at] = await judge.judge(case, name, number)
+        if on_row is not None:
+            on_row(row)
 
     if budget is not None:
         budget.start()
-    async with trio.open_nursery() as nursery:
-        for _ in range(min(concurrency, len(runs))):
-            nursery.start_soon(work)
+    await run_each(lambda: next(waiting, None), work, concurrency)
     return Evaluation(tuple(row for row in rows if row is not None))
 
 

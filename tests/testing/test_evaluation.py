@@ -196,6 +196,35 @@ async def test_cancelled_it_leaves_nothing_running(autojump_clock):
     assert sorted(ended) == ["2 + 2", "3 + 3"]
 
 
+async def test_ended_early_each_row_that_was_there_has_been_given_away(autojump_clock):
+    rows = []
+
+    slow = {"2 + 2": 2, "3 + 3": 1, "long": 100}
+
+    async def run(case):
+        await trio.sleep(slow[case.input])
+        return await agent().run(case.input)
+
+    with trio.move_on_after(10) as scope:
+        await evaluate(run, CASES, [exact], on_row=rows.append)
+    assert scope.cancelled_caught
+    assert [(row.case, row.passed) for row in rows] == [("3 + 3", False), ("sum", True)]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+async def test_what_ends_it_from_within_comes_out_as_it_is(error):
+    rows = []
+
+    def note(row):
+        rows.append(row)
+        if len(rows) == 2:
+            raise error
+
+    with pytest.raises(error):
+        await evaluate(agent(), CASES, concurrency=2, on_row=note)
+    assert len(rows) == 2
+
+
 async def test_a_function_gives_each_case_what_its_agent_needs():
     def stock(context: RunContext[dict[str, int]]) -> int:
         """Say how many there are."""
