@@ -49,6 +49,14 @@ def test_each_cell_of_theirs_is_a_link_to_their_own_pages_or_says_nothing():
             assert cell == "—" or (link and any(each in link[1] for each in OWN)), (name, cell)
 
 
+def test_its_benchmarks_name_the_day_and_the_versions_of_the_others():
+    assert "(reference/benchmarks.md#beside-others)" in PAGE.read_text()
+    table = (ROOT / "docs/reference/benchmarks.md").read_text().partition("## Beside others")[2]
+    assert re.search(r"Measured on 20\d\d-\d\d-\d\d", table)
+    for name in ("pydantic-ai-slim", "openai-agents", "langgraph", "agent-framework-core"):
+        assert re.search(rf"{name} \d+\.\d+", table)
+
+
 def test_it_says_when_they_were_read():
     assert re.search(r"on \*\*\d+ \w+ 20\d\d\*\*", PAGE.read_text())
     assert PAGE.read_text().count("## Where others are better") == 1
