@@ -39,7 +39,10 @@ CALLS_OF_A_SPAN = {
     ("OpenTelemetry", "none"): 280,
     ("OpenTelemetry", "redacted"): 430,
 }
-"""The most function calls of a span, with some for a loaded machine; those without content may never exceed 170 and 600."""
+"""The most function calls of a span, with some for a loaded machine.
+
+Those without content may never exceed 170 and 600.
+"""
 
 
 async def watched(kind: str, content: str, folder: str) -> dict[str, int]:
