@@ -22,6 +22,7 @@ from urllib.parse import unquote
 import msgspec
 
 from greenroom.core._internal import visible
+from greenroom.fs import file_lookup
 from greenroom.fs._internal import expand_braces
 from greenroom.git._internal import list_tracked
 from greenroom.permissions.git_names import GitCommand
@@ -30,7 +31,6 @@ from greenroom.permissions.searches import Search, exists, find_unnamed, list_se
 from greenroom.permissions.tables import TABLE
 from greenroom.programs._internal import basename, extract_words
 from greenroom.shell._internal import (
-    PROCESS_LINK,
     Change,
     Command,
     PathUse,
@@ -274,7 +274,7 @@ def _find_inner_files(
 def _find_others_files(use: PathUse) -> Iterator[Unknown]:
     """Find the files that are reached by links which only another process can follow."""
     for path in use.real:
-        link = PROCESS_LINK.match(path)
+        link = file_lookup.PROCESS_LINK.match(path)
         is_own = link and (
             (link["process"] in ("self", "thread-self") and link["name"] in ("cwd", "root"))
             or _STANDARD_FILE.fullmatch(path)

@@ -11,7 +11,6 @@ from greenroom.shell.effects import (
     ShellEffect as ShellEffect,
     Unknown as Unknown,
 )
-from greenroom.shell.file_lookup import PROCESS_LINK as PROCESS_LINK
 from greenroom.shell.reader import read as read
 from greenroom.shell.renderer import render as render
 from greenroom.shell.script import (

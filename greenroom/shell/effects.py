@@ -17,8 +17,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from greenroom.core._internal import visible
+from greenroom.fs import file_lookup
 from greenroom.programs._internal import Invocation, Program, Reading, extract_words, find_reading
-from greenroom.shell.file_lookup import MAX_LENGTH, PROCESS_LINK, FileLookup
 from greenroom.shell.script import Redirection
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
@@ -214,7 +214,7 @@ class Place:
     folder: str
     others: tuple[str, ...] = ()
     is_lost: bool = False
-    lookup: FileLookup = field(default_factory=FileLookup, repr=False)
+    lookup: file_lookup.FileLookup = field(default_factory=file_lookup.FileLookup, repr=False)
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
 
     @property
@@ -271,7 +271,7 @@ class Place:
         A path that no disk can hold is an `Unknown`.
         """
         name = os.path.expanduser(path) if tilde and path.startswith("~") else path
-        if not name or len(name) > MAX_LENGTH or "\0" in name:
+        if not name or len(name) > file_lookup.MAX_LENGTH or "\0" in name:
             return Unknown(reason=f"not a usable path: {path[:60]!r}")
         if self.is_lost and not name.startswith("/") and not guard:
             return Unknown(reason=f"{kind}s {path!r} in an unknown folder")
@@ -324,7 +324,7 @@ class Place:
         for _ in range(MAX_LINKS):
             path = self.lookup.resolve(path)
             yield path
-            link = PROCESS_LINK.match(path)
+            link = file_lookup.PROCESS_LINK.match(path)
             if link is None or link["name"] not in ("cwd", "root"):
                 break
             path = f"{folder if link['name'] == 'cwd' else ''}{path[link.end() :]}" or "/"

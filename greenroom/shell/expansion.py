@@ -2,16 +2,17 @@
 
 import os
 import re
+from collections.abc import Sequence
 
+from greenroom.fs import file_lookup
 from greenroom.fs._internal import read_pattern
-from greenroom.shell.file_lookup import FileLookup
 from greenroom.shell.script import NotPlainError
 
 MAX_NAMES = 4096  # that a pattern may stand for
 _ESCAPED = re.compile(r"\[([*?\[])\]")
 
 
-def list_names(pattern: str, folder: str, lookup: FileLookup) -> tuple[str, ...]:
+def list_names(pattern: str, folder: str, lookup: file_lookup.FileLookup) -> tuple[str, ...]:
     """List the files that match a pattern, as written from a folder; empty if none does.
 
     In the pattern, literal special characters are in brackets: `[*]`.
@@ -20,7 +21,7 @@ def list_names(pattern: str, folder: str, lookup: FileLookup) -> tuple[str, ...]
         NotPlainError: there are too many, bash may list others, or a name is not valid Unicode.
 
     Example:
-        >>> lookup = FileLookup()
+        >>> lookup = file_lookup.FileLookup()
         >>> list_names("/etc/pass[w]?", "/", lookup), list_names("/etc/no-such-*", "/", lookup)
         (('/etc/passwd',), ())
     """
@@ -39,7 +40,7 @@ def list_names(pattern: str, folder: str, lookup: FileLookup) -> tuple[str, ...]
         found = [
             f"{each}{entry}{end}"
             for each in found
-            for entry in lookup.list_folder(os.path.join(folder, each or "."))
+            for entry in _list_folder(lookup, os.path.join(folder, each or "."))
             if hidden is entry.startswith(".") and wanted.fits(entry)
         ]
         if len(found) > MAX_NAMES:
@@ -51,3 +52,10 @@ def list_names(pattern: str, folder: str, lookup: FileLookup) -> tuple[str, ...]
     except UnicodeEncodeError as error:
         raise NotPlainError(f"a pattern of names that are not valid text, {pattern}", 0) from error
     return tuple(sorted(found))
+
+
+def _list_folder(lookup: file_lookup.FileLookup, folder: str) -> Sequence[str]:
+    try:
+        return lookup.list_folder(folder)
+    except file_lookup.TooManyNamesError as error:
+        raise NotPlainError(f"patterns of {error}", 0) from error

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.fs.file_lookup import FileLookup
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.shell.file_lookup import FileLookup
 from tests.permissions.tables import decode
 
 FOLDER = Path(__file__).with_name("cases")

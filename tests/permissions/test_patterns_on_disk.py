@@ -6,12 +6,12 @@ import sys
 import pytest
 
 from greenroom.core import AgentContext, ReadPath, Workspace
+from greenroom.fs import file_lookup
+from greenroom.fs.file_lookup import FileLookup
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.patterns import END, Anchors, PathPattern
-from greenroom.shell import file_lookup
 from greenroom.shell._internal import NotPlainError
 from greenroom.shell.expansion import list_names
-from greenroom.shell.file_lookup import FileLookup
 
 DENIED = ("**/.env", "secrets.txt", "vault/**", "**/*.pem", "**/own.key")
 PROGRAMS = ("cat", "ls", "grep", "wc", "find", "rg", "git add", "git diff", "xargs", "echo", "cd")

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.fs import file_lookup
 from greenroom.git._internal import GitAnswer
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.shell import file_lookup
 from tests.permissions.tables import read_lines
 
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY

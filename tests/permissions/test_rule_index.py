@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
+from greenroom.fs import file_lookup
+from greenroom.fs.file_lookup import FileLookup
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.permissions.call import read_call
 from greenroom.permissions.evaluator import evaluate
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.shell import file_lookup
-from greenroom.shell.file_lookup import FileLookup
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="coder", workspace=Workspace("/srv/project"))
 PROGRAMS = [

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from greenroom.fs import file_lookup
 from greenroom.programs._internal import find_reading, read_invocation
 from greenroom.shell._internal import (
-    PROCESS_LINK,
     PathUse,
     Place,
     Unknown,
@@ -122,7 +122,7 @@ def test_a_link_of_a_process_to_an_open_file_is_not_followed():
     for name in ("/proc/self/fd/1", "/dev/fd/1", "/proc/1/fd/../fd/1/x", "/proc/self/map_files/1"):
         use = PLACE.use("read", name)
         assert isinstance(use, PathUse)
-        assert all(PROCESS_LINK.match(path) for path in use.real)
+        assert all(file_lookup.PROCESS_LINK.match(path) for path in use.real)
 
 
 def test_it_loads_nothing_but_the_core():

@@ -9,9 +9,9 @@ from random import Random
 import pytest
 from hypothesis import given, strategies as st
 
+from greenroom.fs.file_lookup import FileLookup
 from greenroom.shell._internal import NotPlainError, SimpleCommand, read, render
 from greenroom.shell.expansion import list_names
-from greenroom.shell.file_lookup import FileLookup
 from greenroom.shell.pieces import split_pieces
 from greenroom.shell.script import Pipeline, Redirection
 from tests.shell.plain_commands import make_command, make_workspace

@@ -7,8 +7,6 @@ from stat import S_ISREG
 
 import msgspec
 
-from greenroom.shell.script import NotPlainError
-
 MAX_LOOKUPS = 50_000  # times that a name is looked up
 MAX_LENGTH = 4096  # characters of a path that the system can look up
 PROCESS_LINK = re.compile(
@@ -17,8 +15,12 @@ PROCESS_LINK = re.compile(
 """Matches a link that leads elsewhere for each process: to its folder, root or open files."""
 
 
+class TooManyNamesError(Exception):
+    """More names were looked up than one check may; the message says how many that is."""
+
+
 class FileLookup(msgspec.Struct, eq=False):
-    """A cache of links and programs, for one check.
+    """A cache of links, folders and programs, for one check.
 
     A command may name thousands of files in one folder; each name is looked up once, and so is the
     folder.
@@ -90,7 +92,7 @@ class FileLookup(msgspec.Struct, eq=False):
         """List the names in a folder; nothing if it can't be read.
 
         Raises:
-            NotPlainError: too much was looked up.
+            TooManyNamesError: too much was looked up.
         """
         if folder not in self._listings:
             try:
@@ -101,7 +103,7 @@ class FileLookup(msgspec.Struct, eq=False):
             self._listings[folder] = names
         self._lookups += len(self._listings[folder]) + 1
         if self._lookups > MAX_LOOKUPS:
-            raise NotPlainError(f"patterns of more than {MAX_LOOKUPS:,} names", 0)
+            raise TooManyNamesError(f"more than {MAX_LOOKUPS:,} names")
         return self._listings[folder]
 
     def find_program(self, name: str, search_path: str) -> str | None:
