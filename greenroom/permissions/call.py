@@ -44,13 +44,12 @@ from greenroom.permissions.operands import HostUse, list_files, list_operands
 from greenroom.permissions.patterns import (
     Anchors,
     Care,
-    Host,
     Segments,
     find_anchors,
     list_alternatives,
     segments,
 )
-from greenroom.programs._internal import extract_words
+from greenroom.programs._internal import Host, extract_words
 from greenroom.shell._internal import (
     Command,
     PathUse,

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import accumulate, chain
 
 from greenroom.core import RuleDecision
 from greenroom.core._internal import CONFIGURATION_FOLDERS, PermissionEffects, clip, visible
@@ -22,14 +22,14 @@ from greenroom.permissions.judgement import Judgement
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
-from greenroom.permissions.tables import find_default_files
-from greenroom.programs._internal import basename
+from greenroom.programs._internal import basename, list_default_names
 from greenroom.shell._internal import Change, Command, PathUse
 
 MAX_NAMES = 10_000  # files that are looked up
 MAX_FILES = 100  # files that are read
 MAX_BYTES = 16 << 20  # bytes that are read of all files together
 MAX_READ = 1 << 20  # bytes that are read of one file
+MAX_ABOVE = 8  # folders above the current one
 _MADE_UP = ("/proc/", "/sys/")  # the contents differ at every look
 _DATED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _MOST_LISTED = 20  # effects of each kind; the parts of the call list them all
@@ -179,7 +179,23 @@ def _list_paths(call: Call) -> Iterator[str]:
     for use in uses:
         yield from (*use.lexical, *use.real)
     for each in call.commands:
-        yield from find_default_files(each.argv, each.place.folder) or ()
+        yield from find_default_files(each.argv, each.place.folder)
+
+
+def find_default_files(argv: Sequence[str], folder: str) -> tuple[str, ...]:
+    """List the files that a command reads without being told, whether they exist or not.
+
+    Example:
+        >>> find_default_files(["go", "vet"], "/w")
+        ('/go.mod', '/go.sum', '/go.work', '/w/go.mod', '/w/go.sum', '/w/go.work')
+    """
+    names = list_default_names(argv)
+    named = (posixpath.join(folder, word) for word in argv[1:])
+    folders = {folder, *filter(os.path.isdir, named)} if names else set[str]()
+    for each in tuple(folders):
+        parents = accumulate(range(MAX_ABOVE), lambda at, _: posixpath.dirname(at), initial=each)
+        folders.update(parents)
+    return tuple(sorted(posixpath.join(each, name) for each in folders for name in names or ()))
 
 
 def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
@@ -213,7 +229,7 @@ def _find_consequences(call: Call) -> PermissionEffects:
         unchecked=_list_distinct(
             basename(each.argv[0])
             for each in commands
-            if not each.perhaps and find_default_files(each.argv, each.place.folder) is None
+            if not each.perhaps and list_default_names(each.argv) is None
         ),
     )
 

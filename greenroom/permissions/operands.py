@@ -13,8 +13,11 @@ counts as one, and an operand never allows anything. There are three answers:
 - The word is only text, as those of `echo` are, and the message of `git commit`: nothing.
 """
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial, reduce
 from itertools import chain, islice, pairwise
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -24,12 +27,22 @@ import msgspec
 from greenroom.core._internal import visible
 from greenroom.fs import file_lookup
 from greenroom.fs._internal import expand_braces
-from greenroom.git._internal import list_tracked
-from greenroom.permissions.git_names import GitCommand
-from greenroom.permissions.patterns import Care, Host, simplify_host
-from greenroom.permissions.searches import Search, exists, find_unnamed, list_searched
-from greenroom.permissions.tables import TABLE
-from greenroom.programs._internal import basename, extract_words
+from greenroom.git._internal import find_root, list_tracked
+from greenroom.permissions.patterns import Care
+from greenroom.permissions.searches import Search, find_unnamed
+from greenroom.programs._internal import (
+    REACH,
+    GitWords,
+    Host,
+    basename,
+    extract_words,
+    find_git_verb,
+    is_excluded,
+    list_folders,
+    locate,
+    simplify_host,
+    uses_option,
+)
 from greenroom.shell._internal import (
     Change,
     Command,
@@ -92,18 +105,6 @@ def _show(text: str) -> str:
     return visible(text[:MAX_SHOWN])
 
 
-def _uses_option(command: Command, options: Iterable[str]) -> bool:
-    """Return whether a command has one of these options; of an unknown program, any letter is."""
-    words = command.argv[1:]
-    given = {part.option for part in command.invocation.parts} or {
-        f"-{letter}" for word in words if re.match("-[^-]", word) for letter in word
-    }
-    long = {word.partition("=")[0] for word in words if re.match("--[a-z0-9]{3}", word)}
-    return any(
-        each in given or any(map(each.startswith, long - {"--file", "--from"})) for each in options
-    )
-
-
 # Hosts
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
@@ -126,14 +127,14 @@ def _find_command_hosts(command: Command, care: Care) -> Iterator[Operand]:
         inner = range(command.invocation.inner, end)
         end = next((at for at in inner if not _SETTING.match(argv[at])), end)
     name = basename(argv[0]).lower()
-    contacts = name in TABLE["contacts"]
+    contacts = name in REACH["contacts"]
     if name == "git":
-        git, contacts = GitCommand.of(command, Place("/", "/")), True
-        if git.verb not in TABLE["git contacts"] and not command.loose:
-            end = git.at
+        contacts, (at, _) = True, find_git_verb(argv)
+        if REACH["git contacts"].isdisjoint(argv[at : at + 1]) and not command.loose:
+            end = at
     for word in dict.fromkeys(argv[1:end]):
         yield from _find_hosts(word, care, contacts=contacts, asks=command.extent != "reads")
-    if _uses_option(command, TABLE[f"hosts {name}"]):
+    if uses_option(command.invocation, REACH[f"hosts {name}"]):
         yield Unknown(reason=f"{argv[0]} reads a file that may name a host")
     if contacts and command.takes_input:
         yield Unknown(reason=f"{argv[0]} takes words from its input that may name a host")
@@ -225,10 +226,14 @@ def _split_names(text: str) -> Iterator[str]:
 
 def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[Operand]:
     words = command.argv["/" not in command.argv[0] :]
-    git = GitCommand.of(command, place) if basename(command.argv[0]) == "git" else None
-    if git:
-        yield from chain.from_iterable(list_files(word, place) for word in words[: git.at])
-        words, place = tuple(git.words), git.place
+    git = None
+    if basename(command.argv[0]) == "git":
+        outside, place = place, reduce(Place.move, find_git_verb(command.argv)[1], place)
+        git = GitWords.of(
+            command.invocation, command.settings, partial(_exists, place, surely=True)
+        )
+        yield from chain.from_iterable(list_files(word, outside) for word in words[: git.at])
+        words = tuple(git.words)
     search = Search.of(place, care)
     # A loose program may run what its words say.
     for word in dict.fromkeys((*words, *(extract_words(command.text) if command.loose else ()))):
@@ -238,13 +243,14 @@ def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[
     yield from _find_patterns(words, place)
     if command.extent == "any" and not (git or command.loose):
         yield from _find_inner_files(command, words, place, search)
-    found = [use for word in list_searched(command, place) for use in list_files(word, place)]
+    folders = list_folders(command.invocation, partial(_exists, place))
+    found = [use for word in folders for use in list_files(word, place)]
     is_unclear = found or (care.folders and any(word[:1] not in "-/" for word in words))
     if place.is_lost and is_unclear:
         yield Unknown(reason="names files in an unknown folder")
     yield from _find_lists(command, place)
     if git:
-        yield from _find_git_files(command, git, search)
+        yield from _find_git_files(command, git, place, search)
         return
     yield from found
     yield from _ask_about(command, find_unnamed(command, found, search), place)
@@ -285,53 +291,64 @@ def _find_others_files(use: PathUse) -> Iterator[Unknown]:
 
 def _find_lists(command: Command, place: Place) -> Iterator[Unknown]:
     name = basename(command.argv[0])
-    options = TABLE["files *"] | TABLE[f"files {name}"]
+    options = REACH["files *"] | REACH[f"files {name}"]
     lists = [word[1:] for word in command.argv[1:] if word.startswith("@")]
     is_list = (
         command.extent == "any"
-        and name not in TABLE["at"]
-        and any(exists(each, place) for each in lists if each)
+        and name not in REACH["at"]
+        and any(_exists(place, each) for each in lists if each)
     )
-    if name in TABLE["input"] or is_list or _uses_option(command, options):
+    if name in REACH["input"] or is_list or uses_option(command.invocation, options):
         yield Unknown(reason=f"{command.argv[0]} reads a list that may name files")
 
 
-def _find_git_files(command: Command, git: GitCommand, search: Search) -> Iterator[Operand]:
-    if git.is_elsewhere or git.place.is_lost:
+def _find_git_files(
+    command: Command, git: GitWords, place: Place, search: Search
+) -> Iterator[Operand]:
+    if git.is_elsewhere or place.is_lost:
         yield Unknown(reason="it is unclear where git looks for files")
+    # Files in trees begin at the top of a repository.
+    roots = tuple(dict.fromkeys(filter(None, map(find_root, place.folders))))
+    top = replace(place, folder=roots[0], others=roots[1:]) if roots else place
     for word in git.list_located():
-        name, places = git.locate(word)
-        yield from chain.from_iterable(list_files(name, each) for each in places)
-    folders = dict.fromkeys((*git.place.folders, *git.top.folders))
+        yield from chain.from_iterable(list_files(locate(word)[0], each) for each in (place, top))
+    folders = dict.fromkeys((*place.folders, *top.folders))
     for pattern in git.list_patterns():
         if any(search.may_meet(f"{folder}/{pattern}") for folder in folders):
             yield Unknown(reason=f"{_show(pattern)} may stand for a file that a rule is about")
     printed = git.list_printed()
     if printed is None:
         return
-    tops, default = git.top.folders, git.place if git.verb in ("archive", "grep") else git.top
-    scope = list(_list_paths(git, printed)) or default.folders
-    left_out = list(_list_paths(git, filter(git.excludes, git.words)))
+    default = place if git.verb in ("archive", "grep") else top
+    scope = list(_list_paths(printed, place, top)) or default.folders
+    left_out = list(_list_paths(filter(is_excluded, git.words), place, top))
     if any(word.startswith(("--no-index", "--untracked")) for word in git.words):
-        uses = [use for path in scope for use in list_files(path, git.top)]
-        yield from _ask_about(command, find_unnamed(command, uses, search), git.top)
-    files = chain.from_iterable(list_tracked(each, search.care.marks) for each in tops)
+        uses = [use for path in scope for use in list_files(path, top)]
+        yield from _ask_about(command, find_unnamed(command, uses, search), top)
+    files = chain.from_iterable(list_tracked(each, search.care.marks) for each in top.folders)
     if git.reads_history:  # what is here may have been tracked before
-        here = chain.from_iterable(map(search.list_below, tops))
+        here = chain.from_iterable(map(search.list_below, top.folders))
         files = chain(files, filter(None, here))
     found = (
         path
         for path in files
         if not path or (search.touches(path) and _is_in(path, scope) and not _is_in(path, left_out))
     )
-    yield from _ask_about(command, found, git.top)
+    yield from _ask_about(command, found, top)
 
 
-def _list_paths(git: GitCommand, words: Iterable[str]) -> Iterator[str]:
+def _list_paths(words: Iterable[str], place: Place, top: Place) -> Iterator[str]:
     for word in words:
-        name, places = git.locate(word)
-        for use in chain.from_iterable(place.guard(name) for place in places):
+        name, is_located = locate(word)
+        for use in chain.from_iterable(each.guard(name) for each in (place, top)[: 1 + is_located]):
             yield from (*use.lexical, *use.real)
+
+
+def _exists(place: Place, name: str, *, surely: bool = False) -> bool:
+    """Return whether there is a file of this name, or surely is wherever the name may begin."""
+    paths = [path for use in place.guard(name) for path in use.lexical]
+    found = map(os.path.lexists, paths)
+    return bool(paths) and all(found) if surely else any(found)
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

@@ -7,15 +7,10 @@ In a path pattern `*` stays within a name, `**` spans any depth and `{a,b}` mean
 at one of three anchors: the workspace, `/` or `~/`.
 """
 
-import ipaddress
 import re
-import socket
-import unicodedata
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from collections.abc import Iterable
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import unquote
 
 import msgspec
 
@@ -32,6 +27,7 @@ from greenroom.fs._internal import (
 )
 
 if TYPE_CHECKING:
+    from greenroom.programs._internal import Host
     from greenroom.shell._internal import Place
 
 Segments: TypeAlias = tuple[str, ...]
@@ -245,60 +241,7 @@ def list_alternatives(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-# Hosts, read from a URL strictly for allowances, and generously for denials.
-
-_LABEL = r"[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*|\[[0-9a-f:.]+\]")
-# A URL that every client parses in the same way: no user, no backslash, nothing invisible.
-_PLAIN_URL = re.compile(
-    rf"https?://({_NAME.pattern})(?::([0-9]{{1,5}}))?(?:[/?#][!-\[\]-~]*)?",
-    re.IGNORECASE | re.ASCII,
-)
-_FULL_STOP = "\N{IDEOGRAPHIC FULL STOP}"
-_HOST_TOKEN = re.compile("[\\w.\u0300-\u036f-]+")
-_ADDRESS = re.compile("[0-9a-f:.]+")
-_OPTION = re.compile("-[a-z0-9][\\w-]{1,64}")
-_QUOTES = re.compile("[\"'`\\\\\0-\x1f\x7f]")
-MAX_COLONS = 9  # of an address
-MAX_HOST = 1024
 _HOST_EXAMPLE = "write docs.python.org, or *.readthedocs.io for its subdomains"
-
-
-class Host(msgspec.Struct, frozen=True):
-    """The host of a URL.
-
-    Attributes:
-        exact: its name, if every client parses the URL in the same way, else "".
-        names: every name that a lenient client could read, for denials.
-    """
-
-    exact: str
-    names: frozenset[str]
-
-    @classmethod
-    def of(cls, url: str) -> "Host":
-        """Parse a URL; it never raises.
-
-        Example:
-            >>> Host.of("https://docs.python.org/3/").exact
-            'docs.python.org'
-            >>> Host.of("https://docs.python.org@evil.test/").exact
-            ''
-        """
-        plain = _PLAIN_URL.fullmatch(url)
-        usable = plain is not None and 0 < int(plain[2] or 80) < 1 << 16
-        exact = _shorten(plain[1].lower()) if plain and usable else ""
-        return cls(exact, frozenset().union(*map(_list_names, _read_crudely(url))))
-
-    @classmethod
-    def among(cls, text: str) -> "Host":
-        """Collect all names in a text that some program could take for a host; it never raises.
-
-        Example:
-            >>> {"evil.test", "127.0.0.1"} <= Host.among("-xme@EVIL.test.:80,0x7f.1").names
-            True
-        """
-        return cls("", frozenset().union(*map(_list_plain_names, _read_anywhere(text))))
 
 
 class HostPattern(msgspec.Struct, frozen=True):
@@ -313,17 +256,19 @@ class HostPattern(msgspec.Struct, frozen=True):
         Raises:
             RuleFileError: it is not the name of a host, or has a star other than at its beginning.
         """
-        lowered = text.lower()
-        name = lowered.removeprefix("*.")
-        if not _NAME.fullmatch(name):
-            raise RuleFileError(f"not the name of a host: {text!r}", hint=_HOST_EXAMPLE)
-        return cls(_shorten(lowered))
+        # Rules without hosts need not wait for what reads them.
+        from greenroom.programs._internal import HOST_NAME, shorten_host
 
-    def matches(self, host: Host) -> bool:
+        lowered = text.lower()
+        if not HOST_NAME.fullmatch(lowered.removeprefix("*.")):
+            raise RuleFileError(f"not the name of a host: {text!r}", hint=_HOST_EXAMPLE)
+        return cls(shorten_host(lowered))
+
+    def matches(self, host: "Host") -> bool:
         """Match the one name that every client reads."""
         return bool(host.exact) and self._is_about(host.exact)
 
-    def touches(self, host: Host) -> bool:
+    def touches(self, host: "Host") -> bool:
         """Match any name that some client could read."""
         return any(self._is_about(name) for name in host.names)
 
@@ -335,72 +280,6 @@ class HostPattern(msgspec.Struct, frozen=True):
         if self.text.startswith("*."):
             return name.endswith(self.text[1:])
         return name == self.text
-
-
-def _read_crudely(url: str) -> set[str]:
-    """Read the host as careless clients would: without scheme, slashes and user info.
-
-    Some of them take a backslash for a slash, others for part of the user info.
-    """
-    found = set()
-    for text in (url, url.replace("\\", "/")):
-        rest = re.sub(r"^[^:/\\?#]*:(?![0-9]{1,5}(?:[/?#]|$))", "", text.strip()).lstrip("/")
-        place = re.split(r"[/?#]", rest, maxsplit=1)[0].rpartition("@")[2]
-        found.add(re.sub(r"^\[([^\]]*).*|:.*", r"\1", place, flags=re.DOTALL))
-    return found
-
-
-def _read_anywhere(text: str) -> Iterator[str]:
-    """List what may be a name in a text: after decoding it, and with or without its quotes."""
-    plain = simplify_host(unquote(text))
-    for spelled in {plain, _QUOTES.sub("", plain)}:
-        yield from {token.strip(".-") for token in _HOST_TOKEN.findall(spelled)}
-        yield from {run for run in _ADDRESS.findall(spelled) if 1 < run.count(":") < MAX_COLONS}
-        if option := _OPTION.match(spelled):  # its value may begin behind any letter
-            token = _HOST_TOKEN.match(spelled)
-            whole = token[0].rstrip(".-") if token else ""
-            yield from {whole[at:] for at in range(2, option.end())}
-
-
-def simplify_host(text: str) -> str:
-    """Write a text as clients read a host: in small letters, and without what can't be seen."""
-    return text.lower() if text.isascii() else "".join(map(_simplify_character, text))
-
-
-@lru_cache(maxsize=1024)
-def _simplify_character(char: str) -> str:
-    shown = "" if unicodedata.category(char) == "Cf" else char
-    return unicodedata.normalize("NFKC", shown).casefold().replace(_FULL_STOP, ".")
-
-
-def _list_plain_names(name: str) -> set[str]:
-    """List the spellings of a name that is in small letters, most of which have only one."""
-    return {name} if name.isascii() and name[:1].isalpha() else _list_names(name)
-
-
-def _list_names(host: str) -> set[str]:
-    """List the spellings that may mean a host: normalized, encoded, and as an address."""
-    if len(host) > MAX_HOST:  # no resolver takes it, and to normalize it may take quadratic time
-        return {host.casefold()}
-    folded = unicodedata.normalize("NFKC", unquote(host)).casefold()
-    visible = "".join(ch for ch in folded if unicodedata.category(ch)[0] not in "CZ")
-    name = visible.replace(_FULL_STOP, ".").rstrip(".").strip("[]")
-    names = {name}
-    with suppress(UnicodeError):
-        names.add(name.encode("idna").decode("ascii"))
-    with suppress(OSError, ValueError):  # a number that C libraries accept, such as 0x7f.1
-        names.add(socket.inet_ntoa(socket.inet_aton(name)))
-    with suppress(ValueError):
-        address = ipaddress.IPv6Address(name.partition("%")[0])
-        names |= {f"[{address}]", str(address.ipv4_mapped or "")}
-    return names - {""}
-
-
-def _shorten(name: str) -> str:
-    """Write an IPv6 address in its canonical short form, in brackets; leave a name as it is."""
-    with suppress(ValueError):
-        return f"[{ipaddress.IPv6Address(name.strip('[]'))}]"
-    return name
 
 
 class Care(msgspec.Struct, frozen=True, dict=True):
@@ -442,7 +321,7 @@ class Care(msgspec.Struct, frozen=True, dict=True):
     def _names(self) -> frozenset[str]:
         return frozenset(each.text for each in self.hosts)
 
-    def touches(self, host: Host) -> bool:
+    def touches(self, host: "Host") -> bool:
         """Return whether some rule is about a host."""
         is_named = not self._names.isdisjoint(host.names)
         return is_named or any(name.endswith(self._domains) for name in host.names)

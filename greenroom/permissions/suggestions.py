@@ -4,15 +4,13 @@ By default, a rule names all words of a command, since that is what was approved
 words say what is done, as in `npm run build` and `pytest`, the person may choose a rule for these
 words alone. Programs that run a text, publish, destroy, or write where they are told are only ever
 remembered by all of their words; and what depends on more than the words is asked about each time.
-The tables are in `suggestions.txt`.
 """
 
 import os
 import posixpath
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from fnmatch import fnmatchcase
 
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions.call import (
@@ -28,33 +26,18 @@ from greenroom.permissions.grants import make_answer
 from greenroom.permissions.matcher import RuleMatcher, quote_words
 from greenroom.permissions.operands import HostUse, list_files
 from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.tables import TABLE
 from greenroom.programs._internal import (
-    RUNNERS,
-    SHELLS,
-    WRAPPERS,
+    VERBS,
     basename,
     changes_programs,
+    count_first_words,
+    count_verb_words,
     find_lead,
+    may_run_input,
+    name_program,
 )
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
-_ROWS = {
-    (*title.split()[1:], word)
-    for title, words in TABLE.items()
-    if title.split()[0] == "prefix"
-    for word in words
-}
-_LISTED = {row[0] for row in _ROWS}
-_GROUPS = {row[:-1] for row in _ROWS} | {(each,) for each in RUNNERS}
-_EXACT = {*SHELLS, *WRAPPERS, *RUNNERS}.union(
-    *(TABLE[title] for title in ("exact", "interpreters", "never", "setters", "writers"))
-)
-# How the words of an interpreter begin if they name a program, so that it does not run its input.
-_NAMES_PROGRAM = re.compile(
-    r"(?:-[BbEIOPSsu]+\0)*(?!/dev/|/proc/)"
-    r"(?:[^-\0]|-[A-Za-z]*[cemrpE]\0.|--(?:eval|print|test)\b|(?:-v|-V|--version)\Z)"
-)
 # Among the variables that may change what programs run, those that only say how they run it.
 _HARMLESS = re.compile(
     r"NODE_ENV|RUST_(?:LOG|BACKTRACE)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|GO(?:OS|ARCH)"
@@ -62,8 +45,6 @@ _HARMLESS = re.compile(
 )
 _PLAIN = re.compile(r"[\w.,:/@%+=-]*")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
-_VERB = re.compile(r"[a-z]+(?:-[a-z]+)*")
-_NAME = re.compile(r"[a-z][A-Za-z0-9:_-]*")  # such as that of a script in package.json
 
 
 def suggest(
@@ -139,7 +120,7 @@ def forbid(call: Call, rulings: Sequence[Ruling]) -> tuple[PermissionRule, ...]:
     while isinstance(fact, Command) and fact.outer is not None:
         fact = fact.outer  # the question was about the whole command
     if isinstance(fact, Command):
-        length = _count_prefix(fact.argv, fact, call) or _count_verb_words(fact.argv)
+        length = _count_prefix(fact.argv, fact, call) or count_verb_words(fact.argv)
     matcher = _make_matcher(fact, length, call, allows=False)
     return (make_answer(RuleDecision.DENY, matcher),) if matcher else ()
 
@@ -206,64 +187,25 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
     """
     if words[0] == "xargs":
         inner = fact.invocation.inner or 0
-        return inner + 1 if {*words[inner : inner + 1]} & TABLE["harmless"] else 0
+        return inner + 1 if {*words[inner : inner + 1]} & VERBS["harmless"] else 0
     words = _normalize(words, fact, call)
     if lead := find_lead(words):
         local = f"node_modules/.bin/{words[lead]}"
-        if words[0] in TABLE["fetchers"] and not _own_program(local, fact, call):
+        if words[0] in VERBS["fetchers"] and not _own_program(local, fact, call):
             return 0
         length = _count_prefix(words[lead:], fact, call)
         return length and length + lead
-    if words[0] in _LISTED:
-        return _count_row_words(words, _ROWS)
-    name, verb, further = (basename(words[0]), *words[1:3], "", "")[:3]
-    is_exact = not fact.loose or name[:1] in ("", "-") or {name, _base_name(name)} & _EXACT
-    is_verb = _VERB.fullmatch(verb) and all(map(_is_harmless, (name, verb, further)))
-    place = fact.place
-    if is_exact or not is_verb or "-c" in words or os.path.lexists(f"{place.folder}/{verb}"):
-        return 0
-    return 3 if further in TABLE["actions"] else 2  # the verb is one of a group
 
+    def exists(name: str) -> bool:
+        return os.path.lexists(f"{fact.place.folder}/{name}")
 
-def _count_verb_words(words: Sequence[str]) -> int:
-    """Count the words that name a program and its verb; 0 for a program without known verbs."""
-    length = _count_row_words((_base_name(words[0]), *words[1:]), _GROUPS)
-    return length + 1 if length and _NAME.fullmatch("".join(words[length : length + 1])) else 0
-
-
-def _count_row_words(words: Sequence[str], rows: Collection[tuple[str, ...]]) -> int:
-    """Return the length of the longest row that the words begin with; 0 if none fits."""
-    fitting = (row for row in rows if len(row) <= len(words) and all(map(_fits, words, row)))
-    return max(map(len, fitting), default=0)
-
-
-def _fits(word: str, pattern: str) -> bool:
-    if "*" not in pattern:
-        return word == pattern
-    return bool(_NAME.fullmatch(word)) and _is_harmless(word) and fnmatchcase(word, pattern)
-
-
-def _is_harmless(verb: str) -> bool:
-    """Return whether a verb does not say that it publishes, destroys or runs something.
-
-    Example:
-        >>> _is_harmless("list"), _is_harmless("deploy-docs")
-        (True, False)
-    """
-    return TABLE["verbs"].isdisjoint(re.split(r"[^a-z0-9]", verb))
+    return count_first_words(words, is_open=fact.loose, exists=exists)
 
 
 def _normalize(words: Sequence[str], fact: Command, call: Call) -> tuple[str, ...]:
     """Name the program without its version, and without its folder if it is the workspace's."""
     program = _own_program(words[0], fact, call) or words[0]
-    return (program if "/" in program else _base_name(program), *words[1:])
-
-
-def _base_name(program: str) -> str:
-    """Return the name of a program, without its path, and of an interpreter without its version."""
-    name = basename(program)
-    short = name.rstrip("-.0123456789")
-    return short if short == "pip" or short in TABLE["interpreters"] else name
+    return (program if "/" in program else name_program(program), *words[1:])
 
 
 # Whether the words of a command say enough for a rule.
@@ -276,17 +218,17 @@ def _is_bounded(fact: Fact, call: Call, subject: Command | None = None) -> bool:
     subject, words = subject or fact, _normalize(fact.argv, fact, call)
     while lead := find_lead(words):
         words = _normalize(words[lead:], fact, call)
-    name, others = _base_name(words[0]), words[1:]
-    if name in TABLE["never"] or (name == "xargs" and fact is not subject):
+    name, others = name_program(words[0]), words[1:]
+    if name in VERBS["never"] or (name == "xargs" and fact is not subject):
         return _activates(fact, call)
-    if name in TABLE["interpreters"] and not _NAMES_PROGRAM.match("\0".join(others)):
+    if may_run_input(words):
         return False
     is_fed = fact.takes_input and basename(subject.argv[0]) != "find"
-    if is_fed and fact.argv[0] not in TABLE["harmless"]:
+    if is_fed and fact.argv[0] not in VERBS["harmless"]:
         return False
-    if name in TABLE["setters"] and not all(_may_set(x, fact, call) for x in others if "=" in x):
+    if name in VERBS["setters"] and not all(_may_set(x, fact, call) for x in others if "=" in x):
         return False
-    writes = fact.risks or name in TABLE["writers"]
+    writes = fact.risks or name in VERBS["writers"]
     operands = (*subject.argv[1:], *others) if writes else ()
     return all(_stays_inside(word, subject, call) for word in operands)
 

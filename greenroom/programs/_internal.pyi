@@ -1,3 +1,15 @@
+from greenroom.programs.git_words import (
+    GitWords as GitWords,
+    find_git_verb as find_git_verb,
+    is_excluded as is_excluded,
+    locate as locate,
+)
+from greenroom.programs.hosts import (
+    HOST_NAME as HOST_NAME,
+    Host as Host,
+    shorten_host as shorten_host,
+    simplify_host as simplify_host,
+)
 from greenroom.programs.invocation import (
     PROGRAMS as PROGRAMS,
     RUNNERS as RUNNERS,
@@ -14,6 +26,13 @@ from greenroom.programs.invocation import (
     reads_commands as reads_commands,
     takes_commands as takes_commands,
 )
+from greenroom.programs.reach import (
+    REACH as REACH,
+    FileChoice as FileChoice,
+    list_default_names as list_default_names,
+    list_folders as list_folders,
+    uses_option as uses_option,
+)
 from greenroom.programs.reading import (
     Reading as Reading,
     find_reading as find_reading,
@@ -25,5 +44,12 @@ from greenroom.programs.risks import (
     is_display_setting as is_display_setting,
     names_program as names_program,
 )
-from greenroom.programs.tables import read_rows as read_rows
+from greenroom.programs.verbs import (
+    FIRST_WORDS as FIRST_WORDS,
+    VERBS as VERBS,
+    count_first_words as count_first_words,
+    count_verb_words as count_verb_words,
+    may_run_input as may_run_input,
+    name_program as name_program,
+)
 from greenroom.programs.words import basename as basename, extract_words as extract_words

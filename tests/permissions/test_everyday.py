@@ -10,7 +10,7 @@ import pytest
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.git._internal import GitAnswer
 from greenroom.permissions import PermissionManager
-from greenroom.permissions.suggestions import _ROWS
+from greenroom.programs._internal import FIRST_WORDS
 from tests.permissions.developers import DEVELOPERS, PROGRAMS
 from tests.permissions.everyday import ASKS, COMMANDS, JAVASCRIPT, PYTHON, READS, build
 from tests.permissions.harmful import OTHER, RISKY, lines
@@ -21,7 +21,15 @@ ALLOW, ASK = RuleDecision.ALLOW, RuleDecision.ASK
 @pytest.fixture(scope="module")
 def context(tmp_path_factory):
     folder = tmp_path_factory.mktemp("home")
-    programs = {*PROGRAMS, *(row[0] for row in _ROWS), "curl", "frob", "node", "npx", "python"}
+    programs = {
+        *PROGRAMS,
+        *(row[0] for row in FIRST_WORDS),
+        "curl",
+        "frob",
+        "node",
+        "npx",
+        "python",
+    }
     (folder / "bin").mkdir()
     for name in programs - {"cd", "echo"}:
         (folder / "bin" / name).write_text("#!/bin/sh\n")
@@ -94,7 +102,7 @@ def test_who_chooses_prefixes_is_not_asked_about_the_next_command_of_its_kind(co
 def prefixes(context):
     """Every prefix rule that may be offered: one for each row, and for those of the lists."""
     names = {"*": "ec2", "describe-*": "describe-images", "list-*": "list-users"}
-    rows = [" ".join(names.get(word, word) for word in row) for row in _ROWS]
+    rows = [" ".join(names.get(word, word) for word in row) for row in FIRST_WORDS]
     led = [f"{lead} {row}" for lead in ("npx", "uv run", "python -m") for row in rows]
     manager = PermissionManager(read_only=False)
     texts = (*DAY, *HUNDRED, *rows, *led, "frob serve", "ls | xargs cat", "ls | xargs grep x")
@@ -103,7 +111,7 @@ def prefixes(context):
 
 
 def test_there_is_a_prefix_for_every_row(prefixes):
-    assert len(prefixes) > len(_ROWS)
+    assert len(prefixes) > len(FIRST_WORDS)
 
 
 def test_no_prefix_allows_a_command_that_is_known_for_harm(context, prefixes):

@@ -11,7 +11,8 @@ import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.patterns import Anchors, Host, PathPattern, fold
+from greenroom.permissions.patterns import Anchors, PathPattern, fold
+from greenroom.programs._internal import Host
 
 DEEP = "$(" * 80 + "ls" + ")" * 80
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))

@@ -7,9 +7,9 @@ import pytest
 
 from greenroom.core import AgentContext, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule, searches
+from greenroom.permissions.explanation import find_default_files
 from greenroom.permissions.patterns import Care, PathPattern
-from greenroom.permissions.tables import TABLE, find_default_files
-from greenroom.programs._internal import PROGRAMS
+from greenroom.programs._internal import PROGRAMS, REACH, list_default_names
 from greenroom.shell._internal import Place, list_program_effects
 from tests.absent_programs import explain_absence
 from tests.conftest import take_sample
@@ -477,10 +477,10 @@ def test_each_program_that_reads_whole_folders_is_known_as_one():
         if program.is_kind("deep") or any("*" in marks for marks in program.options.values())
     }
     git = {name.partition(" ")[2] for name in deep if name.startswith("git ") and "+" not in name}
-    known = TABLE["git prints"] | TABLE["git patches"]
+    known = REACH["git prints"] | REACH["git patches"]
     assert {name.replace(" ", "/") for name in git} <= known
     assert {name for name in deep if " " not in name} <= (
-        TABLE["folders here"] | TABLE["folders recursive"]
+        REACH["folders here"] | REACH["folders recursive"]
     )
 
 
@@ -534,9 +534,7 @@ def test_files_that_a_program_reads_by_default_are_listed_where_it_finds_them(tm
     assert f"{folder}/package.json" in find_default_files(["npm", "test"], f"{folder}/sub")
     assert f"{folder}/conftest.py" in find_default_files(["python", "-m", "pytest"], folder)
     assert find_default_files(["cat", "a"], folder) == ()
-    assert (
-        find_default_files(["frob"], folder) is find_default_files(["node", "a.js"], folder) is None
-    )
+    assert list_default_names(["frob"]) is list_default_names(["node", "a.js"]) is None
 
 
 def test_an_approved_command_is_another_one_once_what_it_reads_has_changed(tmp_path):

@@ -5,7 +5,8 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions.patterns import Anchors, Host, PathPattern
+from greenroom.permissions.patterns import Anchors, PathPattern
+from greenroom.programs._internal import Host
 from greenroom.shell._internal import Place, analyse
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
