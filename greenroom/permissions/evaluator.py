@@ -35,7 +35,7 @@ name; operands are looked for only if some rule denies or asks about files or ho
 
 import logging
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
@@ -54,8 +54,8 @@ from greenroom.permissions.call import Call, Fact, find_operands, find_protected
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
-from greenroom.permissions.scopes import RuleIndex, is_flag, program_name
-from greenroom.programs._internal import RUNNERS, extract_words
+from greenroom.permissions.scopes import RuleIndex
+from greenroom.programs._internal import RUNNERS, extract_words, fold_program, occurs_in, resembles
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 _logger = logging.getLogger("greenroom.permissions")
@@ -65,12 +65,6 @@ STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
 _ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
 _CHANGED = "the tool's definition is no longer the one that was allowed"
-MAX_PLACES = 16  # where one program is looked for among the words
-# Other spellings of the options that denials usually name.
-_SPELLINGS = (
-    *({"-r", "-R", "--recursive"}, {"-f", "--force"}, {"-i", "--in-place"}, {"-n", "--dry-run"}),
-    *({"-o", "--output"}, {"-a", "--all"}, {"-d", "--delete"}, {"-D", "--delete"}),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +187,11 @@ def _may_hide(fact: Fact, rules: RuleIndex) -> bool:
     words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
     if not all(map(_ONLY_WRITES.fullmatch, words)):  # one lets it run something else
         return bool(denials)
-    name = program_name(fact.argv[0])
+    name = fold_program(fact.argv[0])
     return fact.takes_input and any(
         each.matcher.path
         or each.matcher.regex
-        or name in (program_name(words[0]) for words in each.matcher.commands)
+        or name in (fold_program(words[0]) for words in each.matcher.commands)
         for each in denials
     )
 
@@ -390,7 +384,7 @@ def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
         return Match.YES
     if not occurs_in(fact.possible_words, prefix):
         return Match.NO
-    own = program_name(fact.argv[0]) in RUNNERS and occurs_in(extract_words(fact.text), prefix)
+    own = fold_program(fact.argv[0]) in RUNNERS and occurs_in(extract_words(fact.text), prefix)
     return Match.YES if own else Match.MAYBE
 
 
@@ -403,73 +397,3 @@ def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
     looked_for = product(fact.lexical if fact.searches else (), anchors, matcher.paths)
     found = any(pattern.may_be_found_by(path, anchor) for path, anchor, pattern in looked_for)
     return Match.YES if found else Match.NO
-
-
-def resembles(argv: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Return whether a command begins with a prefix, in any spelling.
-
-    The program may be named by its path or in another case; options may come before, between or
-    after the words, apart or together, short or long.
-    """
-    if not argv or program_name(argv[0]) != program_name(prefix[0]):
-        return False
-    rest = argv[1:]
-    flags = [each for each in prefix[1:] if is_flag(each)]
-    words = [each for each in prefix[1:] if not is_flag(each)]
-    return _has_words(rest, words) and _has_flags(rest, flags)
-
-
-def _has_words(argv: Sequence[str], words: Sequence[str]) -> bool:
-    """Look for the words in order, skipping options and one value of each."""
-    places = {0}
-    for wanted in words:
-        reached, places = places, set()
-        for at, word in enumerate(argv):
-            if at in reached and word == wanted:
-                places.add(at + 1)
-            if at in reached and word.startswith(("-", "+")):
-                reached.add(at + 1)
-                if "=" not in word and is_flag(word):
-                    reached.add(at + 2)
-    return bool(places)
-
-
-def _has_flags(argv: Sequence[str], flags: Sequence[str]) -> bool:
-    ends = next((at for at, word in enumerate(argv) if word == "--"), len(argv))
-    wanted = [option for flag in flags for option in _single_flags(flag)]
-    return all(any(turns_on(word, option) for word in argv[:ends]) for option in wanted)
-
-
-def _single_flags(flag: str) -> list[str]:
-    """Split a cluster such as -rf; a longer word such as -exec stays whole."""
-    if flag.startswith("--") or len(flag) == 2 or len(flag) > 4 or not flag[1:].isalpha():
-        return [flag]
-    return [f"-{letter}" for letter in flag[1:]]
-
-
-def turns_on(word: str, option: str) -> bool:
-    """Return whether a word turns on an option: alone, clustered, abbreviated or with a value."""
-    name = word.partition("=")[0]
-    letters = "" if word[:2] == "--" or word[:1] != "-" else word
-    return any(
-        each in (word, name)
-        or (each.startswith("--") and len(name) > 3 and each.startswith(name))
-        or (len(each) == 2 and each != "--" and each[1] in letters)
-        for each in {option}.union(*(group for group in _SPELLINGS if option in group))
-    )
-
-
-def occurs_in(words: Sequence[str], prefix: Sequence[str]) -> bool:
-    """Return whether a command with this prefix occurs anywhere among the words, in any spelling.
-
-    If the program is named very often, the answer is yes without a closer look.
-
-    Example:
-        >>> occurs_in("a b git -C x push c".split(), ["git", "push"])
-        True
-    """
-    program = program_name(prefix[0])
-    places = [at for at, word in enumerate(words) if program_name(word) == program]
-    if len(places) > MAX_PLACES:
-        return True
-    return any(resembles(words[at:], prefix) for at in places)

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain, islice, pairwise
+from itertools import chain, pairwise
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -41,6 +41,7 @@ from greenroom.programs._internal import (
     list_folders,
     locate,
     simplify_host,
+    split_names,
     uses_option,
 )
 from greenroom.shell._internal import (
@@ -174,54 +175,17 @@ def _find_hosts(word: str, care: Care, *, contacts: bool, asks: bool = True) -> 
 
 # Files
 
-_LEFT_OUT = re.compile(r"--(?:exclude|exclude-dir|hide|ignore)=")
 _LOOKING = frozenset({"--include", "--glob", "--iglob", "-g"})  # of grep and rg
 _LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!\Z)")
-_BEHIND = re.compile(r"[=@<,]|:(?!//)")
-_ENDS = re.compile(r"[:;,\"]")
-_SIGNS = re.compile(r'[=@<,:;"]')
-_PATH_BEGINS = re.compile(r"[./~]")
-_FILE_URL = re.compile("file:", re.IGNORECASE)
 _STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
-MAX_PARTS = 8  # of a word, each behind a sign
-MAX_LETTERS = 16  # of options in one word
 
 
 def list_files(word: str, place: Place, *, tilde: bool = False) -> Iterator[PathUse]:
     """Find the files that a word may name, as a whole or in part; a program may expand a tilde."""
-    for name in dict.fromkeys(_split_names(word)):
+    for name in dict.fromkeys(split_names(word)):
         yield from place.guard(name)
         if tilde and name.startswith("~"):
             yield from place.guard(name, tilde=True)
-
-
-def _split_names(text: str) -> Iterator[str]:
-    """Split a word wherever a name may begin.
-
-    Example:
-        >>> list(_split_names("--out=a:b")), list(_split_names("-vo./a"))
-        (['a:b', 'a', 'b', 'b'], ['o./a', './a', './a'])
-    """
-    is_option = text.startswith("-")
-    if is_option and _LEFT_OUT.match(text):
-        return
-    if not is_option:
-        yield text
-        yield text.partition(":")[0]
-    elif not text.startswith("--") and text[2:] != "/":  # a separator, as in `cut -d/`
-        letters = re.match("-[A-Za-z0-9]*", text)
-        end = min(letters.end() if letters else 1, MAX_LETTERS)
-        yield from (text[at:] for at in range(2, end + 1))
-        if begins := _PATH_BEGINS.search(text):
-            yield text[begins.start() :]
-    for mark in islice(_BEHIND.finditer(text), MAX_PARTS):
-        yield text[mark.end() :]
-        yield _ENDS.split(text[mark.end() :].lstrip('"'), maxsplit=1)[0]
-    yield from _SIGNS.split(text)[MAX_PARTS + 1 :]
-    if found := _FILE_URL.search(text):
-        rest = unquote(re.split("[?#]", text[found.end() :], maxsplit=1)[0])
-        local = rest.lstrip("/")
-        yield from (rest, f"/{local}", f"/{local.partition('/')[2]}")
 
 
 def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[Operand]:

@@ -24,7 +24,7 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.patterns import END, Care
 from greenroom.permissions.rule import PermissionRule
-from greenroom.programs._internal import basename, extract_words
+from greenroom.programs._internal import extract_words, fold_program, is_flag
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 
@@ -62,7 +62,7 @@ class RuleIndex:
         for words in matcher.commands:
             # A command must have these words as they are, options aside.
             plain = [word for word in words[1:] if not is_flag(word)]
-            self._programs[program_name(words[0])]["".join(plain[-1:])].add(number)
+            self._programs[fold_program(words[0])]["".join(plain[-1:])].add(number)
         for mark in chain.from_iterable(each.marks for each in matcher.paths):
             self._marks[mark].add(number)
 
@@ -105,7 +105,7 @@ class RuleIndex:
     def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
         """Find the rules about programs that have any of these words; None stands for all words."""
         found = set(self._kinds["regex"])
-        for program in set(map(program_name, programs)) & self._programs.keys():
+        for program in set(map(fold_program, programs)) & self._programs.keys():
             for word, numbers in self._programs[program].items():
                 if words is None or not word or word in words:
                     found |= numbers
@@ -127,13 +127,3 @@ def choose_rules(
         for rule in rules
         if audience.is_bound_by(rule) and is_about_tool(rule.matcher, tool, category)
     )
-
-
-def is_flag(word: str) -> bool:
-    """Return whether a word is an option."""
-    return len(word) > 1 and word.startswith("-")
-
-
-def program_name(program: str) -> str:
-    """Normalize the name of a program: no folder, and lower case."""
-    return basename(program).casefold()

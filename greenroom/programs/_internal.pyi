@@ -44,6 +44,12 @@ from greenroom.programs.risks import (
     is_display_setting as is_display_setting,
     names_program as names_program,
 )
+from greenroom.programs.spellings import (
+    fold_program as fold_program,
+    is_flag as is_flag,
+    occurs_in as occurs_in,
+    resembles as resembles,
+)
 from greenroom.programs.verbs import (
     FIRST_WORDS as FIRST_WORDS,
     VERBS as VERBS,
@@ -52,4 +58,8 @@ from greenroom.programs.verbs import (
     may_run_input as may_run_input,
     name_program as name_program,
 )
-from greenroom.programs.words import basename as basename, extract_words as extract_words
+from greenroom.programs.words import (
+    basename as basename,
+    extract_words as extract_words,
+    split_names as split_names,
+)
