@@ -9,7 +9,6 @@ follows from the call, so the same call finds the session again and goes on with
 """
 
 import hashlib
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -27,13 +26,13 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import AUTOMATIC_DECIDERS, as_blocks, serde
+from greenroom.core._internal import AUTOMATIC_DECIDERS, as_blocks, compile_later, serde
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession, SessionCorruptError
 from greenroom.session._internal import answer_calls, is_stand_in, may_have_run
 from greenroom.tools import ToolRegistry
 
-_FOLLOWS = re.compile(r"s-[0-9a-f]{24}-\d+")  # the id of a session that `NestedRuns` opened
+_FOLLOWS = compile_later(r"s-[0-9a-f]{24}-\d+")  # the id of a session that `NestedRuns` opened
 _CONTINUES = "continues"
 """The key of a session's metadata that lists the sessions which it continues."""
 

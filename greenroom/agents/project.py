@@ -8,14 +8,13 @@ can remove, and the model is told what the mark means.
 import hashlib
 import logging
 import os
-import re
 import sys
 from pathlib import Path
 
 import msgspec
 
 from greenroom.core import ConfigurationError, RuleFileError, Workspace, utc_now
-from greenroom.core._internal import mark_lines, visible
+from greenroom.core._internal import compile_later, mark_lines, visible
 from greenroom.fs._internal import decode_text, is_binary, read_beginning
 from greenroom.permissions._internal import is_trusted, user_rules_path
 
@@ -146,8 +145,8 @@ def _text(
     return ProjectText(path, name, text, digest, is_users, is_agreed)
 
 
-_HEAD = re.compile(rb"ref: refs/heads/([^\x00-\x20\x7f~^:?*\[\\]{1,200})\s*")
-_COMMIT = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64})\s*")
+_HEAD = compile_later(rb"ref: refs/heads/([^\x00-\x20\x7f~^:?*\[\\]{1,200})\s*")
+_COMMIT = compile_later(rb"([0-9a-f]{40}|[0-9a-f]{64})\s*")
 _MOST_OF_GIT = 4096  # bytes of a file in which git says where something is
 
 

@@ -36,22 +36,22 @@ from greenroom.core import (
     ToolResult,
     Workspace,
 )
-from greenroom.core._internal import mark_lines, serde, visible
+from greenroom.core._internal import compile_later, mark_lines, serde, visible
 from greenroom.tools import Tool
 
 _MOST_LINES = 200  # lines
 _SHAPE = "a file begins with ---, then KEY: VALUE lines, then --- again"
-_FENCE = re.compile(r"---\s*")
-_KEY = re.compile(
+_FENCE = compile_later(r"---\s*")
+_KEY = compile_later(
     r"""(?P<quote>["']?)(?P<key>[A-Za-z][A-Za-z0-9_-]*)(?P=quote)\s*:(?:\s+(?P<value>.*))?"""
 )
 _NULL = frozenset({"null", "~"})
-_CONTINUES = re.compile(r"\s|-(\s|$)|#")
-_COMMENT = re.compile(r"(?:^|\s)#.*")
-_BLOCK = re.compile(r"(?P<style>[|>])[+-]?(?P<indent>[1-9])?[+-]?\s*(?:\s#.*)?")
-_QUOTED = re.compile(r"""(?:"((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)')\s*(?:\s#.*)?""")
-_MARKED = re.compile(r"[-?](\s|$)|[\[{&*!%@`]")
-_MAPPING = re.compile(r"\S+:(\s|$)")
+_CONTINUES = compile_later(r"\s|-(\s|$)|#")
+_COMMENT = compile_later(r"(?:^|\s)#.*")
+_BLOCK = compile_later(r"(?P<style>[|>])[+-]?(?P<indent>[1-9])?[+-]?\s*(?:\s#.*)?")
+_QUOTED = compile_later(r"""(?:"((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)')\s*(?:\s#.*)?""")
+_MARKED = compile_later(r"[-?](\s|$)|[\[{&*!%@`]")
+_MAPPING = compile_later(r"\S+:(\s|$)")
 
 
 class FrontMatter(NamedTuple):
@@ -173,7 +173,7 @@ def _unquote(text: str) -> str:
 
 
 # The escapes of YAML 1.2, section 5.7, that JSON does not have; any other one passes.
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))")
+_ESCAPE = compile_later(r"\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|(.))")
 _ESCAPED = dict(zip("0ave N_LP\t", "\0\a\v\x1b \x85\xa0\u2028\u2029\t", strict=True))
 
 
@@ -193,7 +193,7 @@ _LISTED = 20_000  # of its entries that are listed
 _LOGGED = 20  # faults, and warnings
 _FILES = 50  # beside a SKILL.md that are listed
 _FOLDERS = 200  # below that of a skill in which they are searched
-_NO_NAME = re.compile(r"[\W_]+")
+_NO_NAME = compile_later(r"[\W_]+")
 _MAX_NAME, _MAX_DESCRIPTION = 64, 1024  # as in the format of such files
 _INTRODUCTION = """\
 # Skills

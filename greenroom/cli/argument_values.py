@@ -4,6 +4,8 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
+from greenroom.core._internal import compile_later
+
 if TYPE_CHECKING:
     from datetime import date
 
@@ -56,8 +58,8 @@ def amount(text: str) -> float:
 
 
 _SCHEMES = ("postgresql://", "postgres://")
-_PAIR = re.compile(r"(service|hostaddr|host|port|dbname|user|password|passfile|ssl\w+)\s*=")
-_PASSWORD = re.compile(r"//[^?]*:[^?]*@|[?&\s](ssl)?password\s*=", re.IGNORECASE)
+_PAIR = compile_later(r"(service|hostaddr|host|port|dbname|user|password|passfile|ssl\w+)\s*=")
+_PASSWORD = compile_later(r"//[^?]*:[^?]*@|[?&\s](ssl)?password\s*=", re.IGNORECASE)
 
 PASSFILE = "keep it in ~/.pgpass, or all of the address in GREENROOM_DSN, and write postgresql here"
 """Where the password of a server belongs."""

@@ -4,19 +4,20 @@ It is asked before the input line opens, since its answer would be typed into th
 """
 
 import os
-import re
 import select
 import sys
 import termios
 import time
 import tty
 
+from greenroom.core._internal import compile_later
+
 _PATIENCE = 0.1  # seconds
 _ASK = b"\x1b]11;?\x1b\\\x1b[c"  # for the background, and for what every terminal answers
-_BACKGROUND = re.compile(
+_BACKGROUND = compile_later(
     rb"\x1b\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})[^\x07\x1b]*(?:\x07|\x1b\\)"
 )
-_ATTRIBUTES = re.compile(rb"\x1b\[\?[0-9;]*c")
+_ATTRIBUTES = compile_later(rb"\x1b\[\?[0-9;]*c")
 
 
 def has_light_background() -> bool:

@@ -1,14 +1,13 @@
 """A unified diff as a person reads it: each line with its number, and no headers."""
 
-import re
 from collections.abc import Iterator
 
 from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme
-from greenroom.core._internal import exact
+from greenroom.core._internal import compile_later, exact
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+_HUNK = compile_later(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _GAP = "⋮"
 
 

@@ -4,7 +4,6 @@
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Literal, TypeAlias
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from greenroom import core
 from greenroom.core import Message, utc_now
-from greenroom.core._internal import clip, exact, legible, serde, visible
+from greenroom.core._internal import clip, compile_later, exact, legible, serde, visible
 from greenroom.session import SessionMetadata
 
 _MAX_TITLE = 200  # letters of a title or a folder
@@ -118,7 +117,7 @@ _KEYS = ("command", "file_path", "pattern", "url", "prompt")
 _MAX_CALL = 120
 _MAX_END = 3  # lines at the end of what a call has printed before it was cut off, in a recap
 _MAX_LINES = 20  # of what a person has said, in a recap
-_BLANKS = re.compile(r"[ \t\n]++")
+_BLANKS = compile_later(r"[ \t\n]++")
 
 
 def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use

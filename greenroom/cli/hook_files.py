@@ -7,7 +7,6 @@ that its command names has to be trusted as well. What has changed since the run
 """
 
 import os
-import re
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -26,13 +25,15 @@ from greenroom.cli.settings import (
 )
 from greenroom.cli.settings_layers import is_trusted_here, project_settings_path
 from greenroom.core import AgentContext, ConfigurationError, RuleDecision
+from greenroom.core._internal import compile_later
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions._internal import rules_digest
 
-_WORDS = re.compile(r"""[^\s;&|<>()'"`=]+""")
-_WRITTEN = re.compile(r"""(?<![<>])>[>|]?\s*[^\s;&|<>()'"`]+""")  # what is only written is not run
-_PROJECT = re.compile(r"\$(?:\{(?:GREENROOM_PROJECT|PWD)\}|GREENROOM_PROJECT|PWD|\(pwd\))|`pwd`")
-_QUOTED = re.compile(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""")
+_WORDS = compile_later(r"""[^\s;&|<>()'"`=]+""")
+# What is only written is not run.
+_WRITTEN = compile_later(r"""(?<![<>])>[>|]?\s*[^\s;&|<>()'"`]+""")
+_PROJECT = compile_later(r"\$(?:\{(?:GREENROOM_PROJECT|PWD)\}|GREENROOM_PROJECT|PWD|\(pwd\))|`pwd`")
+_QUOTED = compile_later(r"""'[^']*'|"(?:[^"\\]|\\.)*\"""")
 _MOST_FILES = 200  # that a pattern in a command finds
 
 

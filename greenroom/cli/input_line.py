@@ -22,8 +22,9 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from greenroom.cli.commands import Command
 from greenroom.cli.menu import Candidate, Menu, complete
 from greenroom.cli.paste_chips import PasteChips
+from greenroom.core._internal import compile_later
 
-_PICTURE = re.compile(r"\.(png|jpe?g|gif|webp)$", re.IGNORECASE)
+_PICTURE = compile_later(r"\.(png|jpe?g|gif|webp)$", re.IGNORECASE)
 _MAX_DRAFT = 4_000_000  # bytes that are read back from the editor
 
 

@@ -1,14 +1,15 @@
 """An input that drops what a terminal answers too late, which would be typed into the line."""
 
-import re
 import sys
 
 from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 
-_ANSWER = re.compile(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
-_BEGUN = re.compile(r"\x1b(?:\]1(?:[01](?:;[^\x07\x1b]{0,64}\x1b?)?)?|\[\?[0-9;]{0,32})\Z")
+from greenroom.core._internal import compile_later
+
+_ANSWER = compile_later(r"\x1b\]1[01];[^\x07\x1b]*(?:\x07|\x1b\\)|\x1b\[\?[0-9;]*c")
+_BEGUN = compile_later(r"\x1b(?:\]1(?:[01](?:;[^\x07\x1b]{0,64}\x1b?)?)?|\[\?[0-9;]{0,32})\Z")
 
 
 def open_input() -> Input:

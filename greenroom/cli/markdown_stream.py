@@ -5,14 +5,16 @@ from functools import lru_cache
 
 import msgspec
 
-_FENCE = re.compile(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
+from greenroom.core._internal import compile_later
+
+_FENCE = compile_later(r"(?P<indent>\s*)(?P<mark>`{3,}|~{3,})")
 _RAW_ENDS = {
-    "comment": re.compile("-->"),
-    "instruction": re.compile(r"\?>"),
-    "cdata": re.compile(r"\]\]>"),
-    "declaration": re.compile(">"),
-    "text": re.compile("</(?:pre|script|style|textarea)>", re.IGNORECASE),
-    "element": re.compile(r"\A\s*\Z"),
+    "comment": compile_later("-->"),
+    "instruction": compile_later(r"\?>"),
+    "cdata": compile_later(r"\]\]>"),
+    "declaration": compile_later(">"),
+    "text": compile_later("</(?:pre|script|style|textarea)>", re.IGNORECASE),
+    "element": compile_later(r"\A\s*\Z"),
 }
 """What ends HTML, in which fences, and but for the last blank lines, mean nothing.
 

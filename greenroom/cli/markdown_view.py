@@ -19,15 +19,15 @@ from rich.text import Text
 from greenroom.cli.painter import ColorScheme, Prefixed, Quoted, hang_indent, indent
 from greenroom.cli.prose import Prose, read_plain
 from greenroom.cli.table import TableView
-from greenroom.core._internal import legible
+from greenroom.core._internal import compile_later, legible
 
 if TYPE_CHECKING:  # they take long to load, and no request to a model waits for that
     from markdown_it import MarkdownIt
     from markdown_it.tree import SyntaxTreeNode
 
 _MAX_COLOURED = 20_000  # characters of code that are coloured
-_FRONT_MATTER = re.compile(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(?:(?!---).*\n)*---[ \t]*(?:\n|\Z)")
-_TASK = re.compile(r"\[([ xX])\][ \t]+")
+_FRONT_MATTER = compile_later(r"---[ \t]*\n(?=[\w-]+[ \t]*:)(?:(?!---).*\n)*---[ \t]*(?:\n|\Z)")
+_TASK = compile_later(r"\[([ xX])\][ \t]+")
 
 
 @lru_cache(1)
@@ -191,7 +191,7 @@ def _begins_with_text(item: "SyntaxTreeNode") -> bool:
 
 
 _MARKS = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True)}
-_ADDRESS = re.compile(
+_ADDRESS = compile_later(
     r"\s*(?:\S*(?:://|\bwww\.|\w@\w|\w\.(?:app|com|dev|edu|gov|io|net|org)\b)\S*)?\s*",
     re.IGNORECASE,
 )

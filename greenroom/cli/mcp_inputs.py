@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 from greenroom.cli.commands import Command
 from greenroom.core import ContentBlock, DocumentBlock, GreenroomError, ImageBlock, TextBlock
+from greenroom.core._internal import compile_later
 
 if TYPE_CHECKING:
     from greenroom.interop import MCPServers
     from greenroom.interop._internal import MCPPrompt
 
-_RESOURCE = re.compile(r"(?:^|(?<=\s))@([A-Za-z0-9_-]+):(\S+)")
+_RESOURCE = compile_later(r"(?:^|(?<=\s))@([A-Za-z0-9_-]+):(\S+)")
 _MAX_RESOURCES = 20
 _SENT = (TextBlock, ImageBlock, DocumentBlock)
 

@@ -5,7 +5,6 @@ word that names nothing stays text. What a rule denies to Read is not sent, and 
 """
 
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +22,7 @@ from greenroom.core import (
     TextBlock,
     Workspace,
 )
-from greenroom.core._internal import clip
+from greenroom.core._internal import clip, compile_later
 from greenroom.permissions import PermissionManager
 from greenroom.tools import ToolRegistry
 from greenroom.tools._internal import look_at
@@ -32,8 +31,8 @@ MAX_FILES = 50
 """Files of one input that are sent."""
 _MAX_TEXT = 200_000  # letters of a file
 _MAX_NAMES = 500  # of a folder
-_MENTION = re.compile(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s"]+))')
-_LINES = re.compile(r"#L(\d+)(?:-L?(\d+))?$")
+_MENTION = compile_later(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s"]+))')
+_LINES = compile_later(r"#L(\d+)(?:-L?(\d+))?$")
 
 
 class Mention(msgspec.Struct, frozen=True):

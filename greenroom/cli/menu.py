@@ -11,12 +11,13 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from greenroom.cli.commands import CandidateKind, Command
+from greenroom.core._internal import compile_later
 
 MAX_ROWS = 8
 """Rows of a menu at the most; others come into view as the mark moves."""
 
 _MAX_MATCHES = 100
-_FILE = re.compile(r'(?:^|(?<=\s))@("[^"\n]*|[^\s"]*)$')
+_FILE = compile_later(r'(?:^|(?<=\s))@("[^"\n]*|[^\s"]*)$')
 
 
 class Candidate(msgspec.Struct, frozen=True):

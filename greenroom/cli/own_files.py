@@ -26,17 +26,18 @@ from greenroom.agents._internal import (
     user_folder,
 )
 from greenroom.core import ConfigurationError, RuleDecision, RuleFileError
+from greenroom.core._internal import compile_later
 from greenroom.permissions import PermissionRule
 
 _OURS = Path(__file__).parent / "own"
 _MOST_FILES = 200  # of one folder
 _MOST_NAMED = 5  # files in one line
-_NAME = re.compile(r"[\w-]+(:[\w-]+)*")
-_RULES = re.compile(r"""[^\s,\[\]"'()]+(?:\([^)]*\))?""")
+_NAME = compile_later(r"[\w-]+(:[\w-]+)*")
+_RULES = compile_later(r"""[^\s,\[\]"'()]+(?:\([^)]*\))?""")
 _COMMAND_KEYS = ("description", "argument-hint", "model", "allowed-tools")
 _AGENT_KEYS = ("name", "description", "tools", "model")
-_SHELL = re.compile(r"!`([^`\n]+)`")
-_ARGUMENT = re.compile(r"\$(ARGUMENTS|[1-9])")
+_SHELL = compile_later(r"!`([^`\n]+)`")
+_ARGUMENT = compile_later(r"\$(ARGUMENTS|[1-9])")
 
 _T = TypeVar("_T")
 

@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,13 +13,13 @@ from rich.text import Text
 
 from greenroom.cli.prose import PlainProse
 from greenroom.cli.rows import fold
-from greenroom.core._internal import visible
+from greenroom.core._internal import compile_later, visible
 
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
 """How many colours a terminal has; None for text without any codes."""
 
 
-_LINK = re.compile(r"\x1b\]8;[^\x1b]*\x1b\\")
+_LINK = compile_later(r"\x1b\]8;[^\x1b]*\x1b\\")
 
 
 class PaintConsole(Console):

@@ -9,7 +9,6 @@ comes back afterwards; keys typed before the question could be seen are refused.
 """
 
 import os
-import re
 import select
 import signal
 import termios
@@ -58,6 +57,7 @@ from greenroom.cli.terminal import (
     PromptQuestion,
     Wanted,
 )
+from greenroom.core._internal import compile_later
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop  # noqa: TID251 (prompt_toolkit's loop, for typing)
@@ -71,7 +71,7 @@ _UNUSED = ("c-p", "c-n", "c-r", "c-s", "c-x", "c-q", "c-v", "s-tab", "c-t", "c-g
 _ESCAPE = 0.03  # seconds until an escape is the key, not the start of a sequence
 _META = 0.05  # seconds until an escape is the key, not the Alt of the next one
 _LABEL, _SEARCH, _COMMANDS = "> ", "search: ", ": "
-_LINK = re.compile(
+_LINK = compile_later(
     r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"
 )  # the address of a link, which stays unseen
 _MOST_RECENT = 200  # lines that were printed last, which stand above a question

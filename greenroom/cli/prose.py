@@ -5,7 +5,6 @@ Markdown and drawing it with rich takes twenty times as long as what stands here
 same.
 """
 
-import re
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -17,17 +16,17 @@ from rich.style import Style
 from rich.text import Text
 
 from greenroom.cli.rows import find_rows, wrap
-from greenroom.core._internal import legible
+from greenroom.core._internal import compile_later, legible
 
 MAX_PROSE = 100
 """Columns of a line of prose, however wide the terminal is."""
 
 # What means more than itself in Markdown; but for code, and what does so at the start of a line.
-_MARKS = re.compile(r"[\\*_~\[<&\t\r\x00]")
-_CODE = re.compile(r"(?<!`)(?P<fence>`+)(?!`)(?P<code>.+?)(?<!`)(?P=fence)(?!`)")
+_MARKS = compile_later(r"[\\*_~\[<&\t\r\x00]")
+_CODE = compile_later(r"(?<!`)(?P<fence>`+)(?!`)(?P<code>.+?)(?<!`)(?P=fence)(?!`)")
 # What a line of a paragraph may begin with besides a letter or a digit.
 _BEGINS = "\"'(\u201c\u2018\u201e«`"
-_NO_PARAGRAPH = re.compile(r"```|\d{1,9}[.)](?: |\Z)")  # code, or an item of a list
+_NO_PARAGRAPH = compile_later(r"```|\d{1,9}[.)](?: |\Z)")  # code, or an item of a list
 
 
 class Prose:

@@ -12,9 +12,11 @@ from unicodedata import category
 from rich.cells import get_character_cell_size
 from rich.text import Text
 
+from greenroom.core._internal import compile_later
+
 _TAB = 8
-_WORD = re.compile(r"\S+\s*|\s+")
-_JOINED = re.compile(r".[\ufe00-\ufe0f\u20e3]*+(?:\u200d.[\ufe00-\ufe0f\u20e3]*+)*+", re.DOTALL)
+_WORD = compile_later(r"\S+\s*|\s+")
+_JOINED = compile_later(r".[\ufe00-\ufe0f\u20e3]*+(?:\u200d.[\ufe00-\ufe0f\u20e3]*+)*+", re.DOTALL)
 _AS_PICTURE = "\ufe0f"  # makes the sign before it a pictograph
 
 

@@ -1,6 +1,5 @@
 """The permission rules of a run: built in, the user's, the project's, the command line's."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,6 +15,7 @@ from greenroom.cli.modes import BYPASS, CYCLE, STRICT, ModeSwitch
 from greenroom.cli.options import Options
 from greenroom.cli.tool_names import check_names, warn_of_unknown_names
 from greenroom.core import RuleDecision, RuleFileError
+from greenroom.core._internal import compile_later
 from greenroom.permissions import PermissionRule
 from greenroom.permissions._internal import (
     PermissionMode,
@@ -28,7 +28,7 @@ from greenroom.permissions._internal import (
     user_rules_path,
 )
 
-_WILDCARD = re.compile(r"[*?\[\]{}\\]")
+_WILDCARD = compile_later(r"[*?\[\]{}\\]")
 _STRICT = ("plan", "deny")  # modes that allow nothing on their own
 
 

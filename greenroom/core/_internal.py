@@ -21,6 +21,7 @@ from greenroom.core.gate import GATE_METHODS as GATE_METHODS
 from greenroom.core.input import ConversationInput as ConversationInput
 from greenroom.core.instrument import Hook as Hook, Instruments as Instruments
 from greenroom.core.kept_files import SESSION_PREFIX as SESSION_PREFIX, KeptFiles as KeptFiles
+from greenroom.core.late_pattern import compile_later as compile_later
 from greenroom.core.lookalikes import (
     describe_hidden as describe_hidden,
     describe_lookalikes as describe_lookalikes,

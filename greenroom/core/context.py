@@ -11,7 +11,6 @@ agent that has not ended may be in any state after any other, and one that has e
 
 import dataclasses
 import os
-import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +23,7 @@ from greenroom.core import serde
 from greenroom.core.errors import ToolError
 from greenroom.core.frozen import freeze
 from greenroom.core.kept_files import KeptFiles
+from greenroom.core.late_pattern import compile_later
 from greenroom.core.resources import ResourceMap
 from greenroom.core.secrets import map_texts
 from greenroom.core.tooling import Approval, ToolResult, ToolRun
@@ -362,7 +362,7 @@ class AgentContext:
         }
 
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
+_NAME = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9 _.-]{0,62}[A-Za-z0-9])?")
 _FORGOTTEN = 100  # dropped values that are still concealed
 _SHORTEST = 4  # characters of a value that is concealed where it turns up
 _BINARY = frozenset({"data"})  # of images and documents, in base64

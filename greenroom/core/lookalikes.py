@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
+from greenroom.core.late_pattern import compile_later
 from greenroom.core.visibility import hides_something, is_padded, list_hidden
 
 _NAMED = 3  # words in a warning
@@ -117,7 +118,7 @@ def texts_in(value: object) -> Iterator[str]:
 
 # Letters: each is judged with its word.
 
-_WORD = re.compile(r"[^\W\d_]++")
+_WORD = compile_later(r"[^\W\d_]++")
 # Letters of Cyrillic, Greek, Armenian, Cherokee and Lisu, and of phonetic alphabets, that look like
 # ASCII. NFKC finds others, such as fullwidth and mathematical ones.
 _LIKE_LATIN = frozenset(
@@ -185,20 +186,20 @@ _LIKE_MARKS = frozenset(
 )
 _BARS = frozenset("│┃╱╲￨")
 """Marks only where nothing else is drawn; diagrams and tables of files are full of them."""
-_DRAWN = re.compile("[\u2500-\u257f]")
+_DRAWN = compile_later("[\u2500-\u257f]")
 _DASHES = (
     "\u058a\u05be\u1400\u1806\u2010-\u2015\u2e17\u2e1a\u2e3a\u2e3b\u2e40\u2e5d\u301c\u3030\u30a0"
     "\ufe31\ufe32\ufe58\ufe63\uff0d\U00010ead"  # of the category Pd
     "\u02d7\u2043\u2212"
 )
-_DASH, _HYPHEN = re.compile(f"[{_DASHES}]"), re.compile("[\u02d7\u2010-\u2012\u2043\u2212]")
-_OPTION = re.compile(f"(?<!\\S)[-{_DASHES}]++(?=[A-Za-z])")
+_DASH, _HYPHEN = compile_later(f"[{_DASHES}]"), compile_later("[\u02d7\u2010-\u2012\u2043\u2212]")
+_OPTION = compile_later(f"(?<!\\S)[-{_DASHES}]++(?=[A-Za-z])")
 _SPEECH = ("—", "―")
 """With one of these, a line of speech may begin in some languages."""
 _QUOTES = frozenset("‚„′″‴‵‶‷⁗´ʹʺʻʼʽʾˈˊˋˮ˴˶՚՝ꞌ᾽᾿΄῾〃")
 # Fullwidth and other forms, as against superscripts, circled numbers and the like.
-_VARIANT = re.compile(r"(?:<(?:wide|narrow|small|vertical|font|compat)> )?[0-9A-F]++$")
-_EAST_ASIAN_MARK = re.compile("[\u3000-\u303f\ufe10-\ufe6f\uff01-\uffef]")
+_VARIANT = compile_later(r"(?:<(?:wide|narrow|small|vertical|font|compat)> )?[0-9A-F]++$")
+_EAST_ASIAN_MARK = compile_later("[\u3000-\u303f\ufe10-\ufe6f\uff01-\uffef]")
 
 
 @lru_cache(1)

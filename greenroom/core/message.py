@@ -5,7 +5,6 @@ Nothing waits on the wall clock: deadlines and graces read trio's.
 """
 
 import random
-import re
 import secrets
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from msgspec.structs import force_setattr, replace
 
 from greenroom.core.errors import InvalidSessionIdError
 from greenroom.core.frozen import EMPTY, freeze_fields
+from greenroom.core.late_pattern import compile_later
 from greenroom.core.serde import Wire
 from greenroom.core.untrusted import valid_unicode
 from greenroom.core.usage import Usage
@@ -31,7 +31,7 @@ SUMMARY = "summary"
 RECALLED = "memory"
 """The sender of what a memory has recalled."""
 
-_SESSION_ID = re.compile(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
+_SESSION_ID = compile_later(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 """What ten bits stand for: ids are made in pairs of letters, which takes half of the time."""

@@ -4,7 +4,6 @@ A tool states the effects of a call as facts before it runs; rules and people de
 """
 
 import posixpath
-import re
 import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -14,6 +13,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from greenroom.core.frozen import freeze_fields
+from greenroom.core.late_pattern import compile_later
 from greenroom.core.message import utc_now
 from greenroom.core.serde import Wire
 from greenroom.core.visibility import exact, without_hidden
@@ -185,7 +185,7 @@ class PermissionRecord(Wire, frozen=True):
         return cls(tool_use_id, tool_name, now, deny, "gate", False, reason, rule_id, digest)
 
 
-_WILD = re.compile(r"[*?\[{]")
+_WILD = compile_later(r"[*?\[{]")
 
 
 class Execute(Wire, frozen=True, tag="execute"):

@@ -24,14 +24,15 @@ from urllib.parse import quote
 
 import msgspec
 
+from greenroom.core.late_pattern import compile_later
 from greenroom.core.secret_forms import conceal_forms
 
 SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 """What takes the place of a secret."""
 
 _SHORTEST = 8  # characters of a variable's value: a shorter one is part of many a word
-_VARIABLE = re.compile(r"(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)$", re.IGNORECASE)
-_TELLING = re.compile(r"\d|[a-z][A-Z]|.{20}")
+_VARIABLE = compile_later(r"(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)$", re.IGNORECASE)
+_TELLING = compile_later(r"\d|[a-z][A-Z]|.{20}")
 
 T = TypeVar("T")
 

@@ -1,6 +1,5 @@
 """JSON in and out, in one place: msgspec for our own structs, orjson for plain values."""
 
-import re
 import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
@@ -12,6 +11,7 @@ from greenroom.core.errors import (
     ConfigurationFileError,
     InvalidJSONError as InvalidJSONError,  # noqa: PLC0414 (callers catch serde.InvalidJSONError)
 )
+from greenroom.core.late_pattern import compile_later
 from greenroom.core.untrusted import valid_unicode
 
 if TYPE_CHECKING:
@@ -349,7 +349,7 @@ class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
 
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r'(?P<key>"(?:[^"\\]|\\.)*+")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
     r'|"(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]++'
 )

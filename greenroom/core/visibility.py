@@ -6,18 +6,19 @@ or that look as a font pleases. `legible` is for prose to read, `visible` for wh
 says whether it can be seen; the few that can't although their category says so are listed.
 """
 
-import re
 import unicodedata
 from collections.abc import Set as AbstractSet
 
+from greenroom.core.late_pattern import compile_later
+
 # Without a picture of their own, although their categories are those of letters and marks.
-_EMPTY = re.compile(
+_EMPTY = compile_later(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U00013441"
     "\U00013442\U00016fe4\U0001d159\U000e0000-\U000e0fff]"
 )
 # Not printable by their categories, but harmless: tabs and newlines, signs of Arabic and Kaithi
 # that count as formats, and where each version of Unicode adds emoji and ideographs.
-_HARMLESS = re.compile(
+_HARMLESS = compile_later(
     "[\t\n\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
     "\U0001f000-\U0001faff\U00020000-\U0002fffd\U00030000-\U0003fffd]"
 )
@@ -70,7 +71,7 @@ _CURSIVE = (
     "\u0600-\u08ff\u0900-\u0dff\u0f00-\u109f\u1780-\u18aa\ua840-\uabff\ufb50-\ufdff\ufe70-\ufefc"
 )
 _IDEOGRAPHS = "\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
-_NEEDED = re.compile(
+_NEEDED = compile_later(
     f"(?<=[{_JOINED}])[\u200d\ufe0e\ufe0f]|(?<=[{_CURSIVE}])[\u200c\u200d\u180b-\u180f\ufe00-\ufe0d]"
     f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe0d\U000e0100-\U000e01ef]"
     "|(?<=\U0001f3f4)[\U000e0020-\U000e007e]{1,8}\U000e007f"
@@ -142,9 +143,9 @@ def hides_something(text: str) -> bool:
     return bool(_list_odd(text))
 
 
-_PADDING = re.compile(r"[ \t]{33,}|\t{5,}")
-_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4,}+")
-_SOME_EMPTY_LINES = re.compile(r"\n(?:[ \t]*+\n){4}")
+_PADDING = compile_later(r"[ \t]{33,}|\t{5,}")
+_EMPTY_LINES = compile_later(r"\n(?:[ \t]*+\n){4,}+")
+_SOME_EMPTY_LINES = compile_later(r"\n(?:[ \t]*+\n){4}")
 
 
 def is_padded(text: str) -> bool:

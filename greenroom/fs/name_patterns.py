@@ -11,9 +11,11 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
-_WILD = re.compile(r"[*?\[\]]")
-_NEGATED = re.compile(r"\[\^((?:\][^\]]*|[^\]]+)\])|(\[\]?[^\]]*\])")
-_BRACE = re.compile("[{,}]")
+from greenroom.core._internal import compile_later
+
+_WILD = compile_later(r"[*?\[\]]")
+_NEGATED = compile_later(r"\[\^((?:\][^\]]*|[^\]]+)\])|(\[\]?[^\]]*\])")
+_BRACE = compile_later("[{,}]")
 MAX_NAME = 1024  # characters; no disk holds a longer name
 
 

@@ -5,7 +5,6 @@ The catalogue does not limit which models may be used. It has no prices, since t
 come from the user.
 """
 
-import re
 from collections.abc import Mapping
 from datetime import date
 from difflib import get_close_matches
@@ -13,6 +12,7 @@ from difflib import get_close_matches
 import msgspec
 from msgspec.structs import replace
 
+from greenroom.core._internal import compile_later
 from greenroom.llm.provider import LLMProvider
 from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, Budgets, RequestRules
 from greenroom.llm.windows import ContextWindow, own_window
@@ -159,8 +159,8 @@ def meant_model(name: str) -> str | None:
     return None
 
 
-_NO_DIGITS = re.compile(r"\D+")
-_SNAPSHOT = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
+_NO_DIGITS = compile_later(r"\D+")
+_SNAPSHOT = compile_later(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 _ALL: dict[str, bool | None] = dict.fromkeys(ABILITIES, True)
 _TEXT = _ALL | {"images": False, "documents": False}
@@ -245,32 +245,32 @@ _GPT_OSS = RequestRules(efforts=("low", "medium", "high"), default_effort="mediu
 _WITHOUT_EFFORT = RequestRules(efforts=())
 
 _FAMILIES = (
-    (re.compile(r"anthropic:claude-(?:[23]\b|\w+-4-[015]\b|\w+-4$)"), _WITH_BUDGET),
-    (re.compile(r"anthropic:claude-\w+-4-6\b"), _CLAUDE_4_6),
-    (re.compile(r"anthropic:claude-\w+-4-"), _CLAUDE_4_7),
-    (re.compile(r"anthropic:claude-(?:fable|mythos)-5$"), _CLAUDE_FABLE_5),
-    (re.compile(r"anthropic:claude-(?:fable|mythos)-5-"), _CLAUDE_FABLE_5_1),
-    (re.compile(r"anthropic:claude-"), _CLAUDE_UNKNOWN),
-    (re.compile(r"openai:(?:gpt-[34]|chatgpt-4)"), _GPT_4),
-    (re.compile(r"openai:gpt-5(?:-|$)|openai:o\d"), _GPT_5),
-    (re.compile(r"openai:gpt-5\.1"), _GPT_5_1),
-    (re.compile(r"openai:gpt-5\.[234]"), _GPT_5_2),
-    (re.compile(r"openai:gpt-(?:5\.|6-(?:sol|luna)|6\.1-terra)"), _GPT_5_5),
-    (re.compile(r"openai:gpt-"), _GPT_6_1_SOL),
-    (re.compile(r"google:.*-(?:audio|image|live|tts)\b"), UNKNOWN_RULES),
-    (re.compile(r"google:gemini-(?:1|2\.0)"), _GEMINI_2),
-    (re.compile(r"google:gemini-2\.5-pro"), _GEMINI_2_5_PRO),
-    (re.compile(r"google:gemini-2\.5-flash-lite"), _GEMINI_2_5_LITE),
-    (re.compile(r"google:gemini-2\.5-flash"), _GEMINI_2_5_FLASH),
-    (re.compile(r"google:gemini-2"), UNKNOWN_RULES),
-    (re.compile(r"google:gemini-3-pro"), _GEMINI_3_PRO),
-    (re.compile(r"google:gemini-3\.1-pro"), _GEMINI_3_1_PRO),
-    (re.compile(r"google:gemini-3-flash"), _GEMINI_3_FLASH),
-    (re.compile(r"google:gemini-3\.1-flash-lite"), _GEMINI_3_1_LITE),
-    (re.compile(r"google:gemini-3\.5-flash-lite"), _GEMINI_3_5_LITE),
-    (re.compile(r"google:gemini-3\.5-flash"), _GEMINI_3_5_FLASH),
-    (re.compile(r"google:gemini-3\.6-flash"), _GEMINI_3_6_FLASH),
-    (re.compile(r"google:gemini-"), _GEMINI_3_8_FLASH),
+    (compile_later(r"anthropic:claude-(?:[23]\b|\w+-4-[015]\b|\w+-4$)"), _WITH_BUDGET),
+    (compile_later(r"anthropic:claude-\w+-4-6\b"), _CLAUDE_4_6),
+    (compile_later(r"anthropic:claude-\w+-4-"), _CLAUDE_4_7),
+    (compile_later(r"anthropic:claude-(?:fable|mythos)-5$"), _CLAUDE_FABLE_5),
+    (compile_later(r"anthropic:claude-(?:fable|mythos)-5-"), _CLAUDE_FABLE_5_1),
+    (compile_later(r"anthropic:claude-"), _CLAUDE_UNKNOWN),
+    (compile_later(r"openai:(?:gpt-[34]|chatgpt-4)"), _GPT_4),
+    (compile_later(r"openai:gpt-5(?:-|$)|openai:o\d"), _GPT_5),
+    (compile_later(r"openai:gpt-5\.1"), _GPT_5_1),
+    (compile_later(r"openai:gpt-5\.[234]"), _GPT_5_2),
+    (compile_later(r"openai:gpt-(?:5\.|6-(?:sol|luna)|6\.1-terra)"), _GPT_5_5),
+    (compile_later(r"openai:gpt-"), _GPT_6_1_SOL),
+    (compile_later(r"google:.*-(?:audio|image|live|tts)\b"), UNKNOWN_RULES),
+    (compile_later(r"google:gemini-(?:1|2\.0)"), _GEMINI_2),
+    (compile_later(r"google:gemini-2\.5-pro"), _GEMINI_2_5_PRO),
+    (compile_later(r"google:gemini-2\.5-flash-lite"), _GEMINI_2_5_LITE),
+    (compile_later(r"google:gemini-2\.5-flash"), _GEMINI_2_5_FLASH),
+    (compile_later(r"google:gemini-2"), UNKNOWN_RULES),
+    (compile_later(r"google:gemini-3-pro"), _GEMINI_3_PRO),
+    (compile_later(r"google:gemini-3\.1-pro"), _GEMINI_3_1_PRO),
+    (compile_later(r"google:gemini-3-flash"), _GEMINI_3_FLASH),
+    (compile_later(r"google:gemini-3\.1-flash-lite"), _GEMINI_3_1_LITE),
+    (compile_later(r"google:gemini-3\.5-flash-lite"), _GEMINI_3_5_LITE),
+    (compile_later(r"google:gemini-3\.5-flash"), _GEMINI_3_5_FLASH),
+    (compile_later(r"google:gemini-3\.6-flash"), _GEMINI_3_6_FLASH),
+    (compile_later(r"google:gemini-"), _GEMINI_3_8_FLASH),
 )
 """What models accept that the catalogue does not list, by name; the first that matches."""
 

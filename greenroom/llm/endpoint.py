@@ -5,7 +5,6 @@ Settings that are not passed come from the environment.
 
 import ipaddress
 import os
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,10 +13,11 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError
+from greenroom.core._internal import compile_later
 from greenroom.llm.model_errors import ModelCallForbiddenError
 
 _SHORTEST_SECRET = 8
-_LIKE_A_KEY = re.compile(r"\d|^sk[-_]|.{20}")
+_LIKE_A_KEY = compile_later(r"\d|^sk[-_]|.{20}")
 
 RequestAuth: TypeAlias = Callable[
     [str, str, Mapping[str, str], bytes], Awaitable[Mapping[str, str]]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from greenroom.core._internal import InvalidJSONError, clip, serde, visible
+from greenroom.core._internal import InvalidJSONError, clip, compile_later, serde, visible
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
 from greenroom.llm.model_errors import (
     ModelAuthenticationError,
@@ -124,7 +124,7 @@ _STATUSES: dict[int, _Kind] = {
 _TEMPORARY = {409, 425}
 """Statuses of a request that is refused only temporarily: Conflict, and Too Early."""
 
-_TOO_LARGE_FOR_A_MINUTE = re.compile(r"request too large", re.IGNORECASE)
+_TOO_LARGE_FOR_A_MINUTE = compile_later(r"request too large", re.IGNORECASE)
 """A request that exceeds the tokens per minute on its own is refused after any wait."""
 
 
@@ -205,7 +205,7 @@ def unassignable_piece(provider: str) -> ModelStreamError:
     return ModelStreamError(text, provider=provider, hint="try again")
 
 
-_FAILURES = re.compile(
+_FAILURES = compile_later(
     "error|fail|malformed|insufficient|overload|unavailable|timed?_?out|abort|cancel|interrupt",
     re.IGNORECASE,
 )

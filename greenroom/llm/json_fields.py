@@ -5,13 +5,13 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
-from greenroom.core._internal import InvalidJSONError, serde, valid_unicode
+from greenroom.core._internal import InvalidJSONError, compile_later, serde, valid_unicode
 from greenroom.llm.model_errors import ModelStreamError
 
 DEPTH = 200
 """The most levels of nesting in a reply; our JSON encoder takes 254 for a whole request."""
 
-_PAIR = re.compile(
+_PAIR = compile_later(
     r"(?P<valid>\\[^u]|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2})|\\ud[89a-f][0-9a-f]{2}",
     re.IGNORECASE,
 )
@@ -51,7 +51,7 @@ def decode_event(data: str, provider: str) -> dict[str, object]:
     return as_dict(value)
 
 
-_HIGH = re.compile("[\ud800-\udbff]")
+_HIGH = compile_later("[\ud800-\udbff]")
 _MOST_HALVES = 64
 
 

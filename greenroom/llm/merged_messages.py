@@ -3,7 +3,6 @@
 Providers want user and assistant to alternate, so consecutive messages of one role become one.
 """
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.core._internal import UNKNOWN_FIELDS, Role
+from greenroom.core._internal import UNKNOWN_FIELDS, Role, compile_later
 from greenroom.llm.endpoint import is_same_server
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.stream import Announcement
@@ -177,7 +176,7 @@ _STATES = frozenset({"thoughtSignature", "thought_signature"})
 _EMPTY = (TextBlock("(empty)"),)
 
 # At the beginning of a text, or after any character that a reader may take for the end of a line.
-_CLAIM = re.compile("(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\\[from ")
+_CLAIM = compile_later("(?<![^\n\r\v\f\x1c-\x1e\x85\u2028\u2029])\\[from ")
 
 
 def escape_speaker(text: str) -> str:

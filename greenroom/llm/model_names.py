@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from greenroom.core import ConfigurationError, Price
+from greenroom.core._internal import compile_later
 
 # Of these packages only what opens a model is loaded, once it is opened.
 from greenroom.llm import anthropic, gemini, openai, responses
@@ -267,8 +268,8 @@ def _is_set_up(vendor: Vendor, env: Mapping[str, str]) -> bool:
     return bool(vendor.key_in(env)) or any(env.get(each, "").strip() for each in bases)
 
 
-_OLLAMA_TAG = re.compile(r"\d+(\.\d+)?[bm]\b|latest$", re.IGNORECASE)
-_ADDRESS = re.compile(r"(localhost|\d+(\.\d+){3}|\[[^]]*\])(:\d+)?:|[\w.-]+:\d+:")
+_OLLAMA_TAG = compile_later(r"\d+(\.\d+)?[bm]\b|latest$", re.IGNORECASE)
+_ADDRESS = compile_later(r"(localhost|\d+(\.\d+){3}|\[[^]]*\])(:\d+)?:|[\w.-]+:\d+:")
 
 
 def _own_server(env: Mapping[str, str]) -> str | None:
@@ -363,8 +364,8 @@ VENDORS: Mapping[str, Vendor] = {vendor.name: vendor for vendor in _VENDORS}
 """The vendors whose models can be opened by name, in the order in which keys are tried."""
 
 _BARE_NAMES = (
-    ("anthropic", re.compile(r"claude-")),
-    ("openai", re.compile(r"(gpt|chatgpt|codex)-|o\d")),
-    ("google", re.compile(r"gemini-")),
-    ("offline", re.compile(r"offline$")),
+    ("anthropic", compile_later(r"claude-")),
+    ("openai", compile_later(r"(gpt|chatgpt|codex)-|o\d")),
+    ("google", compile_later(r"gemini-")),
+    ("offline", compile_later(r"offline$")),
 )

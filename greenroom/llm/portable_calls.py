@@ -26,7 +26,7 @@ from greenroom.core import (
     new_id,
     portable_name,
 )
-from greenroom.core._internal import InvalidJSONError, serde, valid_unicode
+from greenroom.core._internal import InvalidJSONError, compile_later, serde, valid_unicode
 from greenroom.llm.json_fields import DEPTH, as_dict, as_text, extend
 from greenroom.llm.merged_messages import MergedMessage
 from greenroom.llm.model_errors import ModelBadRequestError
@@ -55,7 +55,7 @@ class CallIds:
         return unique
 
 
-_EMPTY_OBJECTS = re.compile(r"\s*(?:\{\s*\}\s*)+(?=\{)")
+_EMPTY_OBJECTS = compile_later(r"\s*(?:\{\s*\}\s*)+(?=\{)")
 
 
 def read_arguments(text: str) -> dict[str, object]:
@@ -114,7 +114,7 @@ def cut_off(call: ToolUseBlock) -> ToolUseBlock:
     return replace(call, invalid="the reply was cut off by max_tokens")
 
 
-PLAIN = re.compile(r"[^a-zA-Z0-9_-]")
+PLAIN = compile_later(r"[^a-zA-Z0-9_-]")
 """The characters that a name can't have, nor, with the strictest APIs, an id."""
 
 

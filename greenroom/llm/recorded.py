@@ -1,6 +1,5 @@
 """Replays: messages streamed as by a model, and a provider that replays a session."""
 
-import re
 from collections.abc import Iterable, Iterator
 
 import trio
@@ -14,7 +13,7 @@ from greenroom.core import (
     ThinkingBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import serde
+from greenroom.core._internal import compile_later, serde
 from greenroom.llm.model_errors import ModelBadRequestError, ModelStreamError
 from greenroom.llm.stream import (
     BlockDelta,
@@ -28,7 +27,7 @@ from greenroom.llm.stream import (
     collect,
 )
 
-_WORDS = re.compile(r"\s*\S+|\s+")
+_WORDS = compile_later(r"\s*\S+|\s+")
 
 
 class ReplayStream(ModelStream):

@@ -12,13 +12,13 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from greenroom.core._internal import clip, serde
+from greenroom.core._internal import clip, compile_later, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.stream import Announcement
 
 _BETWEEN = r"(?:[.\[\]'\"()/]|,\s?)+"
-_PATH = re.compile(rf"\b(messages|contents|input)({_BETWEEN}\d+(?:{_BETWEEN}\w+)*)")
+_PATH = compile_later(rf"\b(messages|contents|input)({_BETWEEN}\d+(?:{_BETWEEN}\w+)*)")
 """The path of a part of a request, such as `messages.3.content.1` or `messages[3].content[1]`."""
 
 _THE_BLOCK = "the block"
@@ -38,9 +38,9 @@ _KINDS = {
 
 _MEDIA = ("inlineData", "fileData")
 
-_MENTION = re.compile(r"\b(image|picture|document|pdf|file)s?\b", re.IGNORECASE)
+_MENTION = compile_later(r"\b(image|picture|document|pdf|file)s?\b", re.IGNORECASE)
 _IMAGES = {"image", "picture"}
-_SIGHTLESS = re.compile(
+_SIGHTLESS = compile_later(
     r"support.{0,30}\bimage inputs?|\bmulti-?modal|\bvision\b|\btext[- ]only", re.IGNORECASE
 )
 

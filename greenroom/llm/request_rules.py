@@ -7,7 +7,6 @@ is written. Where something else would do, it is replaced, such as an effort by 
 where nothing would, the request is refused with a hint, before it is sent.
 """
 
-import re
 from dataclasses import replace
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
@@ -15,7 +14,7 @@ import msgspec
 from msgspec import structs
 
 from greenroom.core import ModelRequest, RedactedThinkingBlock, StopReason, ThinkingBlock
-from greenroom.core._internal import Effort, NamedTool, Thinking
+from greenroom.core._internal import Effort, NamedTool, Thinking, compile_later
 from greenroom.llm.model_errors import ModelBadRequestError
 
 When: TypeAlias = Literal["always", "without thinking", "never"]
@@ -134,7 +133,7 @@ def is_same_model(one: str, other: str) -> bool:
     return not all(found) or len({each and each[0] for each in found}) == 1
 
 
-_CLAUDE = re.compile(r"claude-[a-z]+-\d+(?:-\d{1,2}(?!\d))?|claude-\d[\d-]*-[a-z]+")
+_CLAUDE = compile_later(r"claude-[a-z]+-\d+(?:-\d{1,2}(?!\d))?|claude-\d[\d-]*-[a-z]+")
 
 
 class FittedRequest(NamedTuple):

@@ -9,18 +9,18 @@ Nearly every event of a model is one line of data, or a name and one line of dat
 at the empty lines between them. Anything else is read line by line.
 """
 
-import re
 from collections.abc import Iterator
 
 import msgspec
 
+from greenroom.core._internal import compile_later
 from greenroom.llm.failure import too_large
 
 EVENT_LIMIT = 16 * 1024 * 1024
 """The most bytes of one event; the largest known ones, search results, have about 100 kB."""
 
 _BETWEEN = b"\n\n"
-_LINE_END = re.compile(rb"\r\n|\r|\n")
+_LINE_END = compile_later(rb"\r\n|\r|\n")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

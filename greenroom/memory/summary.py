@@ -15,7 +15,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import SUMMARY, clip, mark_lines, serde
+from greenroom.core._internal import SUMMARY, clip, compile_later, mark_lines, serde
 from greenroom.llm import TokenCounter
 from greenroom.memory.context_window import count_fitting, is_from_person, is_repeated
 from greenroom.memory.importance import Importance, choose, rate
@@ -49,8 +49,8 @@ _NOTES = "A model's notes on them:"
 _SAID = (
     "What the user said in them, word for word, oldest first ({left_out} messages are left out):"
 )
-_FORM = re.compile(re.escape(_HEAD).replace(r"\{turns\}", r"(\d+)"))
-_SAID_FORM = re.compile(re.escape(_SAID).replace(r"\{left_out\}", r"(\d+)"))
+_FORM = compile_later(re.escape(_HEAD).replace(r"\{turns\}", r"(\d+)"))
+_SAID_FORM = compile_later(re.escape(_SAID).replace(r"\{left_out\}", r"(\d+)"))
 
 
 class Summary(msgspec.Struct, frozen=True):

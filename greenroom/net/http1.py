@@ -7,9 +7,10 @@ answer must be the same place.
 """
 
 import enum
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
+
+from greenroom.core._internal import compile_later
 
 HEAD_LIMIT: Final = 64 * 1024
 """The most bytes before a body, with all informational answers, and the most after it."""
@@ -18,12 +19,12 @@ LINE_LIMIT: Final = 4 * 1024
 """The most bytes of the line that begins a chunk of a body."""
 
 _NAME = r"[-!#$%&'*+.^_`|~0-9A-Za-z]+"
-_IS_TOKEN = re.compile(_NAME)
-_STATUS = re.compile(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
-_FIELD = re.compile(rf"({_NAME}):([^\x00\r]*)")
-_LENGTH = re.compile(r"[0-9]{1,20}")
-_SIZE = re.compile(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\x00\r\n]*)?")
-_END = re.compile(rb"\n\r?\n")
+_IS_TOKEN = compile_later(_NAME)
+_STATUS = compile_later(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\x00-\x08\x0a-\x1f\x7f]*)?")
+_FIELD = compile_later(rf"({_NAME}):([^\x00\r]*)")
+_LENGTH = compile_later(r"[0-9]{1,20}")
+_SIZE = compile_later(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\x00\r\n]*)?")
+_END = compile_later(rb"\n\r?\n")
 _BEGINNING = b"HTTP/1."
 _BODILESS = frozenset({204, 304})
 

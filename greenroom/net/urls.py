@@ -2,7 +2,6 @@
 
 import ipaddress
 import os
-import re
 import socket
 from contextlib import suppress
 from typing import TypeAlias
@@ -11,7 +10,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 import trio
 
 from greenroom.core import NetworkError
-from greenroom.core._internal import AddressRefusedError, NetworkTimeoutError
+from greenroom.core._internal import AddressRefusedError, NetworkTimeoutError, compile_later
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 """The port of a URL that names none, by its scheme."""
@@ -20,7 +19,7 @@ _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _MAX_LENGTH = 8_192
 _SAFE = "/%:@!$&'()*+,;=~?[]|"
 # Blanks, controls and backslashes: two parsers may read two different hosts out of them.
-_AMBIGUOUS = re.compile(r"[\x00-\x20\x7f-\xa0\\]")
+_AMBIGUOUS = compile_later(r"[\x00-\x20\x7f-\xa0\\]")
 
 
 def check_url(url: str) -> SplitResult:

@@ -8,12 +8,14 @@ from typing import TypeVar, cast
 import msgspec
 
 from greenroom.core import ConfigurationError, conceal_secrets
-from greenroom.core._internal import SECRET, map_texts
+from greenroom.core._internal import SECRET, compile_later, map_texts
 
 T = TypeVar("T")
 
-_NAMED = re.compile(r"(?:\A|[_\-.])(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\Z", re.IGNORECASE)
-_PART = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NAMED = compile_later(
+    r"(?:\A|[_\-.])(?:API)?(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD)\Z", re.IGNORECASE
+)
+_PART = compile_later(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Redactor:

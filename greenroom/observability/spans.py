@@ -4,7 +4,6 @@ A turn is a span, and so is each call of a model or a tool within it, each step 
 workflow, and whatever your own code wraps in `span`. `Tracer` makes them; a `SpanSink` takes them.
 """
 
-import re
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -15,13 +14,13 @@ from typing import TYPE_CHECKING, Protocol, cast
 from msgspec.structs import replace
 
 from greenroom.core import AgentContext, Usage
-from greenroom.core._internal import EMPTY, Wire, current_span, freeze_fields
+from greenroom.core._internal import EMPTY, Wire, compile_later, current_span, freeze_fields
 
 if TYPE_CHECKING:
     from contextvars import ContextVar
 
 _random = SystemRandom()
-_TRACEPARENT = re.compile(
+_TRACEPARENT = compile_later(
     r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}"
 )
 MAX_EVENTS = 1_000  # of one span; more are counted

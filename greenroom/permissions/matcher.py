@@ -25,22 +25,22 @@ from functools import cached_property, lru_cache
 from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.core._internal import exact, serde
+from greenroom.core._internal import compile_later, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
 """A condition in Python, called with the tool's name and the call's input."""
 
-_TEXT = re.compile("[^\0\ud800-\udfff]*")  # can be stored in a file and passed to a program
-_FORM = re.compile(r"\s*(\*|[A-Za-z_][\w.:/,-]*)\s*(?:\((.*\S.*)\))?\s*", re.DOTALL)
-_COMMA = re.compile(r",\s+(?=(?:[^'\"]*(?:'[^']*'|\"[^\"]*\"))*[^'\"]*\Z)")  # outside of quotes
-_KIND = re.compile(r"(definition|domain|path|regex):|(>) ")
+_TEXT = compile_later("[^\0\ud800-\udfff]*")  # can be stored in a file and passed to a program
+_FORM = compile_later(r"\s*(\*|[A-Za-z_][\w.:/,-]*)\s*(?:\((.*\S.*)\))?\s*", re.DOTALL)
+_COMMA = compile_later(r",\s+(?=(?:[^'\"]*(?:'[^']*'|\"[^\"]*\"))*[^'\"]*\Z)")  # outside of quotes
+_KIND = compile_later(r"(definition|domain|path|regex):|(>) ")
 _EXAMPLES = (
     "write Read, Bash(git status:*), Bash(exact command), Edit(src/**), "
     "WebFetch(domain:docs.python.org) or *"
 )
 _LAST = "."
-_SETTING = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
+_SETTING = compile_later(r"[A-Za-z_]\w*=", re.ASCII)
 
 
 def split_words(text: str) -> tuple[str, ...]:

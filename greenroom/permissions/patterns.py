@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from greenroom.core import ConfigurationError, RuleFileError
-from greenroom.core._internal import BoundedPattern
+from greenroom.core._internal import BoundedPattern, compile_later
 from greenroom.fs._internal import (
     NamePattern,
     expand_braces,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Segments: TypeAlias = tuple[str, ...]
 MAX_PATTERN = 1024
 MAX_ALTERNATIVES = 64
-_ALONE = re.compile(r"\{([^{}]*)\}")
+_ALONE = compile_later(r"\{([^{}]*)\}")
 END = "/\0"
 _PATH_EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 

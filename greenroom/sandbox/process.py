@@ -19,6 +19,7 @@ import msgspec
 import trio
 
 from greenroom.core import ToolError
+from greenroom.core._internal import compile_later
 from greenroom.sandbox import process_tree
 
 Cleanup: TypeAlias = Callable[[float], AbstractContextManager[object]]
@@ -29,8 +30,8 @@ _LAST_MOMENT = 1.0
 _WAKE_SECONDS = 0.1
 _CHUNK = 65_536
 _DRAIN_LIMIT = 1 << 20
-_BEGIN = re.compile(rb"(\d{1,10})\n")
-_END = re.compile(rb"(-?\d{1,10})?\n(gone|killed|left)\n(.*)", re.DOTALL)
+_BEGIN = compile_later(rb"(\d{1,10})\n")
+_END = compile_later(rb"(-?\d{1,10})?\n(gone|killed|left)\n(.*)", re.DOTALL)
 
 
 def no_cleanup(_: float) -> AbstractContextManager[object]:
@@ -428,7 +429,7 @@ def our_python(*arguments: str) -> list[str]:
     return [*(["env", *linker] if linker else []), sys.executable, *arguments]
 
 
-_SAFE_NAMES = re.compile(
+_SAFE_NAMES = compile_later(
     r"PATH|HOME|USER|LOGNAME|SHELL|TZ|TMPDIR|TMP|TEMP|LANG|LANGUAGE"
     # The categories of a locale, of POSIX and of GNU; a name may begin with LC_ for other reasons.
     r"|LC_(?:ALL|COLLATE|CTYPE|MESSAGES|MONETARY|NUMERIC|TIME|ADDRESS|IDENTIFICATION|MEASUREMENT"

@@ -3,7 +3,6 @@
 import errno
 import fcntl
 import os
-import re
 import shutil
 import stat
 import tempfile
@@ -12,10 +11,10 @@ import time
 from contextlib import suppress
 from typing import Self
 
-from greenroom.core._internal import CONFIGURATION_FOLDERS
+from greenroom.core._internal import CONFIGURATION_FOLDERS, compile_later
 
 _PREFIX = "greenroom-sandbox-"
-_NAME = re.compile(_PREFIX + "[a-z0-9_]{8}")
+_NAME = compile_later(_PREFIX + "[a-z0-9_]{8}")
 """The names that `mkdtemp` makes from it."""
 _MODE = 0o700
 _YOUNG_SECONDS = 60.0

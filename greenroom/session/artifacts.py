@@ -6,7 +6,6 @@ so a rewind goes back to the artifacts of that time, and a fork has them too.
 
 import hashlib
 import mimetypes
-import re
 import secrets
 from collections.abc import Iterable
 from typing import Annotated
@@ -14,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from greenroom.core import JSON, SessionError
-from greenroom.core._internal import serde
+from greenroom.core._internal import compile_later, serde
 
 ARTIFACT = "artifact"
 """The kind of the records, and of the chunk that tells of a version."""
@@ -22,7 +21,7 @@ ARTIFACT = "artifact"
 MOST_VERSIONS = 1_000
 """How many versions a session may have, of all its artifacts together."""
 
-_MEDIA_TYPE = re.compile(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*")
+_MEDIA_TYPE = compile_later(r"[a-z0-9][a-z0-9.+-]*/[a-z0-9][a-z0-9.+-]*")
 _LONGEST_NAME = 200
 
 

@@ -4,7 +4,6 @@ Each store keeps them beside the session: whole or not at all, under names that 
 They go with the session when it is deleted, and are copied when it is forked.
 """
 
-import re
 from datetime import datetime
 from io import BytesIO
 from typing import Protocol, runtime_checkable
@@ -12,6 +11,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from greenroom.core import SessionError, SessionNotFoundError
+from greenroom.core._internal import compile_later
 
 LONGEST_FILE = 16 << 20
 """Bytes of one file: 16 MB."""
@@ -22,7 +22,7 @@ changed them. Tools don't see them, since they may hold what the tools may not r
 get them, since they can't undo what happened before.
 """
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = compile_later(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class SessionFile(msgspec.Struct, frozen=True):

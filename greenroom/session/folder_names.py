@@ -10,10 +10,11 @@ import os
 import re
 
 from greenroom.core import check_session_id
+from greenroom.core._internal import compile_later
 
-_PLAIN = re.compile(r"[a-z0-9][a-z0-9._-]{0,99}")
-_PLAIN_BEFORE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
-_HASHED = re.compile(r"[a-z0-9._-]{0,40}~[0-9a-f]{32}")
+_PLAIN = compile_later(r"[a-z0-9][a-z0-9._-]{0,99}")
+_PLAIN_BEFORE = compile_later(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_HASHED = compile_later(r"[a-z0-9._-]{0,40}~[0-9a-f]{32}")
 _READABLE = 40
 
 

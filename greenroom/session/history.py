@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from greenroom.core import Message, SessionError
-from greenroom.core._internal import InvalidJSONError
+from greenroom.core._internal import InvalidJSONError, compile_later
 from greenroom.session.entries import (
     FORMAT,
     Entry,
@@ -39,8 +39,8 @@ from greenroom.session.errors import SessionCorruptError
 SALT = 0x5EA7_1EAF
 """The constant that is mixed with the checksum of the line before."""
 _SUFFIX = len(',"crc":"00000000"}\n')
-_HEAD = re.compile(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
-_END = re.compile(rb',"crc":"([0-9a-f]{8})"\}')
+_HEAD = compile_later(rb'\{"n":\d+,(?:"u":(\d+),)?"e":\[')
+_END = compile_later(rb',"crc":"([0-9a-f]{8})"\}')
 
 
 class Position(msgspec.Struct, frozen=True):
@@ -297,7 +297,7 @@ def report_on(
 _BLOCK = 64 * 1024
 """Bytes to begin with, some tens of messages; if they don't suffice, twice as many are read."""
 
-_NUMBER = re.compile(rb'\{"n":(\d{1,18}),')
+_NUMBER = compile_later(rb'\{"n":(\d{1,18}),')
 
 
 class Page(msgspec.Struct, frozen=True):

@@ -11,7 +11,6 @@ answers of a person, so none from before it holds any longer.
 """
 
 import itertools
-import re
 import zlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, get_type_hints
 import msgspec
 
 from greenroom.core import Message
-from greenroom.core._internal import RUNTIME, Checkpoint, InvalidJSONError, serde
+from greenroom.core._internal import RUNTIME, Checkpoint, InvalidJSONError, compile_later, serde
 from greenroom.session.description import SessionMetadata, in_utc
 from greenroom.session.entries import (
     CheckpointEntry,
@@ -47,10 +46,10 @@ from greenroom.session.transcript import Transcript
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
-_HEAD = re.compile(rb'\{"n":(\d{1,18}),(?:"u":\d+,)?"e":\[')
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
-_BORDER = re.compile(rb',"crc":"[0-9a-f]{8}"\}[^\n](?=\{"n":\d)')
-_SUFFIX = re.compile(rb',"crc":"([0-9a-f]{8})"\}\n\Z')
+_HEAD = compile_later(rb'\{"n":(\d{1,18}),(?:"u":\d+,)?"e":\[')
+_LINE = compile_later(rb"[^\n]*\n|[^\n]+")
+_BORDER = compile_later(rb',"crc":"[0-9a-f]{8}"\}[^\n](?=\{"n":\d)')
+_SUFFIX = compile_later(rb',"crc":"([0-9a-f]{8})"\}\n\Z')
 _GAP = "what tools changed in the part of the session that was lost is not known"
 
 

@@ -43,6 +43,7 @@ from greenroom.core._internal import (
     KeptFiles,
     SandboxReport,
     clip,
+    compile_later,
     conceal,
     conceal_texts,
     describe_error,
@@ -421,7 +422,7 @@ MAX_FILES = 200
 MAX_BYTES = 200_000_000
 """Bytes of all files in a folder together; the oldest make room for new ones."""
 
-_NAME = re.compile(r"[\w-]+-[0-9a-z]{12}\.txt")
+_NAME = compile_later(r"[\w-]+-[0-9a-z]{12}\.txt")
 
 
 class SpillFolder:

@@ -6,7 +6,6 @@ function here blocks: call it in a thread of trio.
 
 import hashlib
 import os
-import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from greenroom.core import ToolError
-from greenroom.core._internal import FileState
+from greenroom.core._internal import FileState, compile_later
 from greenroom.fs._internal import (
     NotRegularError,
     open_parent,
@@ -135,7 +134,7 @@ MAX_PACK_BYTES = 32_000_000
 MAX_KEPT_BYTES = 256_000_000
 """Bytes in all packs of one folder; the oldest pack goes first."""
 
-_LINE = re.compile(rb"([0-9a-f]{64}) (\d{1,9})\n")
+_LINE = compile_later(rb"([0-9a-f]{64}) (\d{1,9})\n")
 _LONGEST_LINE = 128
 
 

@@ -3,14 +3,13 @@
 Any object with the right members is a tool; nothing has to be inherited.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Protocol, Self, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
 from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult, portable_name
-from greenroom.core._internal import Effect, serde
+from greenroom.core._internal import Effect, compile_later, serde
 from greenroom.sandbox._internal import Sandbox
 
 DEFAULT_TIMEOUT = 30.0
@@ -254,7 +253,7 @@ def _flag(tool: Tool, member: str) -> bool | None:
 
 
 _REQUIRED = ("name", "description", "category", "parameters", "info", "execute")
-_NAME = re.compile(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
+_NAME = compile_later(r"[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _LONGEST = 64  # what the strictest API takes
 
 

@@ -1,14 +1,14 @@
 """Where packs of file contents are kept: in a folder, or in any other place that keeps files."""
 
 import os
-import re
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import BinaryIO, Protocol
 
+from greenroom.core._internal import compile_later
 from greenroom.fs._internal import durable
 
-_NAME = re.compile(r"\d{6,}\.pack")
+_NAME = compile_later(r"\d{6,}\.pack")
 
 
 class PackPlace(Protocol):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from greenroom.core._internal import compile_later
 from greenroom.llm.endpoint import host_of, is_local, read_setting, server_name
 from greenroom.llm.keys import read_key
 from greenroom.llm.merged_messages import MediaLimits
@@ -17,7 +18,7 @@ from greenroom.llm.merged_messages import MediaLimits
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 """The names of the field that limits the length of a reply."""
 
-_ANY = re.compile("")
+_ANY = compile_later("")
 _REASONING = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 _MIB = 1024 * 1024
@@ -132,9 +133,9 @@ _PROFILES = (
         echoed_fields=frozenset({"reasoning_content"}),
         longest_call_id=40,
         json_schema=True,
-        counts_cache_apart=re.compile("grok"),
+        counts_cache_apart=compile_later("grok"),
         # OpenAI's models; those of other vendors are served there as well.
-        prompt_cache_key=re.compile(r"gpt|o\d"),
+        prompt_cache_key=compile_later(r"gpt|o\d"),
         limits=_OPENAI_LIMITS,
         has_tags=False,
     ),

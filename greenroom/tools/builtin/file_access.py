@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import re
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ import msgspec
 import trio
 
 from greenroom.core import AgentContext, ReadPath, ToolError
+from greenroom.core._internal import compile_later
 from greenroom.fs._internal import (
     NotRegularError,
     find_mark,
@@ -35,7 +35,7 @@ FILE_PATH: dict[str, object] = {
 """The schema of the parameter `file_path`."""
 
 _PIECE = 1 << 20
-_MOVING = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029]")
+_MOVING = compile_later("[\0-\x1f\x7f-\x9f\u2028\u2029]")
 
 in_thread = FileThreads("file tools", 8).run
 """Runs the work of file tools; function tools have other threads, which they may never return."""

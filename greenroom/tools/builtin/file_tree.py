@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from greenroom.core import ToolError
+from greenroom.core._internal import compile_later
 from greenroom.fs._internal import NamePattern, expand_braces, open_regular, read_pattern
 from greenroom.tools.builtin.plain_names import plain_name
 
@@ -316,7 +317,7 @@ FILE_TYPES = {
 """The known types of files, each by a pattern of their names."""
 
 # What may be spelled otherwise on the disk.
-_UNSURE = re.compile(r"[^A-Za-z0-9_.*?+]+|\*+")
+_UNSURE = compile_later(r"[^A-Za-z0-9_.*?+]+|\*+")
 
 
 class FileFilter:

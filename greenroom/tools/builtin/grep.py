@@ -12,7 +12,7 @@ import msgspec
 import trio
 
 from greenroom.core import AgentContext, ConfigurationError, ToolError, ToolInfo, ToolResult
-from greenroom.core._internal import BoundedPattern, Effect, serde
+from greenroom.core._internal import BoundedPattern, Effect, compile_later, serde
 from greenroom.fs._internal import read_beginning
 from greenroom.sandbox._internal import Exit, clean_environment, run_contained
 from greenroom.schemas._internal import read_integer
@@ -97,13 +97,13 @@ GREP_PARAMETERS: dict[str, object] = {
 """The JSON Schema of Grep's input."""
 
 
-_NAMED_RETURN = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0?[dD]|x\{0*[dD]\}|u\{?0*[dD]\b)")
+_NAMED_RETURN = compile_later(r"(?<!\\)(?:\\\\)*\\(?:r|x0?[dD]|x\{0*[dD]\}|u\{?0*[dD]\b)")
 # A set in brackets is one token, and so is an escape with its number or name.
-_TOKEN = re.compile(
+_TOKEN = compile_later(
     r"\\(?:[pPxu]\{[^}]*\}|x..|u....|.)|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]|.", re.DOTALL
 )
-_NAMED_END = re.compile(r"\\(?:n|x0[aA]|u000[aA]|[xu]\{0*[aA]\})")
-_FLAGS = re.compile(r"\(\?[a-zA-Z]*[-sxR]")
+_NAMED_END = compile_later(r"\\(?:n|x0[aA]|u000[aA]|[xu]\{0*[aA]\})")
+_FLAGS = compile_later(r"\(\?[a-zA-Z]*[-sxR]")
 
 
 class GrepQuery(msgspec.Struct, frozen=True):

@@ -5,17 +5,16 @@ engine prints columns, and the line. Of a long line, what is around the match is
 """
 
 import os
-import re
 from collections.abc import Callable
 
 import msgspec
 
-from greenroom.core._internal import valid_unicode
+from greenroom.core._internal import compile_later, valid_unicode
 
-_HEAD = re.compile(rb"([^\0]+)\0(\d+)(?:([:-])|\r?\Z)")
-_COLUMN = re.compile(rb"(\d+):")
+_HEAD = compile_later(rb"([^\0]+)\0(\d+)(?:([:-])|\r?\Z)")
+_COLUMN = compile_later(rb"(\d+):")
 # What ripgrep says of a file in which it comes upon a NUL.
-_BINARY = re.compile(rb"\./.*: (?:WARNING: stopped searching )?binary file .*\(found .*\)")
+_BINARY = compile_later(rb"\./.*: (?:WARNING: stopped searching )?binary file .*\(found .*\)")
 _LINE_BYTES = 16_384
 _PATH_BYTES = 8_192
 _TEXT_CHARACTERS = 500

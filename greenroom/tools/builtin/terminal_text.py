@@ -6,9 +6,14 @@ configures one. It keeps the last lines as a terminal would, since they may stil
 left them is final. What becomes final does not depend on how the output is cut into pieces.
 """
 
-import re
 import unicodedata
 from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from greenroom.core._internal import compile_later
+
+if TYPE_CHECKING:
+    import re
 
 MAX_ROWS = 64
 """Lines that may still change."""
@@ -18,11 +23,11 @@ _MAX_PLACE = 1_000  # where a code may put the cursor
 _MAX_CODE = 256  # characters
 _MAX_STRING = 65_536  # characters of a string for the terminal, such as a picture
 
-_PLAIN = re.compile("[^\0-\x08\x0b-\x1f\x7f-\x9f]+")
-_CODE = re.compile("\x1b(?:\\[([0-?]*)[ -/]*([@-~])|(?!\\[)(?:([PX^_\\]])|[ -/]*([0-~])))")
-_UNFINISHED = re.compile("\x1b(?:\\[[0-?]*[ -/]*|[ -/]*)")
-_STRING_END = re.compile("[\x07\x18\x1a\n]|\x1b\\\\?")
-_NUMBER = re.compile(r"\d+")
+_PLAIN = compile_later("[^\0-\x08\x0b-\x1f\x7f-\x9f]+")
+_CODE = compile_later("\x1b(?:\\[([0-?]*)[ -/]*([@-~])|(?!\\[)(?:([PX^_\\]])|[ -/]*([0-~])))")
+_UNFINISHED = compile_later("\x1b(?:\\[[0-?]*[ -/]*|[ -/]*)")
+_STRING_END = compile_later("[\x07\x18\x1a\n]|\x1b\\\\?")
+_NUMBER = compile_later(r"\d+")
 _HALF = "\0"  # follows a letter that takes two columns, so that places are columns
 
 

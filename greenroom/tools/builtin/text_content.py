@@ -21,18 +21,18 @@ from itertools import pairwise
 import msgspec
 
 from greenroom.core import ToolError
-from greenroom.core._internal import clip
+from greenroom.core._internal import clip, compile_later
 from greenroom.fs._internal import MARKS, find_mark, is_binary
 
 _ISO_2022 = ("iso2022_jp_ext", "iso2022_jp_2", "iso2022_jp_2004", "iso2022_jp_3", "iso2022_kr")
 _SHIFTS = {
-    "utf-7": re.compile(rb"\+[A-Za-z0-9+/]"),
-    "hz": re.compile(rb"~\{"),
-    **dict.fromkeys(_ISO_2022, re.compile(rb"\x1b[$(.&]|\x0e")),
+    "utf-7": compile_later(rb"\+[A-Za-z0-9+/]"),
+    "hz": compile_later(rb"~\{"),
+    **dict.fromkeys(_ISO_2022, compile_later(rb"\x1b[$(.&]|\x0e")),
 }
 _WITHOUT_BACKSLASH = ("shift_jis_2004", "shift_jisx0213", "johab")
-_ASCII_BLANK = re.compile(rb"[ \n\t]")
-_SECOND_HALVES = re.compile("[0-~]")
+_ASCII_BLANK = compile_later(rb"[ \n\t]")
+_SECOND_HALVES = compile_later("[0-~]")
 _CONVERT = "convert it to UTF-8, for example with iconv in Bash, or change it with a program there"
 
 
@@ -146,7 +146,7 @@ NOTEBOOK_HINT = (
 _LISTED_LINES = 10
 _COMPARED_LINES = 5_000
 _PAIRED_LINES = 300
-_NUMBERED = re.compile(r"^ *\d+\t", re.MULTILINE)
+_NUMBERED = compile_later(r"^ *\d+\t", re.MULTILINE)
 
 
 class Replacement(msgspec.Struct, frozen=True):
