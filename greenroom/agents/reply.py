@@ -41,6 +41,8 @@ from greenroom.runtime._internal import ModelCallScope
 from greenroom.session._internal import WENT_ON
 from greenroom.tools import ToolRegistry
 
+_NO_SETTINGS = ModelSettings()
+
 
 async def stream_reply(
     agent: AgentInternals,
@@ -114,7 +116,7 @@ async def stream_reply(
         cache=cache,
         conversation=agent.session.session_id,
     )
-    settings = settings or ModelSettings()
+    settings = settings or _NO_SETTINGS
     reader = _Reader(agent, llm.model, watch, on_warning)
     return await _stream(agent, llm, request, settings, messages, reader, compactor)
 

@@ -77,6 +77,7 @@ class Verdict(msgspec.Struct, frozen=True, eq=False):
         sandbox: the sandbox that would hold it, or None.
         refusal: the result in place of running it, or None if it may run.
         approval: what has allowed it.
+        state: that of the rules which have allowed it; None where the files count as well.
     """
 
     call: ToolUseBlock
@@ -91,6 +92,7 @@ class Verdict(msgspec.Struct, frozen=True, eq=False):
     sandbox: SandboxReport | None = None
     refusal: ToolResult | None = None
     approval: Approval | None = None
+    state: tuple[object, ...] | None = None
 
     def __post_init__(self) -> None:
         freeze_fields(self, "input")
@@ -104,6 +106,7 @@ class _Found(NamedTuple):
     context: AgentContext
     judgement: "Judgement"
     sandbox: SandboxReport | None
+    state: tuple[object, ...] | None
 
 
 class Judge:
@@ -170,6 +173,9 @@ class Judge:
             return None  # the registry says so
         if tool is None:  # a tool of this name has appeared meanwhile: nothing has judged the call
             return _deny(f"{call.name} was not run: there was no such tool yet. Call it again.")
+        is_as_judged = verdict.state and verdict.state == self._permissions.describe_state()
+        if is_as_judged and self._tools.get(call.name) is tool:
+            return None
         now = await apply_rules(self._permissions, tool, verdict.input, context, verdict.sandbox)
         may_run, digest = now.decision is RuleDecision.ALLOW, now.digest
         if verdict.is_by_person:  # a person also approved the files that its commands run
@@ -216,9 +222,10 @@ class Judge:
         gate = self._gates[id(given)][1]
         if isinstance(gate, Deny):
             return self._deny_by_gate(call, tool, gate)
+        state = None if tool.states_effects else self._permissions.describe_state()
         judgement = await apply_rules(self._permissions, tool, call.input, context, sandbox)
         judgement = judgement if gate is None else judgement.ask(gate.reason)
-        return _Found(call, tool, context, judgement, sandbox)
+        return _Found(call, tool, context, judgement, sandbox, state)
 
     def _deny_by_gate(self, call: ToolUseBlock, tool: RegisteredTool, found: Deny) -> Verdict:
         record = PermissionRecord.by_gate(call.id, call.name, found.reason)
@@ -236,7 +243,8 @@ class Judge:
         runs_as, notes = judgement.runs_as, judgement.notes
         verdict = Verdict(call, call.input, tool, judgement.digest, runs_as, notes)
         approval = _approve("rules", judgement)
-        return structs.replace(verdict, paths=paths, sandbox=sandbox, approval=approval)
+        changes = {"paths": paths, "sandbox": sandbox, "approval": approval, "state": found.state}
+        return structs.replace(verdict, **changes)
 
     async def _ask(self, found: "_Found") -> Verdict:
         """Ask a person about a call, unless the rules decide, and return the verdict."""

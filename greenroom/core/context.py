@@ -9,7 +9,6 @@ processing or straight to idle. *Done* and *failed* are final, and that is the o
 agent that has not ended may be in any state after any other, and one that has ended stays as it is.
 """
 
-import dataclasses
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
@@ -198,7 +197,9 @@ class AgentContext:
 
     def with_tool_use_id(self, tool_use_id: str) -> "AgentContext":
         """Return a copy for one call; resources, metadata and workspace are shared."""
-        return dataclasses.replace(self, current_tool_use_id=tool_use_id)
+        other = _copy(self)
+        other.current_tool_use_id = tool_use_id
+        return other
 
     def snapshot(self) -> "AgentContext":
         """Return a copy as it is now, whose own fields can be set without any effect on this one.

@@ -114,6 +114,8 @@ by list(…), or by copy.deepcopy(…) if it holds others
         map(type, value.values() if isinstance(value, dict) else value)
     ):
         return _copy_top(value, FrozenDict, FrozenList)  # type: ignore[return-value]
+    if isinstance(value, tuple) and _holds_structs(value, _FIXED):
+        return value
     return _copy(value, FrozenDict, FrozenList)
 
 
@@ -154,9 +156,14 @@ def _copy(value: T, dicts: type[dict[str, object]], lists: type[list[object]]) -
                 # Other structs freeze what they hold. No call where containers say it already.
                 if kinds and (kinds & _CONTAINERS or not all(map(_is_struct, kinds))):
                     found.append((copied, depth + 1))
-            elif type(part) is tuple and not all(map(_is_struct, {*map(type, part)} - kept)):
+            elif type(part) is tuple and not _holds_structs(part, kept):
                 _put(container, key, tuple(_copy(each, dicts, lists) for each in part))
     return whole[0]  # type: ignore[return-value]
+
+
+def _holds_structs(value: tuple[object, ...], kept: frozenset[object]) -> bool:
+    """Whether nothing in a tuple has to be copied."""
+    return all(map(_is_struct, {*map(type, value)} - kept))
 
 
 def _is_struct(kind: type) -> bool:

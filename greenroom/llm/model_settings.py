@@ -82,6 +82,8 @@ class ModelSettings:
 
     def complete(self, request: ModelRequest) -> ModelRequest:
         """Return a request with these settings where it says nothing itself."""
+        if self == _NONE:
+            return request
         thinks = request.effort is not None or request.thinking is not None
         return replace(
             request,
@@ -109,6 +111,9 @@ class ModelSettings:
             return "auto"
         is_forced = choice == "any" or isinstance(choice, NamedTool)
         return "auto" if is_forced and is_answering else choice
+
+
+_NONE = ModelSettings()
 
 
 def _first(one: "T | None", other: "T | None") -> "T | None":

@@ -8,7 +8,6 @@ back in the reply. A name may have `__` of its own, so only the request's tools 
 restore.
 """
 
-import dataclasses
 import hashlib
 import re
 from collections import ChainMap, defaultdict, deque
@@ -207,7 +206,7 @@ class PortableCalls:
         blocks = tuple(map(self._rename_block, message.blocks))
         ids = [block.tool_use_id for block in blocks if isinstance(block, ToolResultBlock)]
         calls = {each: self._calls[each] for each in ids if each in self._calls}
-        return dataclasses.replace(message, blocks=blocks, calls=calls)
+        return MergedMessage(message.role, blocks, message.fields, calls)
 
     def _rename_block(self, block: ContentBlock) -> ContentBlock:
         match block:

@@ -65,6 +65,8 @@ def _kinds() -> bytes:
 
 
 _KINDS = _kinds()
+_WEIGHTS = tuple((number, weight) for number, (_, weight) in enumerate(_ASCII + _BEYOND, 1))
+_ASCII_WEIGHTS = _WEIGHTS[: len(_ASCII)]
 
 
 def estimate_text(text: str) -> float:
@@ -78,9 +80,10 @@ def estimate_text(text: str) -> float:
     """
     data = text.encode("utf-8", "replace")
     kinds, runs = data.translate(_KINDS), data.translate(_RUNS)
-    weights = _ASCII if text.isascii() else _ASCII + _BEYOND
-    counted = sum(weight * kinds.count(number) for number, (_, weight) in enumerate(weights, 1))
-    return counted + _PER_RUN * (runs.count(b" a") + runs.startswith(b"a"))
+    counted = _PER_RUN * (runs.count(b" a") + runs.startswith(b"a"))
+    for number, weight in _ASCII_WEIGHTS if text.isascii() else _WEIGHTS:
+        counted += weight * kinds.count(number)
+    return counted
 
 
 # Options of a request whose text the model sees.
@@ -116,10 +119,14 @@ def _count_block(block: ContentBlock, count: Tokenizer) -> float:
             return _count_json(raw, count)
 
 
+_CALLS = (core.ToolUseBlock, core.ToolResultBlock)
+_MEDIA = (core.ImageBlock, core.DocumentBlock)
+
+
 def _is_media(block: ContentBlock) -> bool:
     if isinstance(block, core.ToolResultBlock):
         return any(map(_is_media, block.content))
-    return isinstance(block, core.ImageBlock | core.DocumentBlock)
+    return isinstance(block, _MEDIA)
 
 
 def shows_media(request: ModelRequest) -> bool:
@@ -207,6 +214,22 @@ class _Estimate(msgspec.Struct, frozen=True):
 
     total: float
     sums: Sequence[float]
+    setup: _Setup
+
+
+class _Frame(msgspec.Struct, frozen=True):
+    """The tokens of what surrounds the messages of a request, which rarely changes.
+
+    Attributes:
+        parts: the system prompt, tools, schema of the output, and options.
+        texts: the tokens of the system prompt.
+        definitions: those of the rest.
+        setup: what the rest is.
+    """
+
+    parts: tuple[object, ...]
+    texts: float
+    definitions: float
     setup: _Setup
 
 
@@ -357,6 +380,7 @@ class EstimatedCounter:
         self._total = 0.0  # tokens of all of them
         # The tools of the last requests, which rarely change; by `id`, too.
         self._tools: dict[int, tuple[ToolDefinition, float]] = {}
+        self._frame: _Frame | None = None
         self._last = _Sums()
         self._errors: deque[float] = deque(maxlen=_ERRORS)
 
@@ -415,17 +439,25 @@ class EstimatedCounter:
         return _Habits() if self._tokenizer else _habits(model)
 
     def _estimate(self, request: ModelRequest, habits: _Habits) -> _Estimate:
-        count = self._count_text
-        system = request.system
+        parts = request.system, request.tools, request.output, request.options
+        if self._frame is None or self._frame.parts != parts:
+            self._frame = self._weigh_frame(request)
+        frame = self._frame
+        sums = self._add_up(request.messages, habits)
+        total = sums[-1] + frame.texts + habits.tool * frame.definitions
+        return _Estimate(total, sums, frame.setup)
+
+    def _weigh_frame(self, request: ModelRequest) -> _Frame:
+        count, system = self._count_text, request.system
         texts = [system] if isinstance(system, str) else [block.text for block in system]
-        tools = sum(map(self._weigh_tool, request.tools))
-        output = _count_schema(request.output.schema, count) if request.output else 0.0
+        definitions = sum(map(self._weigh_tool, request.tools))
+        if request.output:
+            definitions += _count_schema(request.output.schema, count)
         for name in _VISIBLE_OPTIONS if request.options else ():
             if value := request.options.get(name):
-                output += _count_json(value, count)
-        sums = self._add_up(request.messages, habits)
-        total = sums[-1] + sum(map(count, texts)) + habits.tool * (tools + output)
-        return _Estimate(total, sums, _Setup.of(request))
+                definitions += _count_json(value, count)
+        parts = system, request.tools, request.output, request.options
+        return _Frame(parts, sum(map(count, texts)), definitions, _Setup.of(request))
 
     def _weigh_tool(self, tool: ToolDefinition) -> float:
         known = self._tools.get(id(tool))
@@ -459,9 +491,7 @@ class EstimatedCounter:
         if known is None:
             count = self._count_text
             weight = _MESSAGE + sum(_count_block(block, count) for block in message.content)
-            calls = sum(
-                isinstance(b, core.ToolUseBlock | core.ToolResultBlock) for b in message.content
-            )
+            calls = sum(isinstance(block, _CALLS) for block in message.content)
             known = (message, weight, calls)
             if not any(map(_is_media, message.content)):  # which take too much memory to keep
                 self._keep(known)

@@ -120,6 +120,8 @@ class Compactor:
         self._down_to = down_to
         self._counter = _ModelCounter(counter or EstimatedCounter(), llm)
         self._memory = memory
+        # A request without messages, with the system prompt and the tools of the last ones.
+        self._bare = ModelRequest(messages=())
         # The request that waits for its reply, and its estimated tokens.
         self._last_request: ModelRequest | None = None
         self._last_size = 0
@@ -240,8 +242,9 @@ class Compactor:
         budget = self._budget or await self._watch.budget()
         if budget is None or budget.overhead:
             return budget
-        bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
-        overhead = self._counter.count(bare)
+        if (self._bare.system, self._bare.tools) != (system, tools):
+            self._bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
+        overhead = self._counter.count(self._bare)
         if budget.room - overhead < MIN_ROOM:
             if self._budget is None and await self._watch.settle():
                 return await self._budget_for(agent, system, tools)

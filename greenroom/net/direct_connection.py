@@ -10,6 +10,7 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Protocol
+from urllib.parse import urlsplit
 
 import trio
 
@@ -25,7 +26,7 @@ from greenroom.net.errors import (
 )
 from greenroom.net.http1 import AnswerReader, Head, ProtocolError, write_request
 from greenroom.net.tls import tls_context
-from greenroom.net.urls import DEFAULT_PORTS, authority_of, split_url, target_of
+from greenroom.net.urls import DEFAULT_PORTS, target_of, write_authority
 
 _PIECE = 65_536
 _BROKEN = (OSError, trio.BrokenResourceError)
@@ -42,6 +43,7 @@ class DirectConnection:
     def __init__(self, route: Route) -> None:
         """Connect nothing yet: the first request does."""
         self.route = route
+        self._authority = write_authority(route.scheme, route.host, route.port)
         self.idle_since = 0.0
         self._wire: _Wire | None = None
         self._reader = AnswerReader("GET")
@@ -65,12 +67,12 @@ class DirectConnection:
             NetworkError: the other side can't be reached or broke off, or `aclose` was called.
         """
         host = self.route.host
-        parts = split_url(url)
         given = {name.lower() for name in headers}
-        own = {"Host": authority_of(parts), **OWN_HEADERS}
+        own = {"Host": self._authority, **OWN_HEADERS}
         fields = {name: value for name, value in own.items() if name.lower() not in given}
+        target = target_of(urlsplit(url))  # the client has checked it
         try:
-            request = write_request(method, target_of(parts), {**fields, **headers}, content)
+            request = write_request(method, target, {**fields, **headers}, content)
         except ProtocolError as error:
             hint = "check the headers"
             raise describe_failure(error, host, "the request is not valid HTTP", hint) from None

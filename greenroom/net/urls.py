@@ -73,16 +73,15 @@ def split_url(url: str) -> SplitResult:
     )
 
 
-def authority_of(parts: SplitResult) -> str:
-    """Return the host of a URL, with the port unless it is the usual one, for the `Host` header.
+def write_authority(scheme: str, host: str, port: int | None) -> str:
+    """Return a host, with the port unless it is the usual one, for the `Host` header.
 
     Example:
-        >>> authority_of(urlsplit("http://[::1]:8000/")), authority_of(urlsplit("http://a:80/"))
+        >>> write_authority("http", "::1", 8000), write_authority("http", "a", 80)
         ('[::1]:8000', 'a')
     """
-    host = parts.hostname or ""
     name = f"[{host}]" if ":" in host else host
-    return name if port_of(parts) == DEFAULT_PORTS[parts.scheme] else f"{name}:{parts.port}"
+    return name if port in (None, DEFAULT_PORTS[scheme]) else f"{name}:{port}"
 
 
 def target_of(parts: SplitResult) -> str:

@@ -133,6 +133,20 @@ class PermissionManager:
         """Whether a rule that applies here has a regular expression, which may take a while."""
         return any(manager._has_expressions for manager in self._list_lineage())
 
+    def describe_state(self) -> tuple[object, ...] | None:
+        """Return what decides on a call without effects, besides the call itself.
+
+        None where it may decide otherwise the next time: a rule expires or has a condition in
+        Python, or a class of one's own judges.
+        """
+        lineage = self._list_lineage()
+        if any(each._may_change or type(each) is not PermissionManager for each in lineage):
+            return None
+        return tuple(
+            (manager._rules, manager.mode, manager.sandboxed, manager.read_only)
+            for manager in lineage
+        )
+
     def statistics(self) -> PermissionStatistics:
         """Return how many rules there are, by scope."""
         inherited = sum(len(manager._rules) for manager in self._list_lineage()[1:])
@@ -176,6 +190,7 @@ class PermissionManager:
         self._rules = tuple(sorted(rules, key=sort_key))
         self._index = lru_cache(MAX_INDEXES)(partial(_choose, self._rules))
         self._has_expressions = any(rule.matcher.regex for rule in self._rules)
+        self._may_change = any(rule.matcher.predicate or rule.expires for rule in self._rules)
 
     def add_session_rule(self, session_id: str, rule: PermissionRule) -> None:
         """Add a rule that applies to one session only, until `clear_session_rules`.

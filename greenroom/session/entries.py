@@ -424,6 +424,9 @@ PendingEntry: TypeAlias = bytes | Entry
 """An entry that waits for its commit: encoded, or as it is if a thread is to encode it."""
 
 
+_ENCODED = (DecisionEntry, RecordEntry, TurnEntry)
+
+
 def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
     """Check that an entry can be written and read; return it as it will be read, and to be queued.
 
@@ -432,7 +435,7 @@ def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
     Raises:
         InvalidJSONError: it holds something that JSON can't express.
     """
-    if isinstance(entry, RecordEntry | TurnEntry):  # they were made of what is known to be JSON
+    if isinstance(entry, _ENCODED):  # they were made of what is known to be JSON
         return entry, serde.encode(entry)
     if not _is_short(entry):
         try:

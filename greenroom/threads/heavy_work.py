@@ -35,10 +35,12 @@ def is_large(value: object) -> bool:
         match each:
             case str() | bytes() | bytearray():
                 room -= len(each)
+            case None | int() | float():
+                room -= 1
             case list() | tuple() | set() | frozenset():
                 room -= len(each)
                 todo += each if room >= 0 else ()
-            case Mapping():
+            case dict() | Mapping():  # the check of the second is slow
                 room -= len(each)
                 todo += each.values() if room >= 0 else ()
             case _:

@@ -18,7 +18,6 @@ from typing import (
 )
 
 from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult
-from greenroom.core._internal import Effect
 from greenroom.sandbox._internal import Sandbox
 from greenroom.threads._internal import run_heavy
 from greenroom.tools.blocking import run_blocking
@@ -63,6 +62,7 @@ class FunctionTool(Generic[P, R]):
     Attributes:
         name, description, category, parameters, requires_permission, timeout, concurrent: see
             `greenroom.tools.Tool`.
+        effects: states what a call would do, for permission rules, or None.
         isolation: where a plain function runs.
         sandbox: the sandbox of its process, or None.
         runs_on: who runs the calls.
@@ -100,7 +100,7 @@ class FunctionTool(Generic[P, R]):
         functools.update_wrapper(self, function)
         self.name, self.description, self._arguments = _read_function(function, name)
         self._function = function
-        self._effects = effects
+        self.effects = effects
         self._is_async = inspect.iscoroutinefunction(inspect.unwrap(find_function(function)))
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
@@ -170,10 +170,6 @@ class FunctionTool(Generic[P, R]):
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Describe the call by the tool's name and its input."""
         return plain_info(self.name, input)
-
-    def effects(self, input: dict[str, object], context: AgentContext) -> Sequence[Effect]:  # noqa: A002
-        """State what the call would do, by the `effects` function of the decorator, if any."""
-        return self._effects(input, context) if self._effects else ()
 
     @property
     def sandbox_files(self) -> Sequence[str]:

@@ -268,6 +268,56 @@ async def test_a_call_that_nothing_allows_any_more_is_refused(tmp_path, take_awa
     assert (denied.decision, denied.by) == (DENY, "recheck")
 
 
+@pytest.mark.parametrize("take_away", [let_expire, add_a_question, end_bypass])
+async def test_so_is_one_without_effects(tmp_path, take_away, monkeypatch):
+    @tool
+    async def later() -> str:
+        """Take away what has allowed the next call."""
+        take_away(talk.permissions, monkeypatch)
+        if take_away is add_a_question:
+            talk.permissions.add_rule(PermissionRule.parse("add", "ask", final=True))
+        return "later"
+
+    expires = datetime.now(UTC) + timedelta(days=1)
+    adds = PermissionRule.allow_tool("add", expires=expires).within("s")
+    calls = Reply([call("later"), call("add", a=1, b=2)])
+    rules = [PermissionRule.parse("later", "allow"), adds]
+    talk = Talk(tmp_path, calls, rules=rules, mode="bypass", tools=[later, add])
+    if take_away is not end_bypass:
+        talk.permissions.mode = "default"
+    _, allowed, denied = await talk.run()
+    assert (allowed.decision, allowed.by) == (ALLOW, "rules")
+    assert (denied.decision, denied.by) == (DENY, "recheck")
+
+
+def always(name, given):
+    return True
+
+
+@pytest.mark.parametrize(
+    ("rule", "times"),
+    [
+        (PermissionRule.allow_tool("add"), 1),
+        (PermissionRule.allow_tool("add", expires=datetime(2100, 1, 1, tzinfo=UTC)), 2),
+        (PermissionRule(decision=ALLOW, matcher=RuleMatcher(tool="add", predicate=always)), 2),
+    ],
+)
+async def test_a_call_without_effects_is_judged_once_while_nothing_changes(
+    tmp_path, rule, times, monkeypatch
+):
+    judged = []
+    judge = PermissionManager.judge
+
+    def count(self, tool, *rest, **named):
+        judged.append(tool.name)
+        return judge(self, tool, *rest, **named)
+
+    monkeypatch.setattr(PermissionManager, "judge", count)
+    talk = Talk(tmp_path, call("add", a=1, b=2), rules=[rule])
+    (found,) = await talk.run()
+    assert (found.decision, len(judged)) == (ALLOW, times)
+
+
 async def test_a_decision_is_on_the_disk_before_the_call_starts(tmp_path):
     lines = []
 
