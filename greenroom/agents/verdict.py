@@ -222,7 +222,8 @@ class Judge:
         gate = self._gates[id(given)][1]
         if isinstance(gate, Deny):
             return self._deny_by_gate(call, tool, gate)
-        state = None if tool.states_effects else self._permissions.describe_state()
+        has_effects = getattr(tool.tool, "effects", None) is not None  # they may depend on files
+        state = None if has_effects else self._permissions.describe_state()
         judgement = await apply_rules(self._permissions, tool, call.input, context, sandbox)
         judgement = judgement if gate is None else judgement.ask(gate.reason)
         return _Found(call, tool, context, judgement, sandbox, state)

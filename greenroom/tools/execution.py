@@ -218,11 +218,6 @@ class RegisteredTool:
         """
         return await self.validator.check(input)
 
-    @property
-    def states_effects(self) -> bool:
-        """Whether the tool says what a call would do, which may depend on files."""
-        return getattr(self.tool, "effects", None) is not None
-
     def effects(self, input: dict[str, object], context: AgentContext) -> tuple[Effect, ...]:  # noqa: A002
         """State what a call would do; empty if the tool states nothing.
 
