@@ -56,7 +56,8 @@ class Ledger(Instrument):
     there, and what was rewound or summed up stays paid.
 
     Attributes:
-        rows: the usage by key.
+        rows: the usage by key. As an instrument it grows by a row for each day, session and model:
+            a program that runs for months writes them down and clears it now and then.
         damaged: why sessions of a store could not be read; their usage is missing.
 
     Example:

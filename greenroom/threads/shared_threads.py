@@ -34,7 +34,8 @@ class SharedThreads:
     A thread that has done its work takes the next at once, without asking the event loop for it,
     and one pass of the loop takes in all results that are there. So a crowd costs a fraction of
     what `FileThreads` take. It may be created before trio runs, and used in several runs: each has
-    its own limit. The work can't call `trio.from_thread`.
+    its own limit. The work can't call `trio.from_thread`. A run of trio keeps a small record of
+    each that it has used until it ends: make one for a store, and not one for a statement.
 
     Example:
         >>> threads = SharedThreads("example", 2)

@@ -1,7 +1,7 @@
 """Our tools over HTTP, in both eras of the protocol, behind the guard."""
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
 import httpx
@@ -12,6 +12,7 @@ from greenroom.core import AgentContext, Answer, ConfigurationError, RuleDecisio
 from greenroom.interop import MCPServer, MCPServers, Tokens, serve_mcp
 from greenroom.interop._internal import Role
 from greenroom.interop.mcp import connection as mcp_connection, served as mcp_served
+from greenroom.interop.serving.tokens import add_token
 from greenroom.testing import call as model_call
 from tests.interop.servers import call
 from tests.interop.test_mcp_serve import Waiting, add, ask, run_calls
@@ -39,7 +40,8 @@ def two_tokens() -> tuple[Tokens, str, str, str]:
 async def serving(*tools: object, **options: object) -> AsyncIterator[tuple[str, str, str, str]]:
     tokens, first, second, viewer = two_tokens()
     async with trio.open_nursery() as nursery:
-        serve = partial(serve_mcp, tools, http=("127.0.0.1", 0), tokens=tokens, **options)
+        given = {"tokens": tokens, **options}
+        serve = partial(serve_mcp, tools, http=("127.0.0.1", 0), **given)
         url = await nursery.start(serve)
         yield url, first, second, viewer
         nursery.cancel_scope.cancel()
@@ -166,21 +168,49 @@ async def test_without_tokens_it_makes_one_and_listens_here_alone(capfd) -> None
         nursery.cancel_scope.cancel()
 
 
-async def test_a_session_of_the_older_era_belongs_to_the_token_that_began_it() -> None:
+def old(token: str, session: str = "") -> dict[str, str]:
+    """Return the headers of a request of the older era."""
+    more = {"Mcp-Session-Id": session} if session else {}
+    version = {"Accept": HEADERS["Accept"], "MCP-Protocol-Version": "2025-11-25"}
+    return {**version, "Authorization": f"Bearer {token}", **more}
+
+
+async def begin(http: httpx.AsyncClient, url: str, token: str) -> httpx.Response:
     about = {"protocolVersion": "2025-11-25", "capabilities": {}}
     about["clientInfo"] = {"name": "test", "version": "1"}
-    begin = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    body = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": about}
+    return await http.post(url, json=body, headers=old(token))
+
+
+async def test_a_session_of_the_older_era_belongs_to_the_token_that_began_it() -> None:
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    old = {"Accept": HEADERS["Accept"], "MCP-Protocol-Version": "2025-11-25"}
     async with serving(add) as (url, token, other, _), httpx.AsyncClient() as http:
-
-        async def send(body: dict, token: str, **more: str) -> httpx.Response:
-            headers = {**old, "Authorization": f"Bearer {token}", **more}
-            return await http.post(url, json=body, headers=headers)
-
-        session = (await send(begin, token)).headers["mcp-session-id"]
+        session = (await begin(http, url, token)).headers["mcp-session-id"]
         statuses = [
-            (await send(ping, each, **{"Mcp-Session-Id": session})).status_code
+            (await http.post(url, json=ping, headers=old(each, session))).status_code
             for each in (token, other)
         ]
     assert statuses == [200, 404]
+
+
+async def test_a_token_that_is_removed_ends_its_stream(tmp_path) -> None:
+    path = tmp_path / "tokens"
+    token, other = (add_token(path, name, Role.OPERATOR) for name in ("ann", "bob"))
+    tokens = Tokens.load(path)
+    async with serving(add, tokens=tokens) as (url, *_), httpx.AsyncClient(timeout=60) as http:
+
+        def hear(token: str, session: str) -> AbstractAsyncContextManager[httpx.Response]:
+            return http.stream("GET", url, headers=old(token, session))
+
+        begun = [
+            (await begin(http, url, each)).headers["mcp-session-id"] for each in (token, other)
+        ]
+        with trio.fail_after(60):
+            async with hear(token, begun[0]) as removed, hear(other, begun[1]) as kept:
+                lines = path.read_text().splitlines(keepends=True)
+                path.write_text("".join(line for line in lines if "ann" not in line))
+                with pytest.raises(httpx.RemoteProtocolError, match="closed"):  # it is cut off
+                    assert [part async for part in removed.aiter_raw()] == []
+                assert not kept.is_closed
+        assert (await post(url, token, request("add", {"a": 1, "b": 2}))).status_code == 401
+        assert (await post(url, other, request("add", {"a": 1, "b": 2}))).status_code == 200

@@ -1,7 +1,8 @@
 """Our tools over HTTP, behind the guard that serving uses: a name that is ours, and a token."""
 
-from collections.abc import Callable, Iterable
-from typing import cast
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+from typing import Never, cast
 
 import trio
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
@@ -16,12 +17,14 @@ from greenroom.interop.serving.guard import Guard, caller_of, is_loopback
 from greenroom.interop.serving.limits import ServerLimits
 from greenroom.interop.serving.listener import serve_app
 from greenroom.interop.serving.refusals import forbidden, not_found
-from greenroom.interop.serving.tokens import Role, Tokens, login_name
+from greenroom.interop.serving.tokens import Caller, Role, Tokens, login_name
+from greenroom.runtime._internal import run_each
 
 PATH = "mcp"
 """Where the tools are, below the server's address."""
 
 _GRACE = 3.0  # seconds for requests in hand at the end
+_LOOK = 0.5  # seconds between two looks at the file of tokens
 
 
 async def serve_http(
@@ -74,9 +77,11 @@ async def serve_http(
             write_to_stderr(f"Authorization: Bearer {own}")
         return url
 
-    async with sessions.run():
+    guard = Guard(front, tokens=tokens, hosts=tuple(hosts), origins=origins, limits=limits)
+
+    async def listen() -> None:
         await serve_app(
-            wrap(Guard(front, tokens=tokens, hosts=tuple(hosts), origins=origins, limits=limits)),
+            wrap(guard),
             *address,
             limits=limits,
             grace=_GRACE,
@@ -85,18 +90,36 @@ async def serve_http(
             task_status=task_status,
         )
 
+    works: list[Callable[[], Awaitable[None]]] = [listen]
+    if tokens.may_change:
+        works.append(partial(front.end_removed, tokens))
+    waiting = iter(works)
+    async with sessions.run():
+        await run_each(lambda: next(waiting, None), lambda work: work(), len(works))
+
 
 class _Front:
     """Passes what the guard has let in to the SDK, which learns who it is, and no token."""
 
     def __init__(self, sessions: StreamableHTTPSessionManager) -> None:
         self._sessions = sessions
-        self._streams: set[trio.CancelScope] = set()
+        self._streams: dict[trio.CancelScope, Caller] = {}
 
     def end_streams(self) -> None:
         """End the requests that only wait for news."""
-        for each in tuple(self._streams):
+        for each in self._streams:
             each.cancel()
+
+    async def end_removed(self, tokens: Tokens) -> Never:
+        """End those of tokens that are removed from their file."""
+        while True:
+            await trio.sleep(_LOOK)  # a file says nothing when it changes
+            if not self._streams:
+                continue
+            await trio.to_thread.run_sync(tokens.refresh)
+            for each, caller in self._streams.items():
+                if not tokens.knows(caller):
+                    each.cancel()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request, caller = Request(scope), caller_of(scope)
@@ -110,9 +133,9 @@ class _Front:
         scope = {**scope, "headers": headers, "user": user}
         with trio.CancelScope() as standing:
             if request.method == "GET":
-                self._streams.add(standing)
+                self._streams[standing] = caller
             try:
                 # Our types of ASGI are simpler than the SDK's.
                 await self._sessions.handle_request(scope, receive, send)  # type: ignore[arg-type]
             finally:
-                self._streams.discard(standing)
+                self._streams.pop(standing, None)
