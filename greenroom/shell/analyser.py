@@ -30,6 +30,7 @@ from greenroom.programs._internal import (
     SHELLS,
     WRAPPERS,
     Invocation,
+    Program,
     basename,
     extract_words,
     find_actions,
@@ -250,7 +251,8 @@ class _Analyser:
         """List what programs may run because of a variable."""
         words = extract_words(value) if names_program(name) else ()
         if words:
-            yield Command(argv=words, guard=True, loose=True, place=self._place)
+            unknown = Invocation(words, Program(""), 0, ())
+            yield Command(argv=words, guard=True, loose=True, place=self._place, invocation=unknown)
 
     def _runs_written_file(self, command: SimpleCommand) -> bool:
         names = [basename(word) for word in command.words]

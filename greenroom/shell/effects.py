@@ -18,7 +18,7 @@ import msgspec
 
 from greenroom.core._internal import visible
 from greenroom.fs import file_lookup
-from greenroom.programs._internal import Invocation, Program, Reading, extract_words, find_reading
+from greenroom.programs._internal import Invocation, Reading, extract_words, find_reading
 from greenroom.shell.script import Redirection
 
 Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
@@ -32,7 +32,6 @@ Extent: TypeAlias = Literal["prints", "reads", "stores", "any"]
 
 
 _SHELL_WRAPPERS = frozenset({"builtin", "command", "exec"})
-_UNKNOWN = Invocation(("",), Program(""), 0, ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +69,7 @@ class Command:
     takes_input: bool = False
     place: "Place" = field(repr=False)
     settings: tuple[str, ...] = ()
-    invocation: Invocation = field(default=_UNKNOWN, repr=False, compare=False)
+    invocation: Invocation = field(repr=False, compare=False)
     runs_text: bool = False
 
     @property

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from greenroom.permissions.operands import list_operands
+from greenroom.programs._internal import Invocation, Program
 from greenroom.shell._internal import Command, Place, list_program_effects
 from tests.permissions.secret_project import USUAL, build_project, hosts, judge
 
@@ -100,6 +101,8 @@ WORDS = st.text(st.characters(codec="utf-8") | st.sampled_from("-=:@/,.[]{}*?%\\
 @given(st.sampled_from(("git", "git show", "curl", "rg", "tar", "cat", "frob")), st.lists(WORDS))
 def test_no_words_raise(program, words):
     place = Place("/w", "/w")
-    command = Command(argv=(*program.split(), *words), place=place)
-    for fact in (command, *list_program_effects([*program.split(), *words], (), place)):
+    argv = (*program.split(), *words)
+    unknown = Invocation(argv, Program(""), 0, ())
+    command = Command(argv=argv, place=place, invocation=unknown)
+    for fact in (command, *list_program_effects(argv, (), place)):
         list(list_operands(fact, place, USUAL))

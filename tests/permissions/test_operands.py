@@ -484,6 +484,19 @@ def test_each_program_that_reads_whole_folders_is_known_as_one():
     )
 
 
+def test_a_program_in_a_variable_is_looked_at_like_any_other(tmp_path):
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets/key").touch()
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(tmp_path))
+    pagers = ("grep -r x", "tar c .", "git grep x", "cat --files0-from=f", "rg x")
+    for pager in pagers:
+        command = f"PAGER='{pager}' frob"
+        rules = [PermissionRule.allow_command(command), PermissionRule.deny_path("secrets/**")]
+        found = PermissionManager(rules).judge("Bash", {"command": command}, context)
+        assert str(found.decision) == "ask", pager
+        assert "may be among it" in found.reason or "reads a list" in found.reason, found.reason
+
+
 # Everyday
 
 
