@@ -7,16 +7,14 @@ import hashlib
 import os
 import posixpath
 import shutil
-import stat
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
 
 from greenroom.core import RuleDecision
 from greenroom.core._internal import CONFIGURATION_FOLDERS, PermissionEffects, clip, visible
-from greenroom.fs._internal import read_beginning
+from greenroom.fs import file_digest
 from greenroom.permissions.call import Call
 from greenroom.permissions.judgement import Judgement
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
@@ -25,13 +23,8 @@ from greenroom.permissions.suggestions import forbid, suggest
 from greenroom.programs._internal import basename, list_default_names
 from greenroom.shell._internal import Change, Command, PathUse
 
-MAX_NAMES = 10_000  # files that are looked up
-MAX_FILES = 100  # files that are read
-MAX_BYTES = 16 << 20  # bytes that are read of all files together
-MAX_READ = 1 << 20  # bytes that are read of one file
 MAX_ABOVE = 8  # folders above the current one
 _MADE_UP = ("/proc/", "/sys/")  # the contents differ at every look
-_DATED = (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
 _MOST_LISTED = 20  # effects of each kind; the parts of the call list them all
 _MOST_TEXT = 300  # characters of one effect
 _MOST_NAMES = 256  # files that the words of one command name
@@ -125,38 +118,15 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
 def fingerprint(call: Call) -> tuple[str, str]:
     """Digest the files that the commands of a call name or read by default, and their programs.
 
-    A file counts with its inode, size, time and first 1 MiB, a folder or link with its inode and
-    time, and the workspace itself with the names in it. Only regular files are ever opened.
+    The workspace itself counts with the names in it.
 
     Returns:
         A digest, and what there was too much of to read, such as "more than 100 files", or "".
     """
-    paths = [path for path in dict.fromkeys(_list_paths(call)) if not path.startswith(_MADE_UP)]
-    excess = f"more than {MAX_NAMES:,} names" if len(paths) > MAX_NAMES else ""
+    paths = (path for path in _list_paths(call) if not path.startswith(_MADE_UP))
     roots = (call.place.root, os.path.realpath(call.place.root))
-    digest, seen, left = hashlib.sha256(), set[tuple[int, int]](), MAX_BYTES
-    for path in paths[:MAX_NAMES]:
-        try:
-            status = os.lstat(path)
-            # Greenroom itself makes some: a folder of rules, and the placeholders of a sandbox.
-            names = sorted(set(os.listdir(path)) - CONFIGURATION_FOLDERS) if path in roots else []
-        except OSError:
-            continue
-        identity = _identify(status, dated=path not in roots)
-        digest.update(repr((path, *identity, *names)).encode())
-        if stat.S_ISLNK(status.st_mode) or (status.st_dev, status.st_ino) in seen:
-            continue
-        seen.add((status.st_dev, status.st_ino))
-        if stat.S_ISREG(status.st_mode):
-            left -= min(status.st_size, MAX_READ)
-            # A file that can't be read, or has been replaced, counts with its status alone.
-            with suppress(OSError):
-                beginning = read_beginning(path, MAX_READ, follow=False) if left >= 0 else b""
-                digest.update(hashlib.sha256(beginning).digest())
-        if len(seen) > MAX_FILES:
-            return digest.hexdigest(), f"more than {MAX_FILES} files"
-    too_long = f"more than {MAX_BYTES >> 20} MiB of files" if left < 0 else ""
-    return digest.hexdigest(), excess or too_long
+    # Greenroom itself makes some: a folder of rules, and the placeholders of a sandbox.
+    return file_digest.digest_files(paths, listed=roots, unlisted=CONFIGURATION_FOLDERS)
 
 
 def _find_outermost(commands: Sequence[Command]) -> Iterator[Command]:
@@ -196,16 +166,6 @@ def find_default_files(argv: Sequence[str], folder: str) -> tuple[str, ...]:
         parents = accumulate(range(MAX_ABOVE), lambda at, _: posixpath.dirname(at), initial=each)
         folders.update(parents)
     return tuple(sorted(posixpath.join(each, name) for each in folders for name in names or ()))
-
-
-def _identify(status: os.stat_result, *, dated: bool) -> tuple[int, ...]:
-    """Return what changes if another file takes the place of this one."""
-    identity = (status.st_mode, status.st_dev, status.st_ino)
-    if not dated or stat.S_IFMT(status.st_mode) not in _DATED:
-        return identity
-    # If only its beginning is read, the one time counts that no program can set.
-    unread = status.st_ctime_ns if status.st_size > MAX_READ else 0
-    return (*identity, status.st_size, status.st_mtime_ns, unread)
 
 
 def _find_consequences(call: Call) -> PermissionEffects:
