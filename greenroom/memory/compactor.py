@@ -66,6 +66,9 @@ _MAX_ENTRIES = 200  # texts of a compaction that are stored in the memory, the n
 _MAX_ENTRY = 2_000  # characters of each
 
 
+_BARE = ModelRequest(messages=())
+
+
 class Compactor:
     """Keeps the conversation of one agent within its model's window.
 
@@ -121,7 +124,7 @@ class Compactor:
         self._counter = _ModelCounter(counter or EstimatedCounter(), llm)
         self._memory = memory
         # A request without messages, with the system prompt and the tools of the last ones.
-        self._bare = ModelRequest(messages=())
+        self._bare = _BARE
         # The request that waits for its reply, and its estimated tokens.
         self._last_request: ModelRequest | None = None
         self._last_size = 0

@@ -15,6 +15,7 @@ from greenroom.core import ConfigurationError, ToolError
 from greenroom.core._internal import BoundedPattern, clip, freeze
 from greenroom.schemas.brief_value import make_brief, write_value
 from greenroom.schemas.foreign_schema import check_schema, find_patterns, rewrite_schema
+from greenroom.schemas.plain_schema import compile_plain
 
 if TYPE_CHECKING:
     from jsonschema import Draft202012Validator
@@ -131,6 +132,7 @@ class BoundedValidator:
             self.schema = freeze(rewrite_schema(schema))
             check_schema(name, self.schema, what=what)
             self._patterns = Patterns(name, find_patterns(self.schema))
+            self._fits = compile_plain(self.schema)
         except RecursionError:
             raise ToolError(f"tool {name}: the {what} is nested too deeply") from None
         self.has_patterns = bool(self._patterns)
@@ -150,6 +152,8 @@ class BoundedValidator:
             TooMuchWorkError: it takes more than these steps, of some five microseconds each.
             RecursionError: the value or the schema is nested too deeply.
         """
+        if self._fits is not None and self._fits(value):
+            return []
         token = _current.set(_Check(self._patterns, steps))
         try:
             found = self._validator.iter_errors(make_brief(value))

@@ -9,6 +9,10 @@ T = TypeVar("T")
 
 _LARGE = 100_000  # characters, items and attributes together; to convert them takes about 1 ms
 
+_TEXTS = (str, bytes, bytearray)
+_NUMBERS = (int, float)
+_SEQUENCES = (list, tuple, set, frozenset)
+
 
 async def run_heavy(work: Callable[[], T], value: object) -> T:
     """Do work on a value: here, or in a thread if it is so large that it would hold up the loop.
@@ -32,20 +36,21 @@ def is_large(value: object) -> bool:
     room, todo = _LARGE, [value]
     while todo and room >= 0:
         each = todo.pop()
-        match each:
-            case str() | bytes() | bytearray():
-                room -= len(each)
-            case None | int() | float():
-                room -= 1
-            case list() | tuple() | set() | frozenset():
-                room -= len(each)
-                todo += each if room >= 0 else ()
-            case dict() | Mapping():  # the check of the second is slow
-                room -= len(each)
-                todo += each.values() if room >= 0 else ()
-            case _:
-                names: tuple[str, ...] = getattr(each, "__struct_fields__", ())
-                names = names or tuple(getattr(each, "__dict__", ()))
-                room -= 1 + len(names)
-                todo += (getattr(each, name, None) for name in names)
+        if isinstance(each, _TEXTS):
+            room -= len(each)
+        elif each is None or isinstance(each, _NUMBERS):
+            room -= 1
+        elif isinstance(each, _SEQUENCES):
+            room -= len(each)
+            todo += each if room >= 0 else ()
+        elif names := getattr(each, "__struct_fields__", ()):
+            room -= 1 + len(names)
+            todo += [getattr(each, name, None) for name in names]
+        elif isinstance(each, Mapping):
+            room -= len(each)
+            todo += each.values() if room >= 0 else ()
+        else:
+            names = tuple(getattr(each, "__dict__", ()))
+            room -= 1 + len(names)
+            todo += [getattr(each, name, None) for name in names]
     return room < 0
