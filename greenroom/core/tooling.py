@@ -182,7 +182,8 @@ class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
         message = self.error_message
         if self.is_error and not message:
             message = self.text.lstrip().partition("\n")[0].rstrip() or str(self.status)
-        return replace(self, error_message=clip(valid_unicode(message), MAX_ERROR_TEXT))
+        message = clip(valid_unicode(message), MAX_ERROR_TEXT)
+        return self if message == self.error_message else replace(self, error_message=message)
 
     def block(self, tool_use_id: str) -> ToolResultBlock:
         """Make the block that answers the call of this id in the next message."""
