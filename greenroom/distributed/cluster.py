@@ -8,7 +8,7 @@ from typing import Self
 import trio
 
 from greenroom.core import check_session_id, new_id
-from greenroom.distributed import mailbox, places
+from greenroom.distributed import directory, mailbox, places
 from greenroom.distributed.agent_types import AgentSpec, HostInfo
 from greenroom.distributed.database import Database
 from greenroom.distributed.links import Links
@@ -142,7 +142,7 @@ class Cluster:
         """
         if not 0 < limit <= _MOST_LISTED:
             raise ValueError(f"a page has 1 to {_MOST_LISTED:,} agents, not {limit}")
-        found = await self.database.run(lambda each: places.read_agents(each, after, limit))
+        found = await self.database.run(lambda each: directory.read_agents(each, after, limit))
         return tuple(RemoteAgent(each.session_id, each.type, self.links) for each in found)
 
     def topic(self, name: str) -> SharedTopic:

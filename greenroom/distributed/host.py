@@ -33,6 +33,7 @@ LOOK = 1.0
 _CLOSING = 1.0  # seconds for requests in hand when the host ends
 _TIDY = 3600.0  # seconds between two looks for what is kept no longer
 _SETTLED = 2  # looks with one presence before others may be counted as gone
+_QUICKER = 8  # times, of the looks of a new host until then
 
 
 class Host:
@@ -122,15 +123,16 @@ class Host:
             SessionStorageError: the database can't be used from the beginning.
             SessionError: its tables are of a newer version.
         """
+        has_been_there = False
         while True:
             async with (
                 self._database.make_store() as store,
                 AgentRuntime(store=store) as runtime,
             ):
-                life = _Life(self, store, runtime, task_status)
+                life = _Life(self, store, runtime, task_status, has_been_there)
                 if await life.run():
                     return
-                task_status = trio.TASK_STATUS_IGNORED
+                has_been_there, task_status = True, trio.TASK_STATUS_IGNORED
             logger.warning("the host %s was counted as gone, and comes back", self._name)
 
 
@@ -147,8 +149,10 @@ class _Life:
         store: PostgresStore,
         runtime: AgentRuntime,
         task_status: trio.TaskStatus[int],
+        has_been_there: bool,
     ) -> None:
         self._host = host
+        self._has_been_there = has_been_there
         self._database = host._database
         self._store = store
         self._runtime = runtime
@@ -157,9 +161,11 @@ class _Life:
         self.number = 0
         self._holder = 0
         self._looks = 0
+        self._was_cut = False
         self._tidied = -math.inf
         self._failure: SessionError | None = None
         self._pauses = Pauses(LOOK)
+        self._reach = trio.CancelScope()
 
     async def run(self) -> bool:
         """Do what the looks say; return whether it has left by itself.
@@ -172,19 +178,22 @@ class _Life:
         secret = await host._links.secret()
         own = socket.gethostname().lower()
         server = make_server(self._runtime, self, secret, host._address, (own,))
-        async with trio.open_nursery() as nursery:
-            address = await nursery.start(
-                partial(server.serve, host._address, host._port, grace=_CLOSING, tls=host._tls)
-            )
-            try:
-                await self._join(_reachable(address, host._address))
-                has_left = await self._live(nursery)
-            except SessionError as error:
-                self._failure = error
-            nursery.cancel_scope.cancel()
+        with self._reach:
+            async with trio.open_nursery() as nursery:
+                address = await nursery.start(
+                    partial(server.serve, host._address, host._port, grace=_CLOSING, tls=host._tls)
+                )
+                try:
+                    await self._join(_reachable(address, host._address))
+                    has_left = await self._live(nursery)
+                except SessionError as error:
+                    self._failure = error
+                nursery.cancel_scope.cancel()
+        if self._reach.cancel_called:
+            self._failure = SessionStorageError("the database did not answer for too long")
         if self._failure is not None:
             is_away = isinstance(self._failure, SessionStorageError)
-            if self._task_status is not trio.TASK_STATUS_IGNORED or not is_away:
+            if not self._has_been_there or not is_away:
                 raise self._failure
             log_error(logger, "the host has lost the database", self._failure)
         return has_left
@@ -211,6 +220,7 @@ class _Life:
         host = self._host
         while (found := await self._look()) is not None:
             self._follow(found, nursery)
+            self._has_been_there = True
             self._task_status.started(self.number)
             self._task_status = trio.TASK_STATUS_IGNORED
             if host._is_ending or found.state == "draining":
@@ -219,10 +229,20 @@ class _Life:
             if trio.current_time() - self._tidied > _TIDY:
                 self._tidied = trio.current_time()
                 await self._database.run(mailbox.forget_inputs)
-            with trio.move_on_after(LOOK):
+            for target in found.others:  # who would look a second later
+                nursery.start_soon(host._links.wake, target)
+            with trio.move_on_after(self._pause()):
                 await host._poked.wait()
             host._poked = trio.Event()
         return False
+
+    def _pause(self) -> float:
+        """Return seconds until the next look: a new host soon knows which others are there.
+
+        One that was cut off itself gives the others the time to come back as well.
+        """
+        has_swept = self._looks > _SETTLED
+        return LOOK if has_swept or self._was_cut else LOOK / _QUICKER
 
     def has(self, session_id: str) -> bool:
         """Whether an agent runs here."""
@@ -242,20 +262,35 @@ class _Life:
             await self._agents[session_id].wait_done(input_id)
 
     async def _look(self) -> places.Look | None:
-        is_settled = self._looks >= _SETTLED and not self._host._is_ending
+        """Look, within the patience of the cluster: a database that hangs gives no error."""
+        self._reach.deadline = trio.current_time() + self._database.rules.patience + LOOK
+        found = await self._look_once()
+        self._reach.deadline = math.inf
+        return found
+
+    async def _look_once(self) -> places.Look | None:
+        is_settled = self._looks >= _SETTLED
+        takes = not self._host._is_ending
         leaves = self._pauses.waiting()
 
         def look(connection: Connection) -> tuple[int, places.Look | None]:
             holder = ensure_presence(self._store)
             # After an outage all are gone for a moment: the others get time to come back.
-            sweeps = is_settled and holder == self._holder
+            sweeps = is_settled and takes and holder == self._holder
             rules = self._database.rules
             found = places.look(
-                connection, rules, self.number, holder, sweeps=sweeps, leaves=leaves
+                connection,
+                rules,
+                self.number,
+                holder,
+                sweeps=sweeps,
+                takes=takes,
+                leaves=leaves,
             )
             return holder, found
 
         holder, found = await self._database.run(look)
+        self._was_cut = self._was_cut or holder != self._holder != 0
         self._looks = self._looks + 1 if holder == self._holder else 0
         self._holder = holder
         return found

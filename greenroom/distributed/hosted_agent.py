@@ -33,7 +33,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.core._internal import InvalidJSONError, clip, log_error, serde
-from greenroom.distributed import mailbox, places
+from greenroom.distributed import directory, mailbox
 from greenroom.distributed.agent_types import AgentSpec, AgentType
 from greenroom.distributed.database import Database
 from greenroom.distributed.outcomes import UNREAD, write_outcome
@@ -84,7 +84,7 @@ class HostedAgent:
         self._database = database
         self._runtime = runtime
         self._types = types
-        self._place = places.Place(host, session_id, epoch)
+        self._place = directory.Place(host, session_id, epoch)
         self._session_id = session_id
         self.epoch = epoch
         self.problem: SessionError | InvalidJSONError | None = None
@@ -161,7 +161,7 @@ class HostedAgent:
         def release(connection: Connection) -> None:
             if is_unreadable:  # else it would move from host to host for ever
                 mailbox.count_end(connection, self._place)
-            places.release_agent(connection, self._place)
+            directory.release_agent(connection, self._place)
 
         try:
             await self._database.run(release)
@@ -169,7 +169,7 @@ class HostedAgent:
             log_error(logger, f"the agent of {self._session_id} could not be given away", error)
 
     async def _run(self) -> None:
-        placed = await self._database.run(lambda each: places.read_agent(each, self._session_id))
+        placed = await self._database.run(lambda each: directory.read_agent(each, self._session_id))
         if placed is None or placed.epoch != self.epoch:
             raise AgentLostError
         self._spec = placed.read_spec()
@@ -397,7 +397,9 @@ class HostedAgent:
 
     async def _end(self, outcome: Outcome) -> None:
         written = write_outcome(outcome)
-        await self._database.run(lambda each: places.end_agent(each, self._place, written, UNREAD))
+        await self._database.run(
+            lambda each: directory.end_agent(each, self._place, written, UNREAD)
+        )
 
 
 def _make_failure(problem: str, kind: str) -> TurnResult:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import trio
 
 from greenroom.core import ConfigurationError, NetworkError
-from greenroom.distributed import mailbox, places
+from greenroom.distributed import directory, mailbox, places
 from greenroom.distributed.database import Database
 from greenroom.distributed.host_client import HostClient, mailbox_path
 from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY
@@ -74,9 +74,9 @@ class Links:
             self._made = self._made or HostClient(secret, "program")
         return self._made
 
-    async def find(self, session_id: str) -> places.Placed | None:
+    async def find(self, session_id: str) -> directory.Placed | None:
         """Return where an agent is, or None if there never was one."""
-        placed = await self.database.run(lambda each: places.read_agent(each, session_id))
+        placed = await self.database.run(lambda each: directory.read_agent(each, session_id))
         if placed is not None and placed.target is not None:
             self._note(session_id, placed.target)
         return placed
@@ -118,20 +118,21 @@ class Links:
         if session_id not in self._known and await self.find(session_id) is None:
             return
         target = self._known.get(session_id)
-        if target is None:
-            return
+        if target is not None and not await self.wake(target, session_id):
+            self._known.pop(session_id, None)  # it may have moved
+
+    async def wake(self, target: places.Target, session_id: str = "") -> bool:
+        """Let a host look at once, for an agent or for all; whether it has the agent."""
         try:
             with trio.move_on_after(_POKE):
-                told = await (await self.client()).ask(
-                    target, "POST", mailbox_path(session_id), dict[str, bool], {}
-                )
-                if told.get("here"):
-                    return
+                client, path = await self.client(), mailbox_path(session_id)
+                told = await client.ask(target, "POST", path, dict[str, bool], {})
+                return told.get("here", False)
         except (NetworkError, RemoteError):
             pass
         except ConfigurationError as error:
             self._complain(error)
-        self._known.pop(session_id, None)  # it may have moved
+        return False
 
     def _complain(self, error: ConfigurationError) -> None:
         """Say once that hosts refuse us."""
@@ -166,7 +167,7 @@ class Links:
             with trio.move_on_at(deadline):
                 await self.wait_change(session_id, input_id)
 
-    async def wait_end(self, session_id: str) -> places.Placed | None:
+    async def wait_end(self, session_id: str) -> directory.Placed | None:
         """Wait until an agent has ended."""
         while True:
             placed = await self.find(session_id)
@@ -201,7 +202,7 @@ class Links:
         kind: type[T],
         body: object = None,
         wait: float = 0.0,
-        placed: places.Placed | None = None,
+        placed: directory.Placed | None = None,
     ) -> T:
         """Ask the host that has an agent, whichever that is by then; first where it was just found.
 

@@ -12,7 +12,7 @@ from typing import Final, Literal, cast
 
 from greenroom.core import ContentBlock
 from greenroom.core._internal import serde
-from greenroom.distributed.places import Place
+from greenroom.distributed.directory import Place
 from greenroom.session._internal import Connection, transaction
 
 MOST_WAITING = 1_000

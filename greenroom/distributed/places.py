@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, LiteralString, cast
 
-from greenroom.core import SessionLockedError
+from greenroom.core import SessionError, SessionLockedError
 from greenroom.core._internal import serde
 from greenroom.distributed.agent_types import AgentSpec, HostInfo, NoHostError
 from greenroom.session._internal import Connection, free_sessions, transaction
@@ -148,12 +148,14 @@ class Look:
         grace: seconds that its agents have to end, if it is draining.
         agents: the epoch of each agent that is its own.
         waiting: the sessions whose next input it has not taken yet.
+        others: hosts that may take what it has left of agents whose host it has found to be gone.
     """
 
     state: str
     grace: float
     agents: dict[str, int]
     waiting: tuple[str, ...]
+    others: "tuple[Target, ...]" = ()
 
 
 @dataclass(frozen=True)
@@ -341,6 +343,7 @@ def look(
     holder: int,
     *,
     sweeps: bool,
+    takes: bool,
     leaves: Sequence[str] = (),
 ) -> Look | None:
     """Say that a host is there, and find what it has to do; None if others count it as gone.
@@ -350,23 +353,34 @@ def look(
         rules: what decides whether a host is there.
         host: its number.
         holder: the number of its store's presence now.
-        sweeps: whether it looks for hosts that are gone, and takes agents that no host has.
+        sweeps: whether it looks for hosts that are gone.
+        takes: whether it takes agents that no host has.
         leaves: the agents that it does not take now.
+
+    Raises:
+        SessionError: the tables are of a newer version.
     """
     with transaction(connection):
         query = """UPDATE hosts SET seen = clock_timestamp(), holder = %s
             WHERE id = %s AND state <> 'gone'
-            RETURNING state, grace, types, capabilities, max_agents - agents"""
+            RETURNING state, grace, types, capabilities, max_agents - agents,
+                (SELECT version FROM cluster_about)"""
         found = connection.execute(query, [holder, host]).fetchone()
         if found is None:
             return None
-        state, grace, types, capabilities, room = cast(
-            "tuple[str, float, list[str], list[str], int]", found
+        state, grace, types, capabilities, room, version = cast(
+            "tuple[str, float, list[str], list[str], int, int]", found
         )
-        if sweeps:
-            _sweep(connection, rules, host)
-        if sweeps and state == "live":
+        if version > len(STEPS):  # they were upgraded since this host has connected
+            raise SessionError(
+                f"the tables of hosts are of version {version}; this version of Greenroom knows up "
+                f"to {len(STEPS)}",
+                hint="upgrade greenroom; hosts of the newer version take the agents over",
+            )
+        has_swept = sweeps and _sweep(connection, rules, host)
+        if takes and state == "live":
             _take_agents(connection, rules, host, types, capabilities, room, leaves)
+        others = _list_others(connection, rules, host) if has_swept else ()
         query = "SELECT session_id, epoch FROM agents WHERE host = %s AND state = 'live'"
         agents = cast("list[tuple[str, int]]", connection.execute(query, [host]).fetchall())
         query = """SELECT session_id FROM agents, LATERAL (SELECT epoch FROM inputs
@@ -374,11 +388,11 @@ def look(
                 ORDER BY number LIMIT 1) AS next
             WHERE host = %s AND state = 'live' AND next.epoch IS DISTINCT FROM agents.epoch"""
         waiting = connection.execute(query, [host]).fetchall()
-    return Look(state, grace, dict(agents), tuple(str(each[0]) for each in waiting))
+    return Look(state, grace, dict(agents), tuple(str(each[0]) for each in waiting), others)
 
 
-def _sweep(connection: Connection, rules: Rules, own: int) -> None:
-    """Count hosts as gone that are not there; their writes are refused from now on."""
+def _sweep(connection: Connection, rules: Rules, own: int) -> bool:
+    """Count hosts as gone that are not there, if any: their writes are refused from now on."""
     query = """UPDATE hosts SET state = 'gone', agents = 0 WHERE id IN (
             SELECT id FROM hosts WHERE state <> 'gone' AND id <> %s
                 AND (seen < clock_timestamp() - make_interval(secs => %s)
@@ -396,6 +410,16 @@ def _sweep(connection: Connection, rules: Rules, own: int) -> None:
             WHERE moved.session_id = inputs.session_id AND inputs.epoch = moved.epoch
                 AND status = 'waiting' AND NOT (asked AND word IS NULL)"""
         connection.execute(query, [host])
+    return bool(dead)
+
+
+def _list_others(connection: Connection, rules: Rules, own: int) -> tuple[Target, ...]:
+    """List the other hosts, if agents wait for one."""
+    query = "SELECT 1 FROM agents WHERE host IS NULL AND state = 'live' LIMIT 1"
+    if connection.execute(query).fetchone() is None:
+        return ()
+    hosts = read_hosts(connection, rules)
+    return tuple(Target(each.id, each.address) for each in hosts if each.id != own)
 
 
 def _take_agents(
@@ -415,8 +439,12 @@ def _take_agents(
     ((homeless,),) = cast("list[tuple[int]]", connection.execute(query.encode(), values).fetchall())
     if not homeless or room <= 0:
         return
-    hosts = sum(each.state == "live" for each in read_hosts(connection, rules))
-    share = math.ceil(homeless / max(hosts, 1))
+    # As many as all would have, so that nobody waits for a second look; but a fair part at least,
+    # since hosts that have fewer may not be able to run these.
+    loads = {each.id: each.agents for each in read_hosts(connection, rules) if each.state == "live"}
+    hosts = max(len(loads), 1)
+    level = math.ceil((homeless + sum(loads.values())) / hosts)
+    share = max(level - loads.get(host, level), math.ceil(homeless / hosts))
     query = f"""UPDATE agents SET host = %(host)s, epoch = epoch + 1 WHERE session_id IN (
         SELECT session_id FROM agents WHERE {fitting} LIMIT %(most)s
         FOR UPDATE SKIP LOCKED)"""  # noqa: S608 -- it is ours
@@ -424,149 +452,3 @@ def _take_agents(
     taken = connection.execute(query.encode(), {**values, "most": most}).rowcount
     query = "UPDATE hosts SET agents = agents + %s WHERE id = %s"
     connection.execute(query.encode(), [taken, host])
-
-
-# --------------------------------------------------------------------------------------- agents
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an agent is: what a host says who has it."""
-
-    host: int
-    session_id: str
-    epoch: int
-
-
-@dataclass(frozen=True)
-class Placed:
-    """An agent as the directory has it.
-
-    Attributes:
-        session_id: its session.
-        type: the name of its type.
-        spec: what it is like, as it is stored: a newer version may have written it.
-        parent: the session that started it, or None.
-        host: its host's number; None while it waits for one.
-        epoch: how often it was placed.
-        state: "live" or "ended".
-        outcome: how it ended, as JSON.
-        address: where its host answers; empty if it has none, or that does not.
-        host_name: what its host is called; empty if it has none.
-        queued: how many inputs wait.
-        asked: the input about whose turn, which was cut off, a person is asked; or None.
-        in_hand: the input that a host has taken, and whose turn has not ended; or None.
-    """
-
-    session_id: str
-    type: str
-    spec: bytes
-    parent: str | None
-    host: int | None
-    epoch: int
-    state: str
-    outcome: bytes | None
-    address: str
-    host_name: str
-    queued: int
-    asked: str | None
-    in_hand: str | None
-
-    @property
-    def target(self) -> Target | None:
-        """Where its host answers; None if it has none, or that does not."""
-        return Target(self.host, self.address) if self.host is not None and self.address else None
-
-    def read_spec(self) -> AgentSpec:
-        """Return what it is like.
-
-        Raises:
-            InvalidJSONError: this version can't read it.
-        """
-        return serde.decode(self.spec, AgentSpec)
-
-
-_PLACED: Final = """SELECT session_id, type, spec, parent, host, epoch, agents.state, outcome,
-        coalesce(address, ''), coalesce(name, ''),
-        (SELECT count(*) FROM inputs
-            WHERE inputs.session_id = agents.session_id AND status = 'waiting'),
-        (SELECT input_id FROM inputs WHERE inputs.session_id = agents.session_id
-            AND status = 'waiting' AND asked AND word IS NULL LIMIT 1),
-        (SELECT input_id FROM inputs WHERE inputs.session_id = agents.session_id
-            AND status = 'waiting' AND inputs.epoch IS NOT NULL ORDER BY number LIMIT 1)
-    FROM agents LEFT JOIN hosts ON hosts.id = host """
-
-
-def read_agent(connection: Connection, session_id: str) -> Placed | None:
-    """Return where an agent is, or None if there never was one."""
-    query = _PLACED + "WHERE session_id = %s"
-    row = connection.execute(query, [session_id]).fetchone()
-    return None if row is None else Placed(*row)  # type: ignore[arg-type]  # the table's types
-
-
-def read_agents(connection: Connection, after: str, limit: int) -> tuple[Placed, ...]:
-    """Return live agents by their ids, those behind this one."""
-    query = (
-        _PLACED
-        + """WHERE agents.state = 'live' AND session_id > %s
-        ORDER BY session_id LIMIT %s"""
-    )
-    rows = connection.execute(query, [after, limit]).fetchall()
-    return tuple(Placed(*row) for row in rows)  # type: ignore[arg-type]  # the table's types
-
-
-def release_agent(connection: Connection, place: Place) -> None:
-    """Give an agent away, which other hosts take; nothing happens if it is no longer ours."""
-    _end_place(connection, place, "host = NULL", [])
-
-
-def end_agent(connection: Connection, place: Place, outcome: bytes, unread: bytes) -> None:
-    """Record that an agent has ended, and answer what it has not taken.
-
-    Args:
-        connection: the connection.
-        place: the agent's.
-        outcome: how it ended, as JSON.
-        unread: the result of inputs that it never took, as JSON.
-    """
-    change: Final = "host = NULL, state = 'ended', outcome = %s"
-    _end_place(connection, place, change, [outcome], unread)
-
-
-def _end_place(
-    connection: Connection,
-    place: Place,
-    change: LiteralString,
-    values: list[object],
-    unread: bytes | None = None,
-) -> None:
-    with transaction(connection):
-        query = "UPDATE hosts SET agents = greatest(agents - 1, 0) WHERE id = %s"
-        connection.execute(query, [place.host])
-        query = f"""UPDATE agents SET {change}
-            WHERE session_id = %s AND host = %s AND epoch = %s"""  # noqa: S608 -- it is ours
-        found = connection.execute(
-            query.encode(), [*values, place.session_id, place.host, place.epoch]
-        )
-        if not found.rowcount:  # it was taken away, and no longer counts there
-            query = "UPDATE hosts SET agents = agents + 1 WHERE id = %s"
-            connection.execute(query, [place.host])
-        elif unread is not None:
-            _answer_all(connection, place.session_id, unread)
-
-
-def end_homeless(connection: Connection, session_id: str, outcome: bytes, unread: bytes) -> bool:
-    """Record the end of an agent that no host has; False if one has it, or it has ended."""
-    with transaction(connection):
-        query = """UPDATE agents SET state = 'ended', outcome = %s
-            WHERE session_id = %s AND host IS NULL AND state = 'live'"""
-        if not connection.execute(query, [outcome, session_id]).rowcount:
-            return False
-        _answer_all(connection, session_id, unread)
-    return True
-
-
-def _answer_all(connection: Connection, session_id: str, result: bytes) -> None:
-    query = """UPDATE inputs SET status = 'done', result = %s, changed = now()
-        WHERE session_id = %s AND status = 'waiting'"""
-    connection.execute(query, [result, session_id])

@@ -22,7 +22,7 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.core._internal import serde
-from greenroom.distributed import mailbox, places
+from greenroom.distributed import directory, mailbox
 from greenroom.distributed.host_client import session_path
 from greenroom.distributed.links import LOST, Links, check_seconds
 from greenroom.distributed.outcomes import UNREAD, read_outcome, write_outcome
@@ -251,7 +251,7 @@ class RemoteAgent:
             lambda each: mailbox.withdraw_input(each, self._session_id, input_id, withdrawn)
         )
 
-    async def _give_up(self, placed: places.Placed | None) -> bool:
+    async def _give_up(self, placed: directory.Placed | None) -> bool:
         """Give up a turn that was cut off and waits for a person's word; whether there was one."""
         asked = None if placed is None else placed.asked
         if asked is None:
@@ -267,7 +267,7 @@ class RemoteAgent:
         mode: InterruptMode,
         grace: float,
         input_id: str | None,
-        placed: places.Placed | None = None,
+        placed: directory.Placed | None = None,
     ) -> InterruptReport:
         """Stop the turn of an input and no other, or one that no input has begun."""
         placed = placed or await self._links.find(self._session_id)
@@ -292,7 +292,7 @@ class RemoteAgent:
         body = {"grace": check_seconds(grace)}
         ended = write_outcome(Outcome(EndStatus.CANCELLED))
         await self._links.database.run(
-            lambda each: places.end_homeless(each, self._session_id, ended, UNREAD)
+            lambda each: directory.end_homeless(each, self._session_id, ended, UNREAD)
         )
         await self._give_up(await self._links.find(self._session_id))
         path = session_path(self._session_id, "shutdown")

@@ -16,10 +16,10 @@ from greenroom.core import (
     PermissionRequest,
 )
 from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.distributed.directory import Placed
 from greenroom.distributed.host_client import session_path
 from greenroom.distributed.links import LOST, Links
 from greenroom.distributed.outcomes import read_outcome
-from greenroom.distributed.places import Placed
 from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY
 from greenroom.interop import RemoteError
 from greenroom.interop._internal import Patience, read_chunk

@@ -1,6 +1,7 @@
 """A host in a process of its own, whose agents have one effect for each input.
 
-Its arguments are FILE SCHEMA PATIENCE SECONDS [HOST:PORT]. The input "poison" ends it.
+Its arguments are FILE SCHEMA PATIENCE SECONDS [HOST:PORT]. The input "poison" ends it, and the turn
+of "wait" never ends by itself.
 """
 
 import os
@@ -20,6 +21,9 @@ async def work(agent, path):
             if agent.session.history[-1].text == "poison":
                 await agent.session.save()
                 os.kill(os.getpid(), signal.SIGKILL)
+            if isinstance(message, UserInput) and message.text == "wait":
+                await agent.session.save()
+                await trio.sleep_forever()
             if isinstance(message, UserInput):
                 await have_effect(agent, message, path)
             agent.session.add_message(Message.assistant("done"))

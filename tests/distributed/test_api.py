@@ -517,6 +517,23 @@ async def test_tables_of_a_newer_version_are_refused(make_cluster):
             await Host(cluster, [ECHO]).run()
 
 
+async def test_a_host_ends_when_its_tables_become_those_of_a_newer_version(cluster, monkeypatch):
+    monkeypatch.setattr(host, "LOOK", 0.02)
+    ended = []
+
+    async def run(task_status):
+        with pytest.raises(SessionError, match="version 99") as caught:
+            await Host(cluster, [ECHO]).run(task_status=task_status)
+        ended.append(caught.value)
+
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            await nursery.start(run)
+            query = "UPDATE cluster_about SET version = 99"
+            await cluster.database.run(lambda each: each.execute(query))
+    assert ended[0].hint.startswith("upgrade")
+
+
 async def test_a_program_with_another_secret_is_told_so_once(
     cluster, target, make_cluster, monkeypatch, caplog
 ):

@@ -5,8 +5,8 @@ import threading
 import pytest
 import trio
 
-from greenroom.core import SessionStorageError
-from greenroom.distributed import AgentSpec, Host, host
+from greenroom.core import Message, SessionStorageError
+from greenroom.distributed import AgentSpec, AgentType, Host, host, places
 from greenroom.session._internal import transaction
 from tests.distributed.kinds import (
     ECHO,
@@ -48,7 +48,9 @@ async def test_hosts_keep_their_agents_when_all_connections_are_cut(
         return await find_hosts() == [first, second]
 
     with trio.fail_after(60):
+        frozen.update({first, second})  # none is passed over since it looks just then
         agents = [await cluster.spawn(AgentSpec("echo")) for _ in range(4)]
+        frozen.clear()
         assert {(await agent.ask("one")).text for agent in agents} == {"one"}
         before = [(await agent.status()).host for agent in agents]
         assert set(before) == {first, second}
@@ -56,7 +58,8 @@ async def test_hosts_keep_their_agents_when_all_connections_are_cut(
         frozen.update({first, second})
         for each in hosts:  # one that looks while connections are cut takes others for gone
             await end_look(each)
-        cut = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        # Who looks while some are cut, and others not yet, takes those for gone.
+        cut = """SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity
             WHERE backend_start >= %s AND pid <> pg_backend_pid()"""
         await cluster.database.run(lambda each: each.execute(cut, [start]).fetchall())
         frozen.discard(first)
@@ -70,6 +73,33 @@ async def test_hosts_keep_their_agents_when_all_connections_are_cut(
             each._poked.set()
         assert {(await agent.ask("two")).text for agent in agents} == {"two"}
     assert [(await agent.status()).host for agent in agents] == before
+
+
+async def test_a_host_that_finds_another_gone_wakes_those_that_shall_take_a_part(
+    cluster, nursery, frozen, monkeypatch
+):
+    hosts = [Host(cluster, [ECHO]) for _ in range(3)]
+    numbers = [await nursery.start(each.run) for each in hosts]
+    with trio.fail_after(60):
+        for each in hosts:
+            for _ in range(4):  # then it may count others as gone
+                await end_look(each)
+        frozen.update(numbers)
+        for _ in range(12):
+            await cluster.spawn(AgentSpec("echo"))
+        assert [each.agents for each in await cluster.hosts()] == [4, 4, 4]
+        monkeypatch.setattr(host, "LOOK", 60.0)
+        for each in hosts:
+            await end_look(each)
+        query = "UPDATE hosts SET seen = seen - interval '1 hour' WHERE id = %s"
+        await cluster.database.run(lambda each: each.execute(query, [numbers[2]]))
+        frozen.difference_update(numbers[:2])
+        hosts[0]._poked.set()
+
+        async def are_taken():
+            return [each.agents for each in await cluster.hosts()] == [6, 6]
+
+        await wait_for(are_taken)
 
 
 async def test_a_host_that_is_stopped_in_a_transaction_holds_nobody_up_for_long(
@@ -104,6 +134,66 @@ async def test_a_host_that_is_stopped_in_a_transaction_holds_nobody_up_for_long(
             await trio.to_thread.run_sync(is_locked.wait)
             assert (await agent.ask("more")).text == "done by b"
             go_on.set()
+
+
+async def test_a_host_whose_database_hangs_interrupts_its_turns_and_comes_back(
+    make_cluster, nursery, monkeypatch
+):
+    """Whatever is on the way gives no error, so nothing is found out but by the time it takes."""
+    look, hangs, go_on = places.look, threading.Event(), threading.Event()
+    begun, stopped = trio.Event(), trio.Event()
+
+    def look_or_hang(*args, **options):
+        if hangs.is_set():
+            go_on.wait()
+        return look(*args, **options)
+
+    async def work(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                if message.text == "go":
+                    begun.set()
+                    try:
+                        await trio.sleep_forever()
+                    finally:
+                        stopped.set()
+                agent.session.add_message(Message.assistant(message.text))
+
+    monkeypatch.setattr(places, "look", look_or_hang)
+    with trio.fail_after(60):
+        async with make_cluster(patience=1.0) as cluster:
+            kind = AgentType("worker", lambda spec: (work, ()))
+            number = await nursery.start(Host(cluster, [kind]).run)
+            agent = await cluster.spawn(AgentSpec("worker"))
+            await agent.send_input("go", id="i1")
+            await begun.wait()
+            hangs.set()
+            await stopped.wait()  # while the database still hangs
+            hangs.clear()
+            go_on.set()
+            assert (await agent.answer("i1")).status == "interrupted"
+            assert (await agent.ask("more")).text == "more"
+            assert (await agent.status()).host > number
+            nursery.cancel_scope.cancel()
+
+
+async def test_a_host_whose_database_hangs_from_the_beginning_says_so(make_cluster, monkeypatch):
+    go_on = threading.Event()
+
+    def hang(*args, **options):
+        go_on.wait()
+
+    monkeypatch.setattr(places, "look", hang)
+    async with make_cluster(patience=0.2) as cluster, trio.open_nursery() as nursery:
+        nursery.start_soon(set_later, go_on)
+        with trio.fail_after(60), pytest.raises(SessionStorageError, match="did not answer"):
+            await Host(cluster, [ECHO]).run()
+
+
+async def set_later(event):
+    """End what hangs once the host has given up: only then does its thread end."""
+    await trio.sleep(1)
+    event.set()
 
 
 async def test_a_database_that_is_killed_under_load_loses_nothing(

@@ -3,7 +3,7 @@
 import trio
 
 from greenroom.core._internal import InvalidJSONError
-from greenroom.distributed import AgentSpec, Host, places
+from greenroom.distributed import AgentSpec, Host, directory
 from greenroom.distributed.pauses import LONGEST, Pauses
 from tests.distributed.kinds import ECHO, wait_for, wait_host
 
@@ -60,14 +60,14 @@ async def test_an_agent_that_an_older_host_can_not_read_comes_to_one_that_can(
 ):
     older = await nursery.start(Host(cluster, [ECHO]).run)
     newer = await nursery.start(Host(cluster, [ECHO], max_agents=1).run)
-    read_spec = places.Placed.read_spec
+    read_spec = directory.Placed.read_spec
 
     def read_unless_older(placed):
         if placed.host == older:
             raise InvalidJSONError("of a newer version")
         return read_spec(placed)
 
-    monkeypatch.setattr(places.Placed, "read_spec", read_unless_older)
+    monkeypatch.setattr(directory.Placed, "read_spec", read_unless_older)
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"))
         assert (await agent.ask("one")).text == "one"

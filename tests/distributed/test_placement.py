@@ -4,17 +4,18 @@ import pytest
 import trio
 
 from greenroom.core import ConfigurationError, SessionLockedError
-from greenroom.distributed import AgentSpec, AgentType, Host, NoHostError, host
+from greenroom.distributed import AgentSpec, AgentType, Host, NoHostError
+from greenroom.distributed.places import look as look_once
 from tests.distributed.kinds import ECHO
 
 GRADER = AgentType("grader", ECHO.make)
 
 
-async def test_an_agent_goes_to_the_least_loaded_host_that_can_run_it(cluster, monkeypatch):
-    monkeypatch.setattr(host, "LOOK", 60.0)  # a host that looks just then is passed over
+async def test_an_agent_goes_to_the_least_loaded_host_that_can_run_it(cluster, frozen):
     async with trio.open_nursery() as nursery:
         plain = await nursery.start(Host(cluster, [ECHO], max_agents=4).run)
         gifted = await nursery.start(Host(cluster, [ECHO], capabilities=["gpu", "gym"]).run)
+        frozen.update({plain, gifted})  # a host that looks just then is passed over
         agents = [await cluster.spawn(AgentSpec("echo")) for _ in range(4)]
         hosts = [(await agent.status()).host for agent in agents]
         assert sorted(hosts) == [plain, plain, gifted, gifted]
@@ -126,3 +127,26 @@ async def test_what_can_not_be_a_spec_or_a_host_is_refused(cluster):
         Host(cluster, [ECHO, ECHO])
     with pytest.raises(ValueError, match="at least one agent"):
         Host(cluster, [ECHO], max_agents=0)
+
+
+async def test_agents_of_a_host_that_is_gone_all_find_one_in_the_next_look_of_each(
+    cluster, nursery, frozen
+):
+    numbers = [await nursery.start(Host(cluster, [ECHO]).run) for _ in range(3)]
+    frozen.update(numbers)
+    for _ in range(12):
+        await cluster.spawn(AgentSpec("echo"))
+    assert [each.agents for each in await cluster.hosts()] == [4, 4, 4]
+    database = cluster.database
+    query = "UPDATE hosts SET seen = seen - interval '1 hour' WHERE id = %s"
+    await database.run(lambda each: each.execute(query, [numbers[2]]))
+    query = "SELECT holder FROM hosts WHERE id = %s"
+    for number in numbers[:2]:
+
+        def look(connection, number=number):
+            (holder,) = connection.execute(query, [number]).fetchone()
+            return look_once(connection, database.rules, number, holder, sweeps=True, takes=True)
+
+        found = await database.run(look)
+        assert len(found.agents) == 6
+    assert [each.agents for each in await cluster.hosts()] == [6, 6]

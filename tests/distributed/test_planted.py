@@ -5,7 +5,15 @@ import trio
 
 from greenroom.core import Done, Lagged, TurnStatus
 from greenroom.core._internal import serde
-from greenroom.distributed import AgentSpec, Host, NoHostError, mailbox, places, remote_chunks
+from greenroom.distributed import (
+    AgentSpec,
+    Host,
+    NoHostError,
+    directory,
+    mailbox,
+    places,
+    remote_chunks,
+)
 from greenroom.runtime import AgentHandle, TurnResult
 from greenroom.session import AgentSession
 from tests.distributed.kinds import ECHO, GOES_ON, asked, count_as_gone, spawn_and_freeze, wait_host
@@ -27,8 +35,8 @@ async def refuse_stale_places(cluster, frozen, nursery):
     ((number,),) = await cluster.database.run(lambda each: each.execute(query).fetchall())
     result = serde.encode(TurnResult(TurnStatus.COMPLETED))
     for stale in (
-        places.Place(host + 100, agent.session_id, 2),
-        places.Place(host, agent.session_id, 1),
+        directory.Place(host + 100, agent.session_id, 2),
+        directory.Place(host, agent.session_id, 1),
     ):
         is_done = await cluster.database.run(
             lambda each, stale=stale: mailbox.finish_input(each, stale, number, result)
