@@ -14,11 +14,15 @@ from greenroom.fs.loop_writes import LoopWrites as LoopWrites
 from greenroom.fs.name_patterns import (
     NamePattern as NamePattern,
     expand_braces as expand_braces,
+    find_longest_text as find_longest_text,
     fold as fold,
+    fold_names as fold_names,
     fold_path as fold_path,
     match_names as match_names,
+    may_go_on as may_go_on,
     read_names as read_names,
     read_pattern as read_pattern,
+    split_path as split_path,
 )
 from greenroom.fs.real_file import (
     NotRegularError as NotRegularError,

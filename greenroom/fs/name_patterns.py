@@ -57,6 +57,15 @@ class NamePattern:
         begins = self.head.startswith(other.head) or other.head.startswith(self.head)
         return begins and (self.tail.endswith(other.tail) or other.tail.endswith(self.tail))
 
+    def is_sought_by(self, name: str) -> bool:
+        """Return whether a name is one of these, or a pattern that looks for them.
+
+        It looks for them if it spells out at least half of the pattern: `.e*` looks for `.env`.
+        """
+        given = read_pattern(name)
+        spelled = 2 * (len(given.head) + len(given.tail) + name.count("?")) >= len(self.text)
+        return self.fits(name) or (spelled and self.meets(given))
+
     @cached_property
     def _expression(self) -> re.Pattern[str]:
         sets, bracket, rest = self.text.rpartition("]")
@@ -133,6 +142,35 @@ def match_names(
     return len(wanted) in places or (final and len(wanted) - 1 in places)
 
 
+def may_go_on(wanted: Sequence[str], names: Sequence[str]) -> bool:
+    """Return whether names may be the beginning of a longer path that a pattern matches.
+
+    Example:
+        >>> may_go_on(("src", "**", "*.py"), ("src", "a")), may_go_on(("src", "*"), ("src", "a"))
+        (True, False)
+    """
+    for part, name in zip(wanted, names, strict=False):
+        if part == "**" or not read_pattern(part).fits(name):
+            return part == "**"
+    return len(names) < len(wanted)
+
+
+@lru_cache(maxsize=1024)
+def find_longest_text(names: tuple[str, ...]) -> str:
+    """Find the longest text in a path pattern: a name, or the beginning or end of one.
+
+    It occurs in every path that matches, with a slash before and behind each name.
+
+    Example:
+        >>> find_longest_text(("**", "secrets", "*.pem"))
+        '/secrets/'
+    """
+    globs = [read_pattern(name) for name in names if name != "**"]
+    texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
+    texts += [f"{each.tail}/" for each in globs]
+    return max(texts, key=len, default="")
+
+
 def expand_braces(text: str, *, most: int) -> list[str]:
     """Expand `{a,b}`, also nested; braces without a comma or a partner are left alone.
 
@@ -172,9 +210,20 @@ def _find_braces(text: str) -> list[int]:
     return first
 
 
+def split_path(path: str) -> tuple[str, ...]:
+    """Split an absolute path into its names, dropping empty ones and `.`."""
+    return tuple([name for name in path.split("/") if name and name != "."])
+
+
 def fold_path(path: str) -> str:
     """Case-fold each name in a path."""
     return path.lower() if path.isascii() else "/".join(map(fold, path.split("/")))
+
+
+@lru_cache(maxsize=1024)
+def fold_names(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Case-fold the names in a path or in a path pattern."""
+    return tuple(map(fold, names))
 
 
 def fold(text: str) -> str:

@@ -39,6 +39,7 @@ from greenroom.core._internal import (
     usual_effects,
     visible,
 )
+from greenroom.fs._internal import split_path
 from greenroom.git._internal import GitAnswer
 from greenroom.permissions.operands import HostUse, list_files, list_operands
 from greenroom.permissions.patterns import (
@@ -47,7 +48,6 @@ from greenroom.permissions.patterns import (
     Segments,
     find_anchors,
     list_alternatives,
-    segments,
 )
 from greenroom.programs._internal import Host, extract_words
 from greenroom.shell._internal import (
@@ -198,7 +198,7 @@ class Call:
         if self.place.lookup.is_exhausted:
             return False
         return all(
-            segments(path)[: len(anchors.root)] == anchors.root
+            split_path(path)[: len(anchors.root)] == anchors.root
             for path, anchors in self.list_paths(use)
         )
 

@@ -19,11 +19,14 @@ from greenroom.core._internal import BoundedPattern, compile_later
 from greenroom.fs._internal import (
     NamePattern,
     expand_braces,
-    fold,
+    find_longest_text,
+    fold_names,
     fold_path,
     match_names,
+    may_go_on,
     read_names,
     read_pattern,
+    split_path,
 )
 
 if TYPE_CHECKING:
@@ -38,11 +41,6 @@ END = "/\0"
 _PATH_EXAMPLE = "write src/** or *.md (from the workspace), /etc/** (absolute) or ~/.ssh/** (home)"
 
 
-def segments(path: str) -> Segments:
-    """Split an absolute path into its names, dropping empty ones and `.`."""
-    return tuple([name for name in path.split("/") if name and name != "."])
-
-
 class Anchors(msgspec.Struct, frozen=True, dict=True):
     """Where patterns begin: the workspace root and the home folder, split into names."""
 
@@ -52,7 +50,7 @@ class Anchors(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def folded(self) -> "Anchors":
         """The same anchors, case-folded."""
-        return Anchors(_fold_names(self.root), _fold_names(self.home))
+        return Anchors(fold_names(self.root), fold_names(self.home))
 
     @cached_property
     def texts(self) -> tuple[str, str]:
@@ -63,7 +61,7 @@ class Anchors(msgspec.Struct, frozen=True, dict=True):
     @lru_cache(maxsize=64)
     def of(cls, root: str, home: str) -> "Anchors":
         """Split two absolute paths; most calls name the same two, so the result is cached."""
-        return cls(segments(root), segments(home))
+        return cls(split_path(root), split_path(home))
 
 
 def find_anchors(place: "Place") -> tuple[Anchors, Anchors]:
@@ -98,7 +96,7 @@ class PathPattern(msgspec.Struct, frozen=True):
             raise RuleFileError(f"not a pattern of paths: {text[:60]!r}", hint=_PATH_EXAMPLE)
         if text.startswith("~") and not text.startswith("~/"):
             raise RuleFileError(f"{text!r} names another user's home", hint=_PATH_EXAMPLE)
-        alternatives = tuple(segments(each) for each in list_alternatives(text.removeprefix("~")))
+        alternatives = tuple(split_path(each) for each in list_alternatives(text.removeprefix("~")))
         if any(".." in each for each in alternatives):
             raise RuleFileError(f"a path pattern can't hold '..': {text!r}", hint=_PATH_EXAMPLE)
         return cls(text, alternatives)
@@ -109,7 +107,7 @@ class PathPattern(msgspec.Struct, frozen=True):
         With `folder`, `src/**` also matches `src` itself, as for a search in it.
         """
         start = self._find_start(anchors)
-        return _match_from(self.alternatives, segments(path), start, folder=folder)
+        return _match_from(self.alternatives, split_path(path), start, folder=folder)
 
     def touches(self, path: str, *anchors: Anchors) -> bool:
         """Match generously, as a deny rule does, whichever of the anchors is meant.
@@ -117,7 +115,7 @@ class PathPattern(msgspec.Struct, frozen=True):
         Case does not matter, `src/**` also matches `src` itself, and a pattern that begins with
         `**` applies outside of the workspace as well.
         """
-        folded, names = list(map(_fold_names, self.alternatives)), segments(fold_path(path))
+        folded, names = list(map(fold_names, self.alternatives)), split_path(fold_path(path))
         starts = map(self._find_generous_start, anchors)
         return any(_match_from(folded, names, start, folder=True) for start in starts)
 
@@ -127,27 +125,31 @@ class PathPattern(msgspec.Struct, frozen=True):
         It is if the pattern spells out at least half of a name: `.e*` looks for `.env`, while
         `*.py` does not look for `secrets.py`, though it may find it.
         """
-        start, names = self._find_generous_start(anchors), segments(fold_path(path))
+        start, names = self._find_generous_start(anchors), split_path(fold_path(path))
         begins = [read_pattern(name).fits(each) for each, name in zip(start, names, strict=False)]
         return begins.count(True) == len(start) and any(
             match_names(
-                read_names(_fold_names(each)), names[len(start) :], _seek, folder=True, deep="**"
+                read_names(fold_names(each)),
+                names[len(start) :],
+                NamePattern.is_sought_by,
+                folder=True,
+                deep="**",
             )
             for each in self.alternatives
         )
 
     def may_lie_below(self, folder: str, anchors: Anchors) -> bool:
         """Return whether a file that this pattern touches may lie below an absolute folder."""
-        start, names = self._find_generous_start(anchors), segments(fold_path(folder))
+        start, names = self._find_generous_start(anchors), split_path(fold_path(folder))
         if names[: len(start)] != start[: len(names)]:
             return False
-        return any(_may_go_on(_fold_names(each), names[len(start) :]) for each in self.alternatives)
+        return any(may_go_on(fold_names(each), names[len(start) :]) for each in self.alternatives)
 
     def may_meet(self, path: str, anchors: Anchors) -> bool:
         """Return whether a path may match this and an absolute pattern whose `*` is any text."""
         start, given = self._find_generous_start(anchors), read_pattern(fold_path(path))
         return any(
-            given.meets(read_pattern("/".join(("", *start, *_fold_names(each)))))
+            given.meets(read_pattern("/".join(("", *start, *fold_names(each)))))
             for each in self.alternatives
         )
 
@@ -159,7 +161,7 @@ class PathPattern(msgspec.Struct, frozen=True):
     def names(self, wanted: Segments) -> bool:
         """Return whether the pattern spells out these case-folded names, one after the other."""
         return any(
-            _fold_names(each)[at : at + len(wanted)] == wanted
+            fold_names(each)[at : at + len(wanted)] == wanted
             for each in self.alternatives
             for at in range(len(each))
         )
@@ -170,7 +172,7 @@ class PathPattern(msgspec.Struct, frozen=True):
 
         The text is looked for in the case-folded path with `END` appended.
         """
-        return tuple(_choose_mark(_fold_names(each)) for each in self.alternatives)
+        return tuple(find_longest_text(fold_names(each)) for each in self.alternatives)
 
     def _find_generous_start(self, anchors: Anchors) -> Segments:
         return () if self.text.startswith("**") else self._find_start(anchors.folded)
@@ -190,34 +192,6 @@ def _match_from(
         match_names(read_names(each), rest, NamePattern.fits, folder=folder)
         for each in alternatives
     )
-
-
-def _may_go_on(wanted: Segments, names: Segments) -> bool:
-    """Return whether names may be the beginning of a longer path that a pattern matches."""
-    for part, name in zip(wanted, names, strict=False):
-        if part == "**" or not read_pattern(part).fits(name):
-            return part == "**"
-    return len(names) < len(wanted)
-
-
-def _seek(wanted: NamePattern, name: str) -> bool:
-    given = read_pattern(name)
-    spelled = 2 * (len(given.head) + len(given.tail) + name.count("?")) >= len(wanted.text)
-    return wanted.fits(name) or (spelled and wanted.meets(given))
-
-
-@lru_cache(maxsize=1024)
-def _choose_mark(alternative: Segments) -> str:
-    """Choose the longest text that is spelled out: a name, or the beginning or end of one."""
-    globs = [read_pattern(name) for name in alternative if name != "**"]
-    texts = [f"/{each.head}/" if each.plain else f"/{each.head}" for each in globs]
-    texts += [f"{each.tail}/" for each in globs]
-    return max(texts, key=len, default="")
-
-
-@lru_cache(maxsize=1024)
-def _fold_names(alternative: Segments) -> Segments:
-    return tuple(fold(name) for name in alternative)
 
 
 def list_alternatives(text: str) -> list[str]:

@@ -10,8 +10,9 @@ import sys
 import pytest
 
 from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.fs._internal import fold
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
-from greenroom.permissions.patterns import Anchors, PathPattern, fold
+from greenroom.permissions.patterns import Anchors, PathPattern
 from greenroom.programs._internal import Host
 
 DEEP = "$(" * 80 + "ls" + ")" * 80
