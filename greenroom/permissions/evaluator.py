@@ -34,7 +34,6 @@ name; operands are looked for only if some rule denies or asks about files or ho
 """
 
 import logging
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
@@ -55,14 +54,19 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.scopes import RuleIndex
-from greenroom.programs._internal import RUNNERS, extract_words, fold_program, occurs_in, resembles
+from greenroom.programs._internal import (
+    RUNNERS,
+    extract_words,
+    fold_program,
+    occurs_in,
+    only_writes,
+    resembles,
+)
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 _logger = logging.getLogger("greenroom.permissions")
 
 STRICTNESS = {RuleDecision.ALLOW: 0, RuleDecision.ASK: 1, RuleDecision.DENY: 2}
-# Options that make a program write a file.
-_ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
 _CHANGED = "the tool's definition is no longer the one that was allowed"
 
@@ -185,7 +189,7 @@ def _may_hide(fact: Fact, rules: RuleIndex) -> bool:
     if not isinstance(fact, Command):
         return False
     words = (fact.argv[at] for at, _ in fact.risks if at < len(fact.argv))
-    if not all(map(_ONLY_WRITES.fullmatch, words)):  # one lets it run something else
+    if not all(map(only_writes, words)):  # one lets it run something else
         return bool(denials)
     name = fold_program(fact.argv[0])
     return fact.takes_input and any(

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial, reduce
-from itertools import chain, pairwise
+from itertools import chain
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -39,6 +39,7 @@ from greenroom.programs._internal import (
     find_git_verb,
     is_excluded,
     list_folders,
+    list_sought,
     locate,
     simplify_host,
     split_names,
@@ -175,8 +176,6 @@ def _find_hosts(word: str, care: Care, *, contacts: bool, asks: bool = True) -> 
 
 # Files
 
-_LOOKING = frozenset({"--include", "--glob", "--iglob", "-g"})  # of grep and rg
-_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!\Z)")
 _STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
 
 
@@ -204,7 +203,8 @@ def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[
         for use in list_files(word, place, tilde=command.extent == "any"):
             yield use
             yield from _find_others_files(use)
-    yield from _find_patterns(words, place)
+    for name in list_sought(words):
+        yield from place.guard(f"**/{name}", searches=True)
     if command.extent == "any" and not (git or command.loose):
         yield from _find_inner_files(command, words, place, search)
     folders = list_folders(command.invocation, partial(_exists, place))
@@ -218,15 +218,6 @@ def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[
         return
     yield from found
     yield from _ask_about(command, find_unnamed(command, found, search), place)
-
-
-def _find_patterns(words: Sequence[str], place: Place) -> Iterator[PathUse]:
-    """Find the patterns of files that a program such as `rg` looks for."""
-    for before, word in pairwise(("", *words)):
-        option = _LOOKS_FOR.match(word)
-        if option or before in _LOOKING:
-            pattern = f"**/{word[option.end() :] if option else word}"
-            yield from place.guard(pattern, searches=True)
 
 
 def _find_inner_files(

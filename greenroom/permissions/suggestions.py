@@ -29,7 +29,7 @@ from greenroom.permissions.rule import PermissionRule
 from greenroom.programs._internal import (
     VERBS,
     basename,
-    changes_programs,
+    chooses_programs,
     count_first_words,
     count_verb_words,
     find_lead,
@@ -38,11 +38,6 @@ from greenroom.programs._internal import (
 )
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
-# Among the variables that may change what programs run, those that only say how they run it.
-_HARMLESS = re.compile(
-    r"NODE_ENV|RUST_(?:LOG|BACKTRACE)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|GO(?:OS|ARCH)"
-    r"|DOCKER_BUILDKIT"
-)
 _PLAIN = re.compile(r"[\w.,:/@%+=-]*")
 _SPECIAL = re.compile(r"[*?\[\]{}\\]")
 
@@ -257,8 +252,7 @@ def _may_set(setting: str, fact: Command, call: Call) -> bool:
     name, _, value = setting.partition("=")
     if name in ("PYTHONPATH", "NODE_PATH"):
         return all(_list_inside(each, fact, call) for each in value.split(":"))
-    finds = changes_programs(name) and not _HARMLESS.fullmatch(name)
-    return not finds and _PLAIN.fullmatch(value) is not None
+    return not chooses_programs(name) and _PLAIN.fullmatch(value) is not None
 
 
 def _stays_inside(word: str, fact: Command, call: Call) -> bool:

@@ -11,6 +11,7 @@ from greenroom.programs.hosts import (
     simplify_host as simplify_host,
 )
 from greenroom.programs.invocation import (
+    BUILTINS as BUILTINS,
     PROGRAMS as PROGRAMS,
     RUNNERS as RUNNERS,
     SHELLS as SHELLS,
@@ -31,6 +32,7 @@ from greenroom.programs.reach import (
     FileChoice as FileChoice,
     list_default_names as list_default_names,
     list_folders as list_folders,
+    list_sought as list_sought,
     uses_option as uses_option,
 )
 from greenroom.programs.reading import (
@@ -39,10 +41,11 @@ from greenroom.programs.reading import (
     read_only_commands as read_only_commands,
 )
 from greenroom.programs.risks import (
-    changes_programs as changes_programs,
+    chooses_programs as chooses_programs,
     find_risks as find_risks,
     is_display_setting as is_display_setting,
     names_program as names_program,
+    only_writes as only_writes,
 )
 from greenroom.programs.spellings import (
     fold_program as fold_program,

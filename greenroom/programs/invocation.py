@@ -25,6 +25,15 @@ SHELLS = frozenset(
 )
 """Programs that read a script of commands."""
 
+_BUILTIN_NAMES = """
+. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare
+dirs disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill
+let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt
+source suspend test times trap true type typeset ulimit umask unalias unset wait
+"""
+BUILTINS = frozenset(_BUILTIN_NAMES.split())
+"""What bash itself does under a name, whatever programs there are."""
+
 # What runs the program behind it, in the environment of the project.
 _LEADS = frozenset(
     {("npx",), ("python", "-m")}

@@ -5,7 +5,8 @@ program may have any option, and a word that may be a folder is one.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,9 @@ _CHOOSY = re.compile(r"(rg|[a-z]*grep)|ag|rsync|diff|[a-z]*tar")
 _CHOICE = re.compile(
     r"--(include|exclude-dir|exclude|ignore-dir|ignore|i?glob)(?:=(.*))?|-g(.*)", re.DOTALL
 )
+
+_LOOKING = frozenset({"--include", "--glob", "--iglob", "-g"})  # of grep and rg
+_LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!\Z)")
 
 
 def list_default_names(argv: Sequence[str]) -> frozenset[str] | None:
@@ -92,6 +96,19 @@ def list_folders(invocation: Invocation, exists: Callable[[str], bool]) -> Seque
     if (there and not is_pattern) or not (reads_here or any(map(_RECURSIVE.match, argv[1:]))):
         return there
     return [*there, "."]
+
+
+def list_sought(words: Sequence[str]) -> Iterator[str]:
+    """List the patterns of names that a program such as `rg` looks for.
+
+    Example:
+        >>> list(list_sought(["-g", "*.py", "--include=*.md", "x"]))
+        ['*.py', '*.md']
+    """
+    for before, word in pairwise(("", *words)):
+        option = _LOOKS_FOR.match(word)
+        if option or before in _LOOKING:
+            yield word[option.end() :] if option else word
 
 
 class FileChoice(NamedTuple):

@@ -30,7 +30,14 @@ _INFLUENCE = re.compile(
 )
 # Of these, those that hold no program: they say where something is, or who did it.
 _NOT_RUN = re.compile(r"IFS|HOME|TMPDIR|[A-Z_]*PATH|GIT_(?:AUTHOR|COMMITTER)_\w+|GIT_\w*DIR\w*")
+# And those that only say how programs run.
+_RUNS_SAME = re.compile(
+    r"NODE_ENV|RUST_(?:LOG|BACKTRACE)|PYTHON(?:UNBUFFERED|DONTWRITEBYTECODE|HASHSEED)|GO(?:OS|ARCH)"
+    r"|DOCKER_BUILDKIT"
+)
 _PLAIN = re.compile(r"[\w.@:+-]*")
+# Options that make a program write a file.
+_ONLY_WRITES = re.compile(r"--?(?:\w*[ioO]|in-?place|out\w*|delete|f?print\w*|remote-name)(?:=.*)?")
 
 
 def is_display_setting(setting: str) -> bool:
@@ -49,6 +56,16 @@ def changes_programs(name: str) -> bool:
     return _INFLUENCE.fullmatch(name) is not None
 
 
+def chooses_programs(name: str) -> bool:
+    """Return whether this variable may change what is run, and not only how.
+
+    Example:
+        >>> chooses_programs("PATH"), chooses_programs("PYTHONUNBUFFERED")
+        (True, False)
+    """
+    return changes_programs(name) and not _RUNS_SAME.fullmatch(name)
+
+
 def names_program(name: str) -> bool:
     """Return whether the value of this variable may be a command that a program runs.
 
@@ -57,6 +74,16 @@ def names_program(name: str) -> bool:
         (True, False)
     """
     return changes_programs(name) and not _NOT_RUN.fullmatch(name)
+
+
+def only_writes(option: str) -> bool:
+    """Return whether a risky option only makes its program write a file, not run another one.
+
+    Example:
+        >>> only_writes("--output=x"), only_writes("--to-command=x")
+        (True, False)
+    """
+    return _ONLY_WRITES.fullmatch(option) is not None
 
 
 _Risks = Iterator[tuple[int, str]]

@@ -27,7 +27,9 @@ from typing import NamedTuple
 
 from greenroom.core._internal import describe_hidden, describe_lookalikes, visible
 from greenroom.programs._internal import (
+    BUILTINS,
     SHELLS,
+    VERBS,
     WRAPPERS,
     Invocation,
     Program,
@@ -63,16 +65,8 @@ from greenroom.shell.script import NotPlainError, Script, SimpleCommand
 MAX_LENGTH = 131_071  # characters; Linux takes no longer argument, so bash could not get it
 MAX_LEVEL = 12  # of commands inside commands
 MAX_INNER_WORDS = 50_000  # words of all commands inside commands together
-_BUILTIN_NAMES = """
-. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare
-dirs disown echo enable eval exec exit export false fc fg getopts hash help history jobs kill
-let local logout mapfile popd printf pushd pwd read readarray readonly return set shift shopt
-source suspend test times trap true type typeset ulimit umask unalias unset wait
-"""
-BUILTINS = frozenset(_BUILTIN_NAMES.split())
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _FOLDER_CHANGES = frozenset({"cd", "pushd", "popd", "chdir"})
-_DECLARERS = frozenset({"declare", "export", "local", "readonly", "typeset"})
 _PLAIN_FOLDER_OPTIONS = frozenset({"-L", "--"})
 _NOT_PLAIN = "it runs as written, and no rule can allow it"
 _UTF8 = re.compile("utf-?8", re.IGNORECASE)
@@ -310,7 +304,7 @@ class _Analyser:
     ) -> Iterator[ShellEffect]:
         """Read what a command sets and runs: commands from its input, other commands."""
         words, name = command.argv, basename(command.argv[0])
-        if words[0] in _DECLARERS:
+        if words[0] in VERBS["setters"]:
             named = (word.partition("=") for word in words[1:])
             yield from self._read_settings((name, value) for name, _, value in named)
         if (self._has_input or name in SHELLS) and reads_commands(invocation):
