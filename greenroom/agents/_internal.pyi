@@ -52,3 +52,11 @@ from greenroom.agents.skills import (
     parse_front_matter as parse_front_matter,
 )
 from greenroom.agents.steps import without_note as without_note
+from greenroom.agents.trust import (
+    drop_rule as drop_rule,
+    is_trusted as is_trusted,
+    keep_rules as keep_rules,
+    rules_digest as rules_digest,
+    trust_rules as trust_rules,
+    user_rules_path as user_rules_path,
+)

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from greenroom.agents.trust import is_trusted, user_rules_path
 from greenroom.core import ConfigurationError, RuleFileError, Workspace, utc_now
 from greenroom.core._internal import compile_later, mark_lines, visible
 from greenroom.fs._internal import decode_text, is_binary, read_beginning
-from greenroom.permissions._internal import is_trusted, user_rules_path
 
 MAX_BYTES = 1 << 20
 MAX_TEXT = 32_000  # characters that reach the model of one text

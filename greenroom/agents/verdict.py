@@ -19,6 +19,7 @@ from greenroom.agents.applied_rules import apply_rules, explain_to_person, in_ti
 from greenroom.agents.file_view import find_paths, find_view
 from greenroom.agents.plan_mode import SubmitPlan
 from greenroom.agents.questions import AskPerson
+from greenroom.agents.trust import keep_rules
 from greenroom.core import (
     AgentContext,
     Answer,
@@ -46,7 +47,6 @@ from greenroom.core._internal import (
     freeze_fields,
 )
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions._internal import keep_rules
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
 from greenroom.tools._internal import Reach, RegisteredTool

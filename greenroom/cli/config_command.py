@@ -7,6 +7,7 @@ from pathlib import Path
 
 import trio
 
+from greenroom.agents._internal import is_trusted, rules_digest, trust_rules
 from greenroom.cli.command_options import ConfigOptions
 from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.options import Options
@@ -18,7 +19,6 @@ from greenroom.cli.stored_sessions import working_folder
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import ConfigurationFileError, InvalidJSONError, serde
 from greenroom.fs._internal import durable
-from greenroom.permissions._internal import is_trusted, rules_digest, trust_rules
 
 
 async def show_config(options: ConfigOptions) -> int:

@@ -12,6 +12,7 @@ from typing import Literal
 import trio
 
 from greenroom import core
+from greenroom.agents._internal import user_rules_path
 from greenroom.cli.argument_values import is_server
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.options import Options
@@ -34,7 +35,7 @@ from greenroom.cli.tool_names import find_unknown_names
 from greenroom.core._internal import SandboxReport, serde
 from greenroom.llm import HOSTS
 from greenroom.llm._internal import DEFAULT_MODELS, MODEL_VARIABLE, VENDORS
-from greenroom.permissions._internal import read_rules, user_rules_path
+from greenroom.permissions._internal import read_rules
 from greenroom.tools import Sandbox, examine_sandbox
 
 _KEYS = tuple(key for name in DEFAULT_MODELS for key in VENDORS[name].keys)

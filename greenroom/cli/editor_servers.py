@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from greenroom.agents._internal import user_rules_path
 from greenroom.cli.hook_files import find_files
 from greenroom.core._internal import ConfigurationFileError, InvalidJSONError, serde
 from greenroom.fs._internal import durable, read_beginning
-from greenroom.permissions._internal import user_rules_path
 
 if TYPE_CHECKING:
     from greenroom.interop import MCPServer

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from greenroom.agents._internal import rules_digest
 from greenroom.cli.settings import (
     HookSettings,
     Settings,
@@ -27,7 +28,6 @@ from greenroom.cli.settings_layers import is_trusted_here, project_settings_path
 from greenroom.core import AgentContext, ConfigurationError, RuleDecision
 from greenroom.core._internal import compile_later
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions._internal import rules_digest
 
 _WORDS = compile_later(r"""[^\s;&|<>()'"`=]+""")
 # What is only written is not run.

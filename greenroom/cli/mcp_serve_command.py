@@ -10,6 +10,7 @@ from pathlib import Path
 import trio
 
 from greenroom.agents import AskPerson
+from greenroom.agents._internal import user_rules_path
 from greenroom.cli.command_options import MCPOptions
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.run_setup import RunSetup, describe_untrusted, open_setup
@@ -20,7 +21,6 @@ from greenroom.core._internal import leaves
 from greenroom.interop import Tokens, serve_mcp
 from greenroom.interop._internal import LOCAL
 from greenroom.permissions import PermissionManager
-from greenroom.permissions._internal import user_rules_path
 from greenroom.runtime import AgentRuntime, spawn_subagent
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import Sandbox, Tool, builtin_tools

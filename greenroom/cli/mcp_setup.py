@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.agents._internal import user_rules_path
 from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.hook_files import find_files
 from greenroom.cli.options import Options
 from greenroom.cli.settings_layers import is_trusted_here
 from greenroom.core import ConfigurationError, NetworkError
-from greenroom.permissions._internal import user_rules_path
 from greenroom.tools import ToolRegistry
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ def _remarks(request: PermissionRequest, *, can_hide: bool, takes_prefix: bool) 
     if request.forbids:
         yield f"never stores: {', '.join(exact(rule) for rule in request.forbids)}"
     if request.remembers or request.forbids:
-        from greenroom.permissions._internal import user_rules_path  # its rules were loaded
+        from greenroom.agents._internal import user_rules_path  # its rules were loaded
 
         path = shorten_home(str(user_rules_path()))
         yield f"always and never count in every project: {exact(path)}"

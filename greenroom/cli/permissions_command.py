@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from greenroom import core
+from greenroom.agents._internal import trust_rules
 from greenroom.cli.command_options import PermissionsOptions
 from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.modes import DESCRIPTIONS
@@ -24,12 +25,7 @@ from greenroom.cli.tool_names import find_unknown_names, find_unknown_tool, has_
 from greenroom.core._internal import InvalidJSONError, exact, serde
 from greenroom.git._internal import GitAnswers
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.permissions._internal import (
-    AnyTool,
-    Explanation,
-    encode_rule,
-    trust_rules,
-)
+from greenroom.permissions._internal import AnyTool, Explanation, encode_rule
 from greenroom.programs._internal import read_only_commands
 from greenroom.session import AgentSession, read_decisions
 from greenroom.tools import ToolRegistry, builtin_tools

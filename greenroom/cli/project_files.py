@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.agents._internal import ProjectText
+from greenroom.agents._internal import ProjectText, is_trusted, rules_digest
 from greenroom.cli.formatting import one_line, quantity
 from greenroom.cli.hook_files import find_files
 from greenroom.cli.mcp_setup import list_commands, project_servers_path
@@ -19,7 +19,7 @@ from greenroom.cli.settings import parse_settings, read_settings
 from greenroom.cli.settings_layers import project_settings_path
 from greenroom.core._internal import exact
 from greenroom.fs._internal import decode_text, read_beginning
-from greenroom.permissions._internal import is_trusted, read_rules, rules_digest, tighten
+from greenroom.permissions._internal import read_rules, tighten
 
 _MAX_TEXT = 1 << 20
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import trio
 
+from greenroom.agents._internal import drop_rule, keep_rules, user_rules_path
 from greenroom.cli.command_options import PermissionsOptions
 from greenroom.cli.formatting import one_line
 from greenroom.cli.mentions import agent_context
@@ -15,7 +16,7 @@ from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.tool_names import check_names
 from greenroom.core import ConfigurationError, Remember, RuleDecision
 from greenroom.permissions import PermissionRule
-from greenroom.permissions._internal import drop_rule, keep_rules, read_rules, user_rules_path
+from greenroom.permissions._internal import read_rules
 
 LIFETIMES: dict[Remember, str] = {
     "session": "in this session",

@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from greenroom import permissions
+from greenroom.agents._internal import is_trusted, user_rules_path
 from greenroom.cli.modes import BYPASS, CYCLE, STRICT, ModeSwitch
 from greenroom.cli.options import Options
 from greenroom.cli.tool_names import check_names, warn_of_unknown_names
@@ -22,10 +23,8 @@ from greenroom.permissions._internal import (
     Sandboxed,
     ask_about_everything,
     check_mode,
-    is_trusted,
     read_rules,
     tighten,
-    user_rules_path,
 )
 
 _WILDCARD = compile_later(r"[*?\[\]{}\\]")

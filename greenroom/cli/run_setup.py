@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.agents import AskPerson, Skills, coder
-from greenroom.agents._internal import ProjectText, Skill, read_notes
+from greenroom.agents._internal import ProjectText, Skill, read_notes, user_rules_path
 from greenroom.cli.argument_values import is_server
 from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.hooks import Hooks, SessionSource
@@ -43,7 +43,6 @@ from greenroom.llm import LLMProvider
 from greenroom.llm._internal import AfterOutput, price_of, window_of
 from greenroom.observability import TraceFile, Tracer
 from greenroom.permissions import PermissionManager
-from greenroom.permissions._internal import user_rules_path
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
 from greenroom.runtime._internal import Unattended
 from greenroom.session import AgentSession, SessionStore

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import trio
 
+from greenroom.agents._internal import user_rules_path
 from greenroom.cli.command_options import ServeOptions
 from greenroom.cli.exchangeable_model import ExchangeableModel
 from greenroom.cli.record_command import AgentFunction, import_agent
@@ -28,7 +29,6 @@ from greenroom.core._internal import InvalidJSONError, leaves, serde
 from greenroom.interop import ServerLimits, Tokens, WebServer
 from greenroom.interop._internal import LOCAL, Role, add_token
 from greenroom.observability import Audit, Metrics, Tracer, read_trace
-from greenroom.permissions._internal import user_rules_path
 from greenroom.runtime import AgentInternals, AgentRuntime
 from greenroom.session import SessionStore
 

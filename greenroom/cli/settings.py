@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 import msgspec
 
 from greenroom import core
+from greenroom.agents._internal import user_rules_path
 from greenroom.cli.argument_values import PASSFILE, holds_password
 from greenroom.cli.web_search import WebSearchSettings
 from greenroom.core import Price
@@ -40,7 +41,6 @@ from greenroom.llm._internal import (
     without_date,
 )
 from greenroom.permissions import PermissionRule
-from greenroom.permissions._internal import user_rules_path
 from greenroom.resilience import RateLimit, Retry
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TypeVar, cast
 
 import msgspec
 
+from greenroom.agents._internal import is_trusted
 from greenroom.cli.options import Options
 from greenroom.cli.run_settings import RunSetting, list_run_settings
 from greenroom.cli.settings import Settings, read_keys, read_settings, user_settings_path
 from greenroom.core import ConfigurationError, RuleFileError
-from greenroom.permissions._internal import is_trusted
 
 _USERS_ALONE = frozenset({"api_keys", "mcp_config", "web_search"})
 # The higher, the stricter.

@@ -8,14 +8,12 @@ from greenroom.permissions.modes import (
 )
 from greenroom.permissions.rule_file import (
     ask_about_everything as ask_about_everything,
-    drop_rule as drop_rule,
     encode_rule as encode_rule,
-    is_trusted as is_trusted,
-    keep_rules as keep_rules,
     parse_rules as parse_rules,
+    read_bytes as read_bytes,
     read_rules as read_rules,
-    rules_digest as rules_digest,
+    store_rules as store_rules,
     tighten as tighten,
-    trust_rules as trust_rules,
-    user_rules_path as user_rules_path,
+    write_atomically as write_atomically,
+    write_rules as write_rules,
 )

@@ -474,8 +474,8 @@ class PermissionManager:
     ) -> tuple[PermissionRule, ...]:
         """Turn an answer into the rules that the explanation proposed, in the user scope.
 
-        They apply here and in the managers above from the next call on. To save them, call
-        `keep_rules(rules, lifetime, context)` in a thread.
+        They apply here and in the managers above from the next call on. Who asked has
+        to save those that last longer than the session.
 
         Args:
             explanation: what was asked.

@@ -8,12 +8,11 @@ import pytest
 import trio
 
 from greenroom.agents import coder, project_notes
-from greenroom.agents._internal import read_notes
+from greenroom.agents._internal import is_trusted, read_notes, rules_digest, trust_rules
 from greenroom.agents.project import git_branch
 from greenroom.core import Workspace
 from greenroom.core._internal import mark_lines, set_clock
 from greenroom.permissions import PermissionManager
-from greenroom.permissions._internal import is_trusted, rules_digest, trust_rules
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider

@@ -6,9 +6,9 @@ import pytest
 import trio
 
 from greenroom.agents import Skills, skills as skills_module
+from greenroom.agents._internal import rules_digest, trust_rules
 from greenroom.agents.skills import parse_front_matter
 from greenroom.core import AgentContext, ConfigurationError
-from greenroom.permissions._internal import rules_digest, trust_rules
 from greenroom.tools import ToolRegistry
 
 

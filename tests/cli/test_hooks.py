@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from greenroom.agents._internal import rules_digest, trust_rules
 from greenroom.cli.hook_files import find_files
 from greenroom.cli.hook_run import MAX_OUTPUT
 from greenroom.core._internal import serde
-from greenroom.permissions._internal import rules_digest, trust_rules
 
 ROUNDS = int(os.environ.get("GREENROOM_HOOK_ROUNDS", "20"))
 WRITE = ("-p", "write a.txt: x", "--model", "offline:", "--output-format", "json")

@@ -187,8 +187,8 @@ def test_nothing_of_it_counts_in_a_terminal(terminal, project, tmp_path, server,
 
 
 def test_a_change_behind_the_trust_asks_again(run, project, tmp_path, env, monkeypatch):
+    from greenroom.agents._internal import trust_rules
     from greenroom.cli.project_files import find_claims
-    from greenroom.permissions._internal import trust_rules
 
     mark = tmp_path / MARK
     write_clone(random.Random(1), project, mark, 9)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from greenroom.agents._internal import rules_digest, trust_rules
 from greenroom.cli.own_files import FileCommand
-from greenroom.permissions._internal import rules_digest, trust_rules
 
 TIDY = """---
 description: Tidy up

@@ -9,6 +9,7 @@ from types import ModuleType
 
 import pytest
 
+from greenroom.agents._internal import rules_digest, trust_rules, user_rules_path
 from greenroom.cli.arguments import read_arguments
 from greenroom.cli.options import Options
 from greenroom.cli.run_settings import list_run_settings
@@ -17,7 +18,6 @@ from greenroom.cli.settings_layers import project_settings_path, read_layers, re
 from greenroom.cli.settings_schema import SettingsModel
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import ConfigurationFileError, serde
-from greenroom.permissions._internal import rules_digest, trust_rules, user_rules_path
 
 TABLE = list_run_settings()
 VALUES = {

@@ -8,18 +8,12 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from greenroom.agents._internal import is_trusted, keep_rules, rules_digest, user_rules_path
 from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.core._internal import serde
 from greenroom.fs._internal import durable
 from greenroom.permissions import PermissionManager, PermissionRule, RuleScope
-from greenroom.permissions._internal import (
-    is_trusted,
-    keep_rules,
-    read_rules,
-    rules_digest,
-    tighten,
-    user_rules_path,
-)
+from greenroom.permissions._internal import read_rules, tighten
 from greenroom.permissions.rule_file import store_rules
 from greenroom.permissions.rule_schema import RuleFileModel
 

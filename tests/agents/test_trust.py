@@ -2,16 +2,16 @@
 
 import pytest
 
-from greenroom.core import AgentContext, RuleFileError, Workspace
-from greenroom.permissions import PermissionRule
-from greenroom.permissions._internal import (
+from greenroom.agents._internal import (
     is_trusted,
     keep_rules,
-    read_rules,
     rules_digest,
     trust_rules,
     user_rules_path,
 )
+from greenroom.core import AgentContext, RuleFileError, Workspace
+from greenroom.permissions import PermissionRule
+from greenroom.permissions._internal import read_rules
 from greenroom.permissions.rule_file import store_rules
 
 RULE = PermissionRule.allow_command("git status")
