@@ -21,11 +21,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.core._internal import compile_later, exact, serde
+from greenroom.core._internal import compile_later, escape_units, serde, shows_all
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
@@ -358,22 +358,9 @@ def _write_notation(matcher: RuleMatcher) -> str:
         is_same = _read_notation(text) == (given or {"all": True})
     except RuleFileError:
         is_same = False
-    if is_same and _hides_nothing(text):
+    if is_same and shows_all(text):
         return text
-    return "".join(map(_escape_character, serde.dumps(given).decode()))
-
-
-def _hides_nothing(text: str) -> bool:
-    return text.isprintable() and exact(text) == text
-
-
-@lru_cache(4_096)
-def _escape_character(char: str) -> str:
-    """Escape a character that is invisible or changes how others look."""
-    if _hides_nothing(char):
-        return char
-    units = char.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+    return escape_units(serde.dumps(given).decode())
 
 
 def quote_words(words: Sequence[str]) -> str:
