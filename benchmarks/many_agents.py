@@ -26,7 +26,7 @@ CROWD, CRASHES = 2_000, 200
 ROUNDS = 5
 MAX_RATIO = 15.0
 """How long an agent may take from its spawn to its end, in proportion to the floor."""
-MAX_KILOBYTES = 25.0
+MAX_KILOBYTES = 18.0
 """What an idle agent may take."""
 
 

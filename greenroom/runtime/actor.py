@@ -12,8 +12,7 @@ with an underscore, which tells those who only want to end it that there is noth
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import msgspec
 import trio
@@ -33,6 +32,7 @@ from greenroom.core import (
     Workspace,
 )
 from greenroom.core._internal import (
+    EMPTY,
     Credentials,
     Hook,
     InvalidJSONError,
@@ -44,7 +44,7 @@ from greenroom.runtime.approvals import Approvals, Unattended
 from greenroom.runtime.artifacts import Artifacts
 from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope
-from greenroom.runtime.errors import AgentNotRunningError, SupervisionError
+from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.flag import Flag
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.kernel import Kernel
@@ -54,6 +54,7 @@ from greenroom.runtime.results import Outcome
 from greenroom.runtime.session_files import files_of
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Life, error_chunk, require_loop
+from greenroom.runtime.ties import AgentFunction, Membership
 from greenroom.runtime.tool_runs import ToolRuns
 from greenroom.runtime.turn import Turn
 from greenroom.runtime.turns import Turns
@@ -61,21 +62,6 @@ from greenroom.runtime.views import OwnView, View
 from greenroom.session import AgentSession, begin_epoch
 
 logger = logging.getLogger("greenroom.runtime")
-
-
-class _Membership(Protocol):
-    """An agent's place under a supervisor, as the agent sees it."""
-
-    @property
-    def path(self) -> str: ...
-    @property
-    def is_parked(self) -> bool: ...
-    @property
-    def stopped_by(self) -> SupervisionError | None: ...
-    def mark_begun(self) -> None: ...
-    def try_park(self) -> bool: ...
-    async def wait_start(self) -> None: ...
-    def mark_gone(self) -> None: ...
 
 
 class HandleWait(msgspec.Struct, frozen=True, eq=False):
@@ -90,30 +76,63 @@ class HandleWait(msgspec.Struct, frozen=True, eq=False):
 class Actor:
     """One agent: its identity, its state and its life. For the thread of its event loop only."""
 
-    has_lock = False
+    __slots__ = (
+        "_approvals",
+        "_background",
+        "_budgets",
+        "_children",
+        "_cleanups",
+        "_client_results",
+        "_context",
+        "_credentials",
+        "_report",
+        "_reports",
+        "_stored_metadata",
+        "_workspace",
+        "arguments",
+        "elsewhere",
+        "ended",
+        "function",
+        "has_lock",
+        "is_killed",
+        "kernel",
+        "life",
+        "limits",
+        "lineage",
+        "mailbox",
+        "main_task",
+        "member",
+        "monitors",
+        "name",
+        "outcome",
+        "output",
+        "parent",
+        "restart_note",
+        "restarts",
+        "scope",
+        "session",
+        "spawn_turn",
+        "state",
+        "turns",
+        "unattended",
+        "waits",
+    )
+
+    has_lock: bool
     """Whether it has the session's lock."""
-    restarts = 0
+    restarts: int
     """How often a supervisor started it again."""
-    is_killed = False
-    outcome: Outcome | None = None
-    restart_note = ""
+    restart_note: str
     """What the next life says to the model about the one before."""
-    main_task: trio.lowlevel.Task | None = None
+    function: AgentFunction
+    """Its function, and what that is given after the internals; set as it is started."""
+    arguments: tuple[object, ...]
+    main_task: trio.lowlevel.Task | None
     """The task that runs its function, once that has begun."""
-    member: _Membership | None = None
+    member: Membership | None
     """Its place under a supervisor; set in the same step as it is spawned."""
-
-    elsewhere: View | None = None
+    elsewhere: View | None
     """Where its conversation is, if not in its session."""
-
-    _credentials: Credentials | None = None
-    _context: AgentContext | None = None
-    _approvals: Approvals | None = None
-    _children: "Children[Actor] | None" = None
-    _client_results: ClientResults | None = None
-    _background: Background | None = None
-    _cleanups: Cleanups | None = None
-    _report: Report | None = None
 
     def __init__(
         self,
@@ -140,6 +159,14 @@ class Actor:
         self.spawn_turn = spawn_turn
         """The turn of the parent that ends this agent; None for one that outlives it."""
 
+        self.has_lock = False
+        self.restarts = 0
+        self.is_killed = False
+        self.outcome: Outcome | None = None
+        self.restart_note = ""
+        self.main_task = None
+        self.member = None
+        self.elsewhere = None
         self.state = AgentState.idle()
         self.ended = Flag()
         self.scope = trio.CancelScope()
@@ -151,6 +178,15 @@ class Actor:
         """Which agents it waits for by their handles, as the tree shows them."""
         self._workspace = workspace
         self._reports = reports
+        self._credentials: Credentials | None = None
+        self._context: AgentContext | None = None
+        self._stored_metadata: dict[str, object] = EMPTY
+        self._approvals: Approvals | None = None
+        self._children: Children[Actor] | None = None
+        self._client_results: ClientResults | None = None
+        self._background: Background | None = None
+        self._cleanups: Cleanups | None = None
+        self._report: Report | None = None
         self._make_parts(budget)
 
     def _make_parts(self, budget: Budget | None) -> None:
@@ -162,14 +198,28 @@ class Actor:
         self.output: Output = Output(self, above, forward, ring, limits.partial_text)
         self.turns = Turns(self, self.output, limits.mailbox)
         self.mailbox = self.turns.mailbox
-        self.budgets: Budgets = Budgets(self.path, parent.budgets if parent else (), budget)
+        budgets_above = tuple(parent._budgets or ()) if parent else ()
+        self._budgets: Budgets | None = None
+        if budgets_above or budget is not None:
+            self._budgets = Budgets(self.path, budgets_above, budget)
         if questions := self.session.open_questions:
             self.approvals.expect(questions)
+
+    def call(self) -> Awaitable[object]:
+        """Call its function, for one life."""
+        return self.function(self.kernel.make_internals(self), *self.arguments)
 
     @property
     def view(self) -> View:
         """Where its handle finds the conversation."""
         return self.elsewhere or OwnView(self.session)
+
+    @property
+    def budgets(self) -> Budgets:
+        """The budgets that count for it: those it was spawned under, and its own."""
+        if self._budgets is None:
+            self._budgets = Budgets(self.path)
+        return self._budgets
 
     @property
     def credentials(self) -> Credentials:
@@ -383,11 +433,11 @@ class Actor:
         """Note that a turn begins; return the budget with the first deadline, if any."""
         if self._context is not None:
             self._context.current_turn = self.turns.count
-        return self.budgets.first_to_end
+        return self._budgets.first_to_end if self._budgets is not None else None
 
     def close_turn(self, status: TurnStatus) -> None:
         """Drop what belonged to the turn that has ended."""
-        self.output.partial.clear()
+        self.output.clear_partial()
         if self._approvals is not None and self._approvals.digests:
             self._approvals.expect(())
         if self._children is not None:
@@ -467,6 +517,11 @@ class Actor:
     def abandoned(self) -> tuple[str, ...]:
         """What could not be stopped, in it and below."""
         return () if self._cleanups is None else tuple(self._cleanups.abandoned)
+
+    def end_budgets(self) -> None:
+        """Close the budgets and the tool calls that the agent's function never left."""
+        if self._budgets is not None:
+            self._budgets.end_life()
 
     def begin_life(self) -> None:
         """Begin again: the identity, the session and what subscribers read go on."""

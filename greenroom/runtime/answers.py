@@ -66,6 +66,8 @@ class Waiter:
 class Answers:
     """The results of the last turns, by the ids of their inputs, and the tasks that wait."""
 
+    __slots__ = ("_kept", "_waiting")
+
     def __init__(self) -> None:
         self._waiting: dict[str, list[Waiter]] = {}
         self._kept: dict[str, TurnResult] = {}

@@ -146,6 +146,8 @@ class SlotHolder(Protocol):
 class Budgets:
     """The budgets that count for an agent, outermost first; each is asked and counted once."""
 
+    __slots__ = ("_lifelong", "_scopes", "open_calls", "owner")
+
     def __init__(
         self, owner: str, above: Iterable[BudgetScope] = (), own: Budget | None = None
     ) -> None:

@@ -590,7 +590,7 @@ class AgentHandle:
     async def partial_text(self) -> str:
         """Return the unfinished text of the open reply: its last 100,000 characters by default."""
         await trio.lowlevel.checkpoint()
-        return str(self._actor.output.partial)
+        return self._actor.output.partial
 
     async def statistics(self) -> AgentStatistics:
         """Return figures about its queues, readers and budgets."""

@@ -121,7 +121,7 @@ class AgentInternals:
         with `on_cut_off="continue"`, one for the turn that was cut off.
         Inputs that are still queued at a shutdown are not delivered; the outcome lists them.
         """
-        return Inputs(self._actor.mailbox, self._actor.turns.begin_wait)
+        return Inputs(self._actor.turns)
 
     async def receive(self) -> ConversationInput | Interrupt | Shutdown:
         """Wait for the next message of any kind, for a loop that handles them all.

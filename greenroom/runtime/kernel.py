@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
-from weakref import WeakSet
 
 import trio
 
@@ -18,10 +17,6 @@ from greenroom.runtime.tasks import Dependent, LiveTasks, require_loop
 from greenroom.runtime.tool_runs import Gates
 from greenroom.session import AgentSession, SessionStore
 from greenroom.session._internal import holder_of
-
-_in_use: "WeakSet[AgentSession]" = WeakSet()
-"""The sessions of this process's agents. The writer lock can't protect one session object that was
-given to two runtimes: the second finds it open."""
 
 
 class _Agent(Protocol):
@@ -71,7 +66,7 @@ class Registry(Generic[A]):
         Raises:
             SessionInUseError: an agent with this session is running, here or in another runtime.
         """
-        if session.session_id in self._agents or session in _in_use:
+        if session.session_id in self._agents or session.journal.has_agent:
             raise SessionInUseError(
                 f"the session {session.session_id} has a running agent",
                 session_id=session.session_id,
@@ -83,14 +78,14 @@ class Registry(Generic[A]):
     def add(self, actor: A) -> None:
         """Add an agent that was spawned."""
         self._agents[actor.session.session_id] = actor
-        _in_use.add(actor.session)
+        actor.session.journal.has_agent = True
         self.spawned += 1
         self.most = max(self.most, len(self._agents))
 
     def forget(self, actor: A) -> None:
         """Remove an agent that has ended."""
         del self._agents[actor.session.session_id]
-        _in_use.discard(actor.session)
+        actor.session.journal.has_agent = False
         if actor.outcome is not None:
             self.ended[actor.outcome.status] += 1
 

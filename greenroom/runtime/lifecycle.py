@@ -26,7 +26,6 @@ lock free.
 """
 
 import logging
-from collections.abc import Awaitable, Callable
 
 import trio
 from msgspec import UNSET
@@ -57,19 +56,16 @@ from greenroom.runtime.tasks import (
 logger = logging.getLogger("greenroom.runtime")
 
 
-async def run_agent(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
-    """Run an agent from its lock to its outcome; a crash becomes a value, never an exception.
-
-    `call` calls its function, once for each life.
-    """
+async def run_agent(actor: Actor) -> None:
+    """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
     current_cleanup.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     task = begin_owning(actor)
     try:
         actor.notify("before_agent")
         with actor.scope:
-            await _run_life(actor, call)
+            await _run_life(actor)
             while await _wait_next_life(actor):
-                await _run_life(actor, call)
+                await _run_life(actor)
     except BaseException as error:
         # It propagates, as a KeyboardInterrupt must; the outcome has it too.
         if not is_cancelled(error):
@@ -83,13 +79,13 @@ async def run_agent(actor: Actor, call: Callable[[], Awaitable[object]]) -> None
             end_owning(task)
 
 
-async def _run_life(actor: Actor, call: Callable[[], Awaitable[object]]) -> None:
+async def _run_life(actor: Actor) -> None:
     life = actor.life
     try:
         async with trio.open_nursery() as nursery:
             life.begin(nursery.cancel_scope)
             if await _open(actor):
-                await _run(actor, call, nursery)
+                await _run(actor, nursery)
     finally:
         life.end()
 
@@ -113,14 +109,14 @@ async def _open(actor: Actor) -> bool:
     return actor.life.crash is None
 
 
-async def _run(actor: Actor, call: Callable[[], Awaitable[object]], nursery: trio.Nursery) -> None:
+async def _run(actor: Actor, nursery: trio.Nursery) -> None:
     life = actor.life
     life.nursery = nursery
     if actor.member is not None:
         actor.member.mark_begun()
     try:
-        error = await _call(actor, call)
-        actor.budgets.end_life()
+        error = await _call(actor)
+        actor.end_budgets()
         await actor.turns.abandon()
         if error is not None:
             life.record_crash(await _as_crash(error))
@@ -129,15 +125,13 @@ async def _run(actor: Actor, call: Callable[[], Awaitable[object]], nursery: tri
     await _end_subagents(actor)
 
 
-async def _call(actor: Actor, call: Callable[[], Awaitable[object]]) -> BaseException | None:
+async def _call(actor: Actor) -> BaseException | None:
     """Call the function in a task of its own, and return what it raised when that task is gone."""
     raised: list[BaseException] = []
     tasks = TaskGroup(actor.kernel.live_tasks)
     try:
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(
-                _run_function, actor, call, tasks, raised, name=f"agent {actor.name}"
-            )
+            nursery.start_soon(_run_function, actor, tasks, raised, name=f"agent {actor.name}")
     except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
         raised.append(corrupted)
         actor.life.has_returned = False
@@ -145,18 +139,13 @@ async def _call(actor: Actor, call: Callable[[], Awaitable[object]]) -> BaseExce
     return raised[0] if raised else None
 
 
-async def _run_function(
-    actor: Actor,
-    call: Callable[[], Awaitable[object]],
-    tasks: TaskGroup,
-    raised: list[BaseException],
-) -> None:
+async def _run_function(actor: Actor, tasks: TaskGroup, raised: list[BaseException]) -> None:
     tasks.begin()
     actor.main_task = trio.lowlevel.current_task()
     try:
         if not actor.kernel.is_open:  # it was left since this task was started
             await trio.lowlevel.checkpoint_if_cancelled()
-        actor.life.value = await call()
+        actor.life.value = await actor.call()
     except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
         raised.append(error)
     else:
@@ -200,7 +189,7 @@ async def _wait_next_life(actor: Actor) -> bool:
         actor.turns.drop_unopened()
     else:
         actor.turns.put_back()
-    actor.output.partial.clear()
+    actor.output.clear_partial()
     actor.drop_resources()  # as at the end of the agent
     await _flush(actor)
     await member.wait_start()

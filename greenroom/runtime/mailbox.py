@@ -10,7 +10,7 @@ There are four places where something waits, independent of each other:
    bounded elsewhere.
 2. `_senders`: tasks that wait for room, each with its input, the longest wait first.
 3. `_receivers`: tasks of the agent that wait for input. They wait only while the queue is empty, so
-   an input that comes then is handed to one at once (`_handovers`), and overtakes none.
+   an input that comes then is handed to one at once, and overtakes none.
 4. The express lane: one flag for an interrupt, one for the shutdown. A full queue can't delay them,
    and they take no input's place.
 
@@ -30,7 +30,7 @@ not begun is put back before all others (`put_back`).
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Self, cast
+from typing import Protocol, Self, cast
 
 import trio
 from msgspec.structs import asdict, replace
@@ -58,29 +58,55 @@ from greenroom.runtime.errors import AgentNotRunningError
 _LONGEST_ID = 128
 
 
+class _Turns(Protocol):
+    """What a mailbox tells the turns of its agent."""
+
+    def take(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
+        """Note that a task takes an input."""
+
+    def resume(self) -> Resume | None:
+        """Return an input for a task that is about to wait, if there is one."""
+
+
+class _Receiver:
+    """A task that waits for input, and what it is handed; it leaves the line if it is cancelled."""
+
+    __slots__ = ("_line", "message", "task")
+
+    def __init__(self, line: "list[_Receiver]") -> None:
+        self._line = line
+        self.task = trio.lowlevel.current_task()
+        self.message: ConversationInput | None = None
+
+    def __call__(self, _: object) -> trio.lowlevel.Abort:
+        self._line.remove(self)
+        return trio.lowlevel.Abort.SUCCEEDED
+
+
 class Mailbox:
     """The queue of one agent's input, who waits at its two ends, and the express lane beside it."""
 
-    def __init__(
-        self,
-        limit: int,
-        on_take: Callable[[ConversationInput, trio.lowlevel.Task], None] = lambda *_: None,
-        when_empty: Callable[[], Resume | None] = lambda: None,
-    ) -> None:
-        """Start empty and open, with room for `limit` inputs.
+    __slots__ = (
+        "_came",
+        "_has_given_shutdown",
+        "_incoming",
+        "_interrupted",
+        "_items",
+        "_limit",
+        "_receivers",
+        "_senders",
+        "_turns",
+        "closed",
+    )
 
-        `on_take` is called for each input that is taken, with the task that takes it; `when_empty`
-        may give one if a task is about to wait.
-        """
+    def __init__(self, limit: int, turns: _Turns | None = None) -> None:
+        """Start empty and open, with room for `limit` inputs; the turns learn what is taken."""
         self._limit = limit
-        self._on_take = on_take
-        self._when_empty = when_empty
+        self._turns = turns
         self._items: list[ConversationInput] = []  # few, and a deque takes 760 bytes
         # When each of them came, by its id.
         self._came: dict[str, float] = {}
-        # Handed to a receiver that was woken and has not run yet.
-        self._handovers: dict[trio.lowlevel.Task, ConversationInput] = {}
-        self._receivers = trio.lowlevel.ParkingLot()
+        self._receivers: list[_Receiver] = []  # who waits longest is first
         # Who waits for room, and with what; the first waits longest.
         self._senders: dict[trio.lowlevel.Task, UserInput] = {}
         # The ids of inputs that are on their way in, or wait for room.
@@ -208,14 +234,15 @@ class Mailbox:
 
     def _push(self, message: ConversationInput) -> bool:
         # A receiver waits only where nothing is queued, so none is overtaken here.
-        woken = [] if self.closed else self._receivers.unpark()
-        for receiver in woken:
-            self._handovers[receiver] = message
-            self._on_take(message, receiver)
-        if not woken:
-            self._came[message.id] = trio.current_time()
-            self._items.append(message)
-        return bool(woken)
+        if self._receivers and not self.closed:
+            receiver = self._receivers.pop(0)
+            receiver.message = message
+            trio.lowlevel.reschedule(receiver.task)
+            self._note_taken(message, receiver.task)
+            return True
+        self._came[message.id] = trio.current_time()
+        self._items.append(message)
+        return False
 
     def _refuse_if_closed(self) -> None:
         if self.closed:
@@ -224,7 +251,7 @@ class Mailbox:
     def interrupt(self) -> None:
         """Leave an interrupt for a loop in `receive()`."""
         self._interrupted = True
-        self._receivers.unpark_all()
+        self._wake_receivers()
 
     def forget_interrupt(self) -> None:
         """Forget an interrupt: it is not meant for the turn that begins."""
@@ -236,7 +263,12 @@ class Mailbox:
             for sender in self._senders:
                 trio.lowlevel.reschedule(sender)
         self.closed = True
-        self._receivers.unpark_all()
+        self._wake_receivers()
+
+    def _wake_receivers(self) -> None:
+        """Wake those who wait for input, to look at the express lane."""
+        while self._receivers:  # the list stays: a receiver knows it
+            trio.lowlevel.reschedule(self._receivers.pop(0).task)
 
     def take_all(self) -> list[ConversationInput]:
         """Take what waits, without waiting; nothing once the mailbox is closed."""
@@ -265,10 +297,11 @@ class Mailbox:
             self._interrupted = False
             if (found := self._pop()) is not None:
                 return found
-            await self._receivers.park()
-            message = self._handovers.pop(trio.lowlevel.current_task(), None)
-            if message is not None:
-                return message
+            receiver = _Receiver(self._receivers)
+            self._receivers.append(receiver)
+            await trio.lowlevel.wait_task_rescheduled(receiver)
+            if receiver.message is not None:
+                return receiver.message
         return None
 
     async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
@@ -283,16 +316,24 @@ class Mailbox:
                 return Shutdown()
             if not self.closed and (found := self._pop()) is not None:
                 return found
-            await self._receivers.park()
-            message = self._handovers.pop(trio.lowlevel.current_task(), None)
-            if message is not None:
-                return message
+            receiver = _Receiver(self._receivers)
+            self._receivers.append(receiver)
+            await trio.lowlevel.wait_task_rescheduled(receiver)
+            if receiver.message is not None:
+                return receiver.message
 
     def _pop(self) -> ConversationInput | None:
-        message = self._take_first() if self._items else self._when_empty()
+        if self._items:
+            message: ConversationInput | None = self._take_first()
+        else:
+            message = None if self._turns is None else self._turns.resume()
         if message is not None:
-            self._on_take(message, trio.lowlevel.current_task())
+            self._note_taken(message, trio.lowlevel.current_task())
         return message
+
+    def _note_taken(self, message: ConversationInput, task: trio.lowlevel.Task) -> None:
+        if self._turns is not None:
+            self._turns.take(message, task)
 
     def _take_first(self) -> ConversationInput:
         message = self._items.pop(0)
@@ -307,20 +348,29 @@ class Mailbox:
             trio.lowlevel.reschedule(sender)
 
 
+class _Waits(Protocol):
+    """The turns of an agent, as who waits for its input needs them."""
+
+    @property
+    def mailbox(self) -> Mailbox: ...
+    def begin_wait(self) -> None: ...
+
+
 class Inputs:
     """An iterator over an agent's conversation input; it ends when the agent is shut down."""
 
-    def __init__(self, mailbox: Mailbox, before_each: Callable[[], None]) -> None:
+    __slots__ = ("_turns",)
+
+    def __init__(self, turns: _Waits) -> None:
         """Made by `AgentInternals.inputs`."""
-        self._mailbox = mailbox
-        self._before_each = before_each
+        self._turns = turns
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ConversationInput:
-        self._before_each()
-        message = await self._mailbox.next_input()
+        self._turns.begin_wait()
+        message = await self._turns.mailbox.next_input()
         if message is None:
             raise StopAsyncIteration
         return message

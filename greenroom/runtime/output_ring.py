@@ -55,30 +55,25 @@ from greenroom.core._internal import Hook, serde
 class PartialText:
     """The last characters of an unfinished text."""
 
+    __slots__ = ("_length", "_limit", "_parts")
+
     def __init__(self, limit: int) -> None:
         """Keep the last `limit` characters."""
         self._limit = limit
-        self._parts: deque[str] | None = None  # where nothing is being written: most of the time
+        self._parts: deque[str] = deque()
         self._length = 0
 
     def add(self, text: str) -> None:
         """Append a delta; the oldest ones go when the rest is long enough."""
         text = text[-self._limit :]
         parts = self._parts
-        if parts is None:
-            parts = self._parts = deque()
         parts.append(text)
         self._length += len(text)
         while self._length - len(parts[0]) >= self._limit:
             self._length -= len(parts.popleft())
 
-    def clear(self) -> None:
-        """The text is complete, or given up."""
-        self._parts = None
-        self._length = 0
-
     def __str__(self) -> str:
-        return "".join(self._parts or ())[-self._limit :]
+        return "".join(self._parts)[-self._limit :]
 
 
 _OVERHEAD = 100  # bytes of a small struct and its place in the ring, measured on CPython 3.11
@@ -201,6 +196,23 @@ class _Agent(Protocol):
 class Output:
     """The output of one agent. A chunk also goes, wrapped, into that of the agents above."""
 
+    __slots__ = (
+        "_above",
+        "_agent",
+        "_epoch",
+        "_forward",
+        "_opened",
+        "_partial",
+        "_progress",
+        "_text",
+        "_unopened",
+        "open_tools",
+        "readers",
+        "ring",
+        "tree_usage",
+        "usage",
+    )
+
     def __init__(
         self,
         agent: _Agent,
@@ -218,12 +230,10 @@ class Output:
         self._above = above
         self._forward = forward
         self.ring = ring
-        self._unopened = secrets.randbits(40)  # below the milliseconds that epochs are counted in
-        self._opened = 0
-        self.epoch = self._unopened
-        """The first number of a position: a random one, and from `begin_epoch` on the session's."""
+        self._unopened = self._opened = self._epoch = 0
         self.readers: dict[Subscription, None] = {}
-        self.partial = PartialText(text)
+        self._text = text
+        self._partial: PartialText | None = None  # where nothing is being written: most of the time
         self.usage = Usage()
         self.tree_usage = Usage()
         """The use of this agent and of all below it, including those that have ended."""
@@ -231,17 +241,33 @@ class Output:
         """The tools that were started and have not ended, by tool-use id."""
         self._progress: dict[str, PartialText] = {}
 
+    @property
+    def epoch(self) -> int:
+        """The first number of a position: a random one, and from `begin_epoch` on the session's."""
+        if not self._epoch:  # below the milliseconds that epochs are counted in
+            self._epoch = self._unopened = secrets.randbits(40) | 1
+        return self._epoch
+
+    @property
+    def partial(self) -> str:
+        """The end of the reply that is being written."""
+        return "" if self._partial is None else str(self._partial)
+
+    def clear_partial(self) -> None:
+        """The reply is complete, or given up."""
+        self._partial = None
+
     def begin_epoch(self, epoch: int) -> None:
         """Take over the epoch of the session's lock, or of a restart under it."""
         self._opened = self._opened or epoch
-        self.epoch = epoch
+        self._epoch = epoch
 
     def knows_epoch(self, epoch: int) -> bool:
         """Whether positions of this epoch count the chunks of this ring.
 
         While the lock is held, nobody else gets an epoch of this session.
         """
-        return epoch == self._unopened or 0 < self._opened <= epoch <= self.epoch
+        return 0 < epoch == self._unopened or 0 < self._opened <= epoch <= self._epoch
 
     def publish(self, chunk: OutputChunk) -> None:
         """Put a chunk into the ring, and wrapped into the rings of the agents above.
@@ -285,9 +311,11 @@ class Output:
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:
             case TextDelta(text=text):
-                self.partial.add(text)
+                if self._partial is None:
+                    self._partial = PartialText(self._text)
+                self._partial.add(text)
             case TextComplete() | Custom(kind="reply.restarted"):
-                self.partial.clear()
+                self.clear_partial()
             case TurnStart():
                 self.ring.turn = self.ring.next - 1
             case ToolStart(id=tool_use_id, name=name):

@@ -46,7 +46,7 @@ def take_snapshot(handle: AgentHandle) -> AgentSnapshot:
     return AgentSnapshot(
         state=actor.state,
         messages=session.history,
-        partial=str(output.partial),
+        partial=output.partial,
         pending=(*asked, *suspended),
         usage=session.used.usage,
         children=session.child_session_ids,

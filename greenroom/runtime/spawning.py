@@ -6,7 +6,17 @@ The arguments of `spawn` and of a runtime are checked here too, with hints about
 import functools
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, Unpack, cast, get_args
+from typing import (
+    TYPE_CHECKING,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    TypeVarTuple,
+    Unpack,
+    cast,
+    get_args,
+)
 
 import trio
 
@@ -22,6 +32,9 @@ from greenroom.runtime.lifecycle import run_agent
 from greenroom.runtime.views import find_view
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 from greenroom.session._internal import default_store
+
+if TYPE_CHECKING:
+    from greenroom.runtime.ties import AgentFunction
 
 Ts = TypeVarTuple("Ts")
 
@@ -146,18 +159,11 @@ def _start(
     agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]],
     args: tuple[*Ts],
 ) -> AgentHandle:
-    call = functools.partial(_call, actor, agent_fn, args)
     actor.elsewhere = find_view(agent_fn, actor.session)
-    nursery.start_soon(run_agent, actor, call, name=f"the life of agent {actor.name}")
+    actor.function, actor.arguments = cast("AgentFunction", agent_fn), args
+    nursery.start_soon(run_agent, actor, name=f"the life of agent {actor.name}")
     actor.kernel.registry.add(actor)
     return AgentHandle(actor)
-
-
-def _call(
-    actor: Actor, agent_fn: Callable[[AgentT, Unpack[Ts]], Awaitable[object]], args: tuple[*Ts]
-) -> Awaitable[object]:
-    """Call an agent function: with its first argument."""
-    return agent_fn(cast("AgentT", actor.kernel.make_internals(actor)), *args)
 
 
 def _check_session(session: object) -> None:

@@ -144,6 +144,18 @@ class Dependent(Protocol):
 class Life:
     """What belongs to one run of an agent's function, and is made again for the next one."""
 
+    __slots__ = (
+        "_scope",
+        "crash",
+        "has_returned",
+        "is_cancelled",
+        "is_reported",
+        "monitors",
+        "nursery",
+        "supervisions",
+        "value",
+    )
+
     def __init__(self) -> None:
         self.is_cancelled = False
         """Whether it is being ended from outside."""
@@ -241,6 +253,8 @@ class LiveTasks(trio.abc.Instrument):
 
 class TaskGroup:
     """The tasks of one life: the task of the agent's function, and all below it."""
+
+    __slots__ = ("_first", "_live_tasks", "changed", "count")
 
     def __init__(self, live_tasks: LiveTasks) -> None:
         self._live_tasks = live_tasks

@@ -24,12 +24,27 @@ logger = logging.getLogger("greenroom.runtime")
 class Turns:
     """The turns of an agent: the open one, those to come, and what waits for their ends."""
 
+    __slots__ = (
+        "_answers",
+        "_has_warned",
+        "_requeued",
+        "_room",
+        "_unopened",
+        "agent",
+        "count",
+        "current",
+        "last",
+        "mailbox",
+        "may_resume",
+        "output",
+    )
+
     def __init__(self, agent: TurnAgent, output: Output, room: int) -> None:
         """Start with none, and a mailbox with room for so many inputs."""
         self.agent = agent
         self.output = output
         self._room = room
-        self.mailbox = Mailbox(room, self.take, self.resume)
+        self.mailbox = Mailbox(room, self)
         """What was sent and not taken."""
         self.count = 0
         """How many have begun."""
@@ -44,8 +59,14 @@ class Turns:
         self._has_warned = False  # of replies that no model call has counted
         self.may_resume = True
         """Whether this life has neither taken an input nor begun a turn."""
-        self.answers = Answers()
+        self._answers: Answers | None = None
+
+    @property
+    def answers(self) -> Answers:
         """The results of the last turns, and who waits for that of an input."""
+        if self._answers is None:
+            self._answers = Answers()
+        return self._answers
 
     def begin_wait(self) -> None:
         """Prepare to wait for input."""
@@ -206,7 +227,8 @@ class Turns:
         """Wake those who still wait: no turn follows."""
         for turn in self._requeued.values():
             turn.drop()
-        self.answers.end()
+        if self._answers is not None:
+            self._answers.end()
 
     def _drop(self, turn: Turn) -> None:
         del self._unopened[turn.message.id]

@@ -345,7 +345,7 @@ class AgentSession:
 
     def records(self, kind: str) -> tuple[JSON, ...]:
         """Return copies of the values that `add_record` added under a kind, oldest first."""
-        return tuple(self.conversation.transcript.records.values(kind))
+        return self.conversation.transcript.read_records(kind)
 
     def last_record(self, kind: str) -> JSON:
         """Return a copy of the newest value under a kind, or None; no other is decoded."""

@@ -19,6 +19,7 @@ as well, so it is only marked as withdrawn, and `settle` removes it if it was no
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
+from typing import Final
 
 from greenroom.core import (
     Message,
@@ -57,6 +58,7 @@ from greenroom.session.entries import (
 from greenroom.session.transcript import Transcript, answer_calls, find_open_calls
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+_NONE: Final = frozenset[str]()
 
 
 class Conversation:
@@ -81,7 +83,7 @@ class Conversation:
         # The last `mark_tools_started`, how many calls it names, and which it named first.
         self._start_entry: PendingEntry | None = None
         self._start_calls = 0
-        self._start_ids: frozenset[str] = frozenset()
+        self._start_ids: frozenset[str] = _NONE
         self._is_withdrawn = False
 
     def restore(self, entries: Iterable[Entry]) -> None:

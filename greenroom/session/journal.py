@@ -112,6 +112,9 @@ class Journal:
         self._durability: Durability = "step"
         self._turnstile = _Turnstile()  # one save, open or close at a time: each is several steps
         self._next_group: _SaveGroup | None = None
+        self.has_agent = False
+        """Whether an agent of this process has the session. The writer lock can't protect one
+        session object that was given to two runtimes: the second finds it open."""
 
     @property
     def store(self) -> SessionStore | None:

@@ -13,7 +13,16 @@ without changing what is stored or moving any place in the conversation.
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+    Set as AbstractSet,
+)
+from typing import Final
 
 import msgspec
 
@@ -58,12 +67,25 @@ WENT_ON = "the conversation went on without it"
 STARTED = "the call had started, and its outcome is unknown"
 _NOT_STARTED = "the call was not started"
 NOT_ON_RECORD = "its result is not on record"
+_NONE: Final = frozenset[str]()
 _MOST_ENDS = 100  # inputs for which it is known how their turns have ended
 _OUTPUT_UNTIL_THEN = ". Its output until then:\n"
 
 
 class Transcript:
     """A conversation and what belongs to it, built from its entries; only `apply` changes it."""
+
+    # What only some entries need is made with the first of them.
+
+    _pairs: "Pairs | None" = None
+    _grants: "GrantedRules | None" = None
+    _records: "Records | None" = None
+    _questions: "Records | None" = None  # those after the last reply: earlier ones are decided
+    _expenses: "Expenses | None" = None
+    asked_ids: AbstractSet[str] = _NONE
+    """The ids of all questions that were ever asked."""
+    input_ids: AbstractSet[str] = _NONE
+    """The ids of all messages that were ever added as input, replaced and rewound ones too."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         """Apply these entries to an empty conversation."""
@@ -73,16 +95,7 @@ class Transcript:
         self._started: dict[int, set[str]] = {}
         # Messages before this place are paired, so a long conversation is not searched again.
         self._paired_until = 0
-        self._pairs = Pairs()
-        self.grants = GrantedRules()
-        self.records = Records()
-        self._questions = Records()  # those after the last reply: earlier ones have been decided
         self._of_turn: dict[str, RecordEntry] = {}  # open questions of the turn itself, by id
-        self.asked_ids: set[str] = set()
-        """The ids of all questions that were ever asked."""
-        self.expenses = Expenses()
-        self.input_ids: set[str] = set()
-        """The ids of all messages that were ever added as input, replaced and rewound ones too."""
         self.cut_off: str | None = None
         """The input whose turn has begun and has no end on record."""
         self.ends: dict[str, str] = {}
@@ -100,6 +113,27 @@ class Transcript:
 
     def __len__(self) -> int:
         return len(self._messages)
+
+    @property
+    def grants(self) -> "GrantedRules":
+        """The rules from a person's answers."""
+        if self._grants is None:
+            self._grants = GrantedRules()
+        return self._grants
+
+    @property
+    def records(self) -> "Records":
+        """The records of programs."""
+        if self._records is None:
+            self._records = Records()
+        return self._records
+
+    @property
+    def expenses(self) -> "Expenses":
+        """What the conversation has used."""
+        if self._expenses is None:
+            self._expenses = Expenses()
+        return self._expenses
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -140,7 +174,13 @@ class Transcript:
 
     def questions_since_reply(self) -> Iterator[JSON]:
         """Return the questions that were recorded after the last reply."""
+        if self._questions is None:
+            return iter(())
         return self._questions.values(QUESTION, since=self._last_reply() + 1)
+
+    def read_records(self, kind: str) -> tuple[JSON, ...]:
+        """Return copies of the records of one kind, oldest first."""
+        return () if self._records is None else tuple(self._records.values(kind))
 
     def questions_of_turn(self) -> Iterator[JSON]:
         """Return the open questions of the turn that has begun, about none of its calls."""
@@ -223,12 +263,12 @@ class Transcript:
             case RecordEntry():
                 self.records.add(entry, len(self._messages))
             case TurnEntry(inputs=ids, ended=ended):
-                self.input_ids.update(ids)
+                self._note_inputs(*ids)
                 self.cut_off = None if ended else next(iter(ids), None)
                 self._note_ends(ids if ended else (), ended)
                 self._of_turn.clear()
             case CopiedEntry():
-                self.expenses = Expenses()
+                self._expenses = None
             case UsageEntry(usage=usage):
                 self.expenses.note_call(usage)
             case CheckpointEntry() | DecisionEntry() | FormatEntry():
@@ -242,26 +282,33 @@ class Transcript:
         for oldest in list(self.ends)[:-_MOST_ENDS]:
             del self.ends[oldest]
 
+    def _note_inputs(self, *ids: str) -> None:
+        self.input_ids = _add(self.input_ids, ids)
+
     def _add_message(self, message: Message) -> None:
+        if self._pairs is None:
+            self._pairs = Pairs()
         self._pairs.add(self._messages, message, lambda: self.started_ids)
         self._view = None
         self.expenses.note_message(message)
         if message.role == "user" and message.id and not message.tool_results:
-            self.input_ids.add(message.id)
+            self._note_inputs(message.id)
 
     def _add_question(self, entry: RecordEntry) -> None:
         request_id, tool_use_id = read_asked(entry)
-        self.asked_ids.add(request_id)
+        self.asked_ids = _add(self.asked_ids, (request_id,))
         if not tool_use_id:
             # A copy: the value read is a window into its whole line, which would stay in memory.
             self._of_turn[request_id] = RecordEntry(entry.name, entry.value.copy())
             return
+        if self._questions is None:
+            self._questions = Records()
         self._questions.drop(before=self._last_reply() + 1)
         self._questions.add(entry, len(self._messages))
 
     def _move_records(self, to: Callable[[int], int]) -> None:
-        self.records.move(to)
-        self._questions.move(to)
+        for records in filter(None, (self._records, self._questions)):
+            records.move(to)
 
     def _last_reply(self) -> int:
         for index in range(len(self._messages) - 1, -1, -1):
@@ -279,10 +326,12 @@ class Transcript:
         del self._messages[to:]
         self._view = None
         self._paired_until = 0  # a call may have lost its result
-        self._pairs.look_again(self._messages)
-        self.grants.rewind(to)
-        self.records.rewind(to)
-        self._questions.rewind(to)
+        for records in filter(None, (self._records, self._questions)):
+            records.rewind(to)
+        if self._grants is not None:
+            self._grants.rewind(to)
+        if self._pairs is not None:
+            self._pairs.look_again(self._messages)
         self._of_turn.clear()
 
     def _replace(self, entry: Replacement, *, version: int) -> int:
@@ -293,9 +342,10 @@ class Transcript:
         # A call that had started still has, even if its reply was rewritten.
         started = set(self.started_ids)
         self._started = {at + moved: ids for at, ids in self._started.items() if at >= cut}
-        self._messages, self._pairs, self._view, self._paired_until = [], Pairs(), None, 0
+        self._messages, self._view, self._paired_until = [], None, 0
+        pairs = self._pairs = Pairs()
         for message in (*entry.head, *last):  # a call may have lost its result
-            self._pairs.add(self._messages, message, lambda: self.started_ids)
+            pairs.add(self._messages, message, lambda: self.started_ids)
         self._started[self._last_reply()] = started
         self.version = max(self.version, version)
         return cut
@@ -304,6 +354,13 @@ class Transcript:
         # The messages since the last branch become one; without any there is no branch.
         self.branch += len(self._messages) > self.shared
         self.shared = shared
+
+
+def _add(known: AbstractSet[str], ids: Iterable[str]) -> set[str]:
+    """Add ids to a set, which is made for the first of them."""
+    grown = known if isinstance(known, set) else set[str]()
+    grown.update(ids)
+    return grown
 
 
 class Pairs:

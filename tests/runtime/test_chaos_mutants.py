@@ -36,11 +36,11 @@ async def wait_for_nothing(*_, **__):
     pass
 
 
-async def call_in_the_same_task(actor, call):
+async def call_in_the_same_task(actor):
     """Call the function where the runtime's own scopes are open."""
     try:
         actor.main_task = trio.lowlevel.current_task()
-        actor.life.value = await call()
+        actor.life.value = await actor.call()
     except BaseException as error:
         return error
     actor.life.has_returned = True
