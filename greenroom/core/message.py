@@ -374,12 +374,13 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
             TypeError: the content is neither a text nor blocks.
             ValueError: the sender's name is invalid; see `check_sender`.
         """
-        return cls("user", as_blocks(content), id=id, sender=sender).stamp()
+        blocks, now = as_blocks(content), utc_now_ms()
+        return cls("user", blocks, id=id or new_id("m"), created_at=now, sender=sender)
 
     @classmethod
     def assistant(cls, content: str | Iterable[ContentBlock]) -> "Message":
         """Make an assistant's message of a text or of blocks."""
-        return cls("assistant", as_blocks(content)).stamp()
+        return cls("assistant", as_blocks(content), id=new_id("m"), created_at=utc_now_ms())
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is a message with the same fields, ids, times and prefixes excepted."""
