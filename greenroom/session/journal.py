@@ -144,7 +144,12 @@ class Journal:
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
         is_synced = self._tail.is_flushed or not self._is_sync_due
-        return is_synced and not self._conversation.pending and not self._needs_description
+        return is_synced and not self._has_news
+
+    @property
+    def _has_news(self) -> bool:
+        """Whether the store lacks something; while a commit runs, it lacks what that writes."""
+        return bool(self._conversation.pending) or self._needs_description
 
     @property
     def durability(self) -> Durability:
@@ -185,7 +190,7 @@ class Journal:
 
     async def save(self, *, flush: bool = True) -> None:
         """Store all that is pending, as one commit; see `AgentSession.save`."""
-        if self.is_saved:  # not while a commit runs: its entries are pending until it ends
+        if not self._has_news and (not flush or self.is_saved):
             await trio.lowlevel.checkpoint_if_cancelled()
             return
         while (group := self._next_group) is not None:
