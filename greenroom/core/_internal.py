@@ -25,7 +25,6 @@ from greenroom.core.late_pattern import compile_later as compile_later
 from greenroom.core.lookalikes import (
     describe_hidden as describe_hidden,
     describe_lookalikes as describe_lookalikes,
-    describe_words as describe_words,
     disguises as disguises,
     lookalikes as lookalikes,
     texts_in as texts_in,
@@ -56,7 +55,6 @@ from greenroom.core.permission import (
     describe_effects as describe_effects,
     is_own_file as is_own_file,
     protected_names as protected_names,
-    usual_category as usual_category,
     usual_effects as usual_effects,
 )
 from greenroom.core.secret_forms import KEY_FORM as KEY_FORM
@@ -100,10 +98,8 @@ from greenroom.core.untrusted import (
 )
 from greenroom.core.usage import Used as Used
 from greenroom.core.visibility import (
-    escape_units as escape_units,
     exact as exact,
     legible as legible,
     mark_lines as mark_lines,
-    shows_all as shows_all,
     visible as visible,
 )

@@ -12,7 +12,7 @@ such letters and marks are listed here.
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -91,30 +91,6 @@ def describe_lookalikes(text: str, *, sure: bool = False) -> str:
     """
     letters = lookalikes(text, sure=sure)
     return letters and f"letters that look like those of ASCII: {_name_characters(letters)}"
-
-
-# With a dash of any kind but those that begin a line of speech.
-_OPTION = re.compile("[\u2010-\u2013\u2043\u2212\ufe58\ufe63\uff0d-]+[-A-Za-z][^\\s=]*")
-
-
-def describe_words(argv: Iterable[str]) -> Iterator[tuple[str, str]]:
-    r"""Say which words of a command look like others in ASCII: its program, options, files, hosts.
-
-    A text with spaces is left alone, but not an option before them, and so are words of a real
-    language. Each word comes with what `describe_lookalikes` says; that is empty for most.
-
-    Example:
-        >>> [found[:7] for _, found in describe_words(["cp", "\u2013f", "größe a"])]
-        ['', 'letters']
-    """
-    for at, word in enumerate(dict.fromkeys(argv)):
-        option = _OPTION.match(word)
-        if at == 0 or word.startswith("-"):
-            name = word.partition("=")[0]
-            yield name, describe_lookalikes(name)
-        elif option or " " not in word:
-            name = option[0] if option else word
-            yield name, describe_lookalikes(name, sure=True)
 
 
 def _name_characters(characters: Sequence[str]) -> str:

@@ -269,26 +269,6 @@ Effect: TypeAlias = Execute | ShellCommand | ReadPath | WritePath | Contact | Op
 """Any effect."""
 
 
-_USUAL = {
-    **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
-    **dict.fromkeys(("Write", "Edit"), ("write", True)),
-    "Bash": ("execute", True),
-    **dict.fromkeys(("WebFetch", "WebSearch"), ("network", True)),
-    "Todo": ("plan", False),
-    "Task": ("agent", False),
-}
-
-
-def usual_category(tool: str) -> tuple[str, bool]:
-    """Return the category of a built-in tool, and whether its calls have to be allowed.
-
-    Example:
-        >>> usual_category("Grep"), usual_category("Todo"), usual_category("other")
-        (('read', True), ('plan', False), ('', True))
-    """
-    return _USUAL.get(tool, ("", True))
-
-
 def usual_effects(
     tool: str, arguments: Mapping[str, object], context: "AgentContext"
 ) -> tuple[Effect, ...]:

@@ -1,9 +1,7 @@
 """JSON in and out, in one place: msgspec for our own structs, orjson for plain values."""
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from itertools import chain
-from operator import itemgetter
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -239,40 +237,6 @@ def loads_object(data: str, depth: int = MAX_DEPTH, *, strict: bool = True) -> d
         check_json(value, depth)
     except InvalidJSONError as error:
         raise InvalidJSONError(f"not usable as JSON: {error.message}") from error
-    return value
-
-
-def is_deep(value: object, depth: int) -> bool:
-    """Return whether a value has at least `depth` levels of lists, tuples and mappings.
-
-    Example:
-        >>> is_deep([[1]], 2), is_deep([[1]], 3)
-        (True, False)
-    """
-    level = [value]
-    for _ in range(depth):
-        inner = [each for each in level if isinstance(each, list | tuple | Mapping)]
-        if not inner:
-            return False
-        parts = (each.values() if isinstance(each, Mapping) else each for each in inner)
-        level = list(chain.from_iterable(parts))
-    return True
-
-
-def without_order(value: object) -> object:
-    """Sort what has no order, for a `repr` to compare; so values that JSON does not know count too.
-
-    Example:
-        >>> without_order({"b": 1, "a": {3, 2}})
-        ('mapping', [("'a'", ('set', ['2', '3'])), ("'b'", 1)])
-    """
-    if isinstance(value, Mapping):
-        pairs = ((repr(key), without_order(each)) for key, each in value.items())
-        return "mapping", sorted(pairs, key=itemgetter(0))
-    if isinstance(value, set | frozenset):
-        return "set", sorted(repr(without_order(each)) for each in value)
-    if isinstance(value, list | tuple):
-        return [without_order(each) for each in value]
     return value
 
 

@@ -8,7 +8,6 @@ says whether it can be seen; the few that can't although their category says so 
 
 import unicodedata
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 
 from greenroom.core.late_pattern import compile_later
 
@@ -174,26 +173,3 @@ def exact(text: str) -> str:
         lambda found: f"\n…({found[0].count(chr(10)) - 1} empty lines)…\n", text
     )
     return _PADDING.sub(lambda found: f"…({len(found[0])} blanks)…", text)
-
-
-def shows_all(text: str) -> bool:
-    """Return whether a text shows all of itself in one line: it is printable, and `exact`."""
-    return text.isprintable() and exact(text) == text
-
-
-def escape_units(text: str) -> str:
-    r"""Escape what a JSON text may hold and does not show, or what changes how others look.
-
-    Example:
-        >>> print(escape_units('["a\u202e"]'))
-        ["a\u202e"]
-    """
-    return "".join(map(_escape_unit, text))
-
-
-@lru_cache(4_096)
-def _escape_unit(char: str) -> str:
-    if shows_all(char):
-        return char
-    units = char.encode("utf-16-be").hex()
-    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

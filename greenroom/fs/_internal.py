@@ -26,7 +26,6 @@ from greenroom.fs.name_patterns import (
 )
 from greenroom.fs.real_file import (
     NotRegularError as NotRegularError,
-    identify_file as identify_file,
     open_parent as open_parent,
     open_regular as open_regular,
     open_regular_in as open_regular_in,

@@ -14,8 +14,6 @@ PROCESS_LINK = re.compile(
 )
 """Matches a link that leads elsewhere for each process: to its folder, root or open files."""
 
-_STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
-
 
 class TooManyNamesError(Exception):
     """More names were looked up than one check may; the message says how many that is."""
@@ -122,18 +120,3 @@ def _is_program(path: str) -> bool:
         return path[0] == "/" and S_ISREG(os.stat(path).st_mode) and os.access(path, os.X_OK)
     except (OSError, ValueError):
         return False
-
-
-def leads_to_process(path: str) -> bool:
-    """Return whether a path goes through a link to an open file, or of another process.
-
-    The standard input, output and error are no such files.
-
-    Example:
-        >>> [leads_to_process(f"/proc/{name}") for name in ("1/cwd/a", "self/cwd/a", "self/fd/7")]
-        [True, False, True]
-    """
-    link = PROCESS_LINK.match(path)
-    if link is None or _STANDARD_FILE.fullmatch(path):
-        return False
-    return link["process"] not in ("self", "thread-self") or link["name"] not in ("cwd", "root")

@@ -37,16 +37,6 @@ def read_beginning(path: str | os.PathLike[str], most: int, *, follow: bool = Tr
         return file.read(most)
 
 
-def identify_file(path: str) -> tuple[int, ...]:
-    """Return what changes if another file takes the place of one; empty if there is none."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return ()
-    is_folder = os.path.isdir(path)
-    return (found.st_dev, found.st_ino, *(() if is_folder else (found.st_size, found.st_mtime_ns)))
-
-
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file for reading; refuse what could block (a pipe) or never end (a device).
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
+from operator import itemgetter
 from typing import Protocol, TypeAlias
 
 from greenroom.core import (
@@ -35,8 +36,6 @@ from greenroom.core._internal import (
     log_error,
     message_of,
     protected_names,
-    serde,
-    usual_category,
     usual_effects,
     visible,
 )
@@ -66,6 +65,16 @@ from greenroom.shell._internal import (
 _logger = logging.getLogger("greenroom.permissions")
 
 MAX_DEPTH = 200  # of an input
+_NESTED = (list, tuple, Mapping)
+# The built-in tools: their categories, and whether a call has to be allowed.
+_USUAL = {
+    **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
+    **dict.fromkeys(("Write", "Edit"), ("write", True)),
+    "Bash": ("execute", True),
+    **dict.fromkeys(("WebFetch", "WebSearch"), ("network", True)),
+    "Todo": ("plan", False),
+    "Task": ("agent", False),
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +176,7 @@ class Call:
         place = self.place
         where = (place.root, place.folder, os.path.realpath(place.folder))
         tool = (self.tool, self.definition_hash) if self.definition_hash else self.tool
-        stated = (tool, serde.without_order(self.input), self.effects, where, [*self.paths])
+        stated = (tool, _canonical(self.input), self.effects, where, [*self.paths])
         return hashlib.sha256(repr(stated).encode("utf-8", "backslashreplace")).hexdigest()
 
     def ask_git(self, folder: str, argv: Sequence[str]) -> str:
@@ -194,6 +203,18 @@ class Call:
         )
 
 
+def _canonical(value: object) -> object:
+    """Sort what has no order; values that JSON does not know are compared by their repr."""
+    if isinstance(value, Mapping):
+        pairs = ((repr(key), _canonical(each)) for key, each in value.items())
+        return "mapping", sorted(pairs, key=itemgetter(0))
+    if isinstance(value, set | frozenset):
+        return "set", sorted(repr(_canonical(each)) for each in value)
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    return value
+
+
 def read_call(
     tool: AnyTool,
     arguments: Mapping[str, object],
@@ -208,14 +229,14 @@ def read_call(
     """
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     name = tool if isinstance(tool, str) else tool.name
-    category, needs_permission = usual_category(name)
+    category, needs_permission = _USUAL.get(name, ("", True))
     if not isinstance(tool, str):
         category = str(tool.category)
         needs_permission = bool(getattr(tool, "requires_permission", True))
     effects: tuple[Effect, ...] = ()
     facts: Sequence[Fact]
     script = None
-    if serde.is_deep(arguments, MAX_DEPTH):
+    if _is_deep(arguments):
         why = f"the input is nested more than {MAX_DEPTH} levels deep"
         arguments, facts = {}, [Unknown(reason=why, too_large=True)]
     else:
@@ -235,6 +256,17 @@ def read_call(
         definition_hash="" if isinstance(tool, str) else str(getattr(tool, "definition_hash", "")),
         git=git or {},
     )
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [each for each in level if isinstance(each, _NESTED)]
+        if not inner:
+            return False
+        parts = (each.values() if isinstance(each, Mapping) else each for each in inner)
+        level = list(chain.from_iterable(parts))
+    return True
 
 
 def _state_effects(

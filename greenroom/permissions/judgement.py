@@ -6,6 +6,7 @@ what a repository names.
 """
 
 import hashlib
+import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +17,6 @@ from msgspec import structs
 
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.core._internal import PermissionPart, clip, describe_error
-from greenroom.fs._internal import identify_file
 from greenroom.git._internal import GIT_SETTINGS, add_overrides, hides_changes
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, combine
@@ -87,7 +87,7 @@ class Judgement:
         the folder and the programs as they are there.
         """
         files = sorted({each.file for each in self.call.commands if each.file})
-        there = [identify_file(path) for path in (self.call.place.folder, *files)]
+        there = [_identify(path) for path in (self.call.place.folder, *files)]
         stated = f"{self.call.digest} {self.runs_as} {there}"
         return hashlib.sha256(stated.encode("utf-8", "backslashreplace")).hexdigest()
 
@@ -129,6 +129,16 @@ def judge_failure(
     place = Place(str(context.workspace.root), str(context.workspace.cwd))
     call = Call(tool, "", input, (), (fact,), place)
     return Judgement(call, RuleDecision.ASK, (Ruling(fact, RuleDecision.ASK, fact.reason),))
+
+
+def _identify(path: str) -> tuple[int, ...]:
+    """Return what changes if another file takes the place of this one."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    is_folder = os.path.isdir(path)
+    return (found.st_dev, found.st_ino, *(() if is_folder else (found.st_size, found.st_mtime_ns)))
 
 
 def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str:

@@ -21,11 +21,11 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Self, TypeAlias
 
 from greenroom.core import RuleFileError
-from greenroom.core._internal import compile_later, escape_units, serde, shows_all
+from greenroom.core._internal import compile_later, exact, serde
 from greenroom.permissions.patterns import Expression, HostPattern, PathPattern
 
 Predicate: TypeAlias = Callable[[str, Mapping[str, object]], bool]
@@ -358,9 +358,22 @@ def _write_notation(matcher: RuleMatcher) -> str:
         is_same = _read_notation(text) == (given or {"all": True})
     except RuleFileError:
         is_same = False
-    if is_same and shows_all(text):
+    if is_same and _hides_nothing(text):
         return text
-    return escape_units(serde.dumps(given).decode())
+    return "".join(map(_escape_character, serde.dumps(given).decode()))
+
+
+def _hides_nothing(text: str) -> bool:
+    return text.isprintable() and exact(text) == text
+
+
+@lru_cache(4_096)
+def _escape_character(char: str) -> str:
+    """Escape a character that is invisible or changes how others look."""
+    if _hides_nothing(char):
+        return char
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def quote_words(words: Sequence[str]) -> str:

@@ -176,6 +176,8 @@ def _find_hosts(word: str, care: Care, *, contacts: bool, asks: bool = True) -> 
 
 # Files
 
+_STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
+
 
 def list_files(word: str, place: Place, *, tilde: bool = False) -> Iterator[PathUse]:
     """Find the files that a word may name, as a whole or in part; a program may expand a tilde."""
@@ -232,8 +234,14 @@ def _find_inner_files(
 
 def _find_others_files(use: PathUse) -> Iterator[Unknown]:
     """Find the files that are reached by links which only another process can follow."""
-    if any(map(file_lookup.leads_to_process, use.real)):
-        yield Unknown(reason=f"{_show(use.text)} leads to an open file, or another process's")
+    for path in use.real:
+        link = file_lookup.PROCESS_LINK.match(path)
+        is_own = link and (
+            (link["process"] in ("self", "thread-self") and link["name"] in ("cwd", "root"))
+            or _STANDARD_FILE.fullmatch(path)
+        )
+        if link and not is_own:
+            yield Unknown(reason=f"{_show(use.text)} leads to an open file, or another process's")
 
 
 def _find_lists(command: Command, place: Place) -> Iterator[Unknown]:

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from greenroom.core._internal import describe_hidden, describe_lookalikes, describe_words, visible
+from greenroom.core._internal import describe_hidden, describe_lookalikes, visible
 from greenroom.programs._internal import (
     BUILTINS,
     SHELLS,
@@ -422,14 +422,30 @@ def _change_folder(place: Place, command: SimpleCommand, commands: Iterable[Comm
     return place.move(operands[0] if operands else place.home)
 
 
+# Characters that make a command look like another one.
+
+# With a dash of any kind but those that begin a line of speech.
+_OPTION = re.compile("[\u2010-\u2013\u2043\u2212\ufe58\ufe63\uff0d-]+[-A-Za-z][^\\s=]*")
+
+
 def find_lookalikes(facts: Iterable[ShellEffect]) -> Iterator[Unknown]:
-    """Find programs, options, files and hosts in commands that look like others in ASCII."""
+    """Find programs, options, files and hosts in commands that look like others in ASCII.
+
+    A text with spaces is left alone, but not an option before them, and so are words of a real
+    language.
+    """
     for fact in facts:
         if isinstance(fact, PathUse):
             yield from _report(fact.text, describe_lookalikes(fact.text, sure=True))
         elif isinstance(fact, Command) and not fact.text.isascii():
-            for name, found in describe_words(fact.argv):
-                yield from _report(name, found)
+            for at, word in enumerate(dict.fromkeys(fact.argv)):
+                option = _OPTION.match(word)
+                if at == 0 or word.startswith("-"):
+                    name = word.partition("=")[0]
+                    yield from _report(name, describe_lookalikes(name))
+                elif option or " " not in word:
+                    name = option[0] if option else word
+                    yield from _report(name, describe_lookalikes(name, sure=True))
 
 
 def find_disguises(text: str, *, sure: bool = False) -> Iterator[Unknown]:
