@@ -10,6 +10,9 @@ agent as if it were new. If its turn has ended, it is marked as done. If its tur
 never given again: the turn goes on from the history, is given up, or waits for a person to say. An
 input that had three hosts end is set aside, whatever the conversation says.
 
+An open question keeps its turn open for as long as the host is there. When the host gives the agent
+away, the turn is suspended at the question, which is a turn that was cut off: the next host asks.
+
 Whatever is written here names the epoch in which the host has the agent. Once another host has it,
 that is refused, as are the writes of the session: then the agent is killed, and nothing is said.
 """
@@ -17,7 +20,7 @@ that is refused, as are the writes of the session: then the agent is killed, and
 import logging
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import takewhile
 from typing import Literal
 
@@ -185,15 +188,15 @@ class HostedAgent:
         self._handle = handle = self._runtime.spawn(
             session,
             function,
-            unattended=self._spec.unattended,
+            unattended="suspend" if self._spec.unattended == "ask" else "deny",
             budget=self._spec.make_budget(used),
             name=self._spec.type,
         )
         outcome = Outcome(EndStatus.KILLED)
-        async with trio.open_nursery() as nursery:
+        # Before it has asked anything: questions wait for an answer, whoever comes and goes.
+        seat = handle.attend() if self._spec.unattended == "ask" else nullcontext()
+        async with seat, trio.open_nursery() as nursery:
             nursery.start_soon(self._guard, nursery, session, handle, taken, goes_on)
-            if self._spec.unattended == "ask":
-                nursery.start_soon(self._attend, handle)
             outcome = await handle.wait()
             nursery.cancel_scope.cancel()
         if self._failure is not None:
@@ -217,11 +220,6 @@ class HostedAgent:
             self._failure = error
             handle.kill()
             nursery.cancel_scope.cancel()
-
-    async def _attend(self, handle: AgentHandle) -> None:
-        """Keep questions open until somebody answers, whoever comes and goes."""
-        async with handle.attend():
-            await trio.sleep_forever()
 
     # ---------------------------------------------------------- what an earlier host has left
 
@@ -362,6 +360,8 @@ class HostedAgent:
         self, taken: mailbox.Taken, result: TurnResult, session: AgentSession | None = None
     ) -> None:
         """Mark an input as done, once its turn is saved."""
+        if result.status is TurnStatus.WAITING and self._is_moving:
+            await trio.sleep_forever()  # the next host goes on with it
         if session is not None and session.statistics().unsaved:
             await session.save()
         written = serde.encode(result)

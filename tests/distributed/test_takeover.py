@@ -5,12 +5,12 @@ from functools import partial
 import pytest
 import trio
 
-from greenroom import Agent, AgentRuntime
+from greenroom import Agent, AgentRuntime, PermissionManager, PermissionRule
 from greenroom.core import Message
 from greenroom.core._internal import serde
 from greenroom.distributed import AgentSpec, AgentType, Host, mailbox
 from greenroom.session import AgentSession
-from greenroom.testing import ScriptedProvider
+from greenroom.testing import ScriptedProvider, call
 from tests.distributed.kinds import (
     ECHO,
     GOES_ON,
@@ -232,6 +232,46 @@ async def drain_one(cluster, work):
         assert [(await each.status()).host for each in agents] == [second] * 3
         assert not await cluster.drain(first)
         nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("options", [GOES_ON, {}], ids=["continue", "ask"])
+async def test_a_question_that_is_open_when_its_host_is_drained_is_asked_on_the_next(
+    cluster, nursery, options
+):
+    def kind(*replies):
+        agent = Agent(ScriptedProvider(*replies), tools=[deploy], permissions=rules)
+        return AgentType("deployer", lambda spec: (agent, ()))
+
+    rules, done = PermissionManager([PermissionRule.ask_for_tool("deploy")]), []
+
+    def deploy(version: str) -> str:
+        """Deploy a version."""
+        done.append(version)
+        return f"{version} is live"
+
+    first = await nursery.start(Host(cluster, [kind(call("deploy", version="1.2"))]).run)
+    agent = await cluster.spawn(AgentSpec("deployer", **options))
+    await agent.send_input("go", id="i1")
+    with trio.fail_after(60):
+        (question,) = await wait_for(agent.pending)
+        second = await nursery.start(Host(cluster, [kind("It is live.")]).run)
+        assert await cluster.drain(first)
+        await wait_host(agent, second)
+
+        async def find_question(reason):
+            return [each for each in await agent.pending() if reason in each.reason]
+
+        if not options:  # another host has another disk
+            (about,) = await wait_for(partial(find_question, "another host"))
+            assert await agent.respond_permission(about.request_id, "allow")
+        (again,) = await wait_for(partial(find_question, "the rule"))
+        assert again.request_id == question.request_id
+        assert (done, (await agent.status()).queued) == ([], 1)
+        # It is on record before it is asked again.
+        await wait_for(partial(agent.respond_permission, again.request_id, "allow"))
+        result = await agent.answer("i1")
+    assert (result.status, result.text, done) == ("completed", "It is live.", ["1.2"])
+    assert await agent.pending() == ()
 
 
 async def test_a_host_that_was_counted_as_gone_comes_back_under_another_number(
