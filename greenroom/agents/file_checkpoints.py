@@ -4,11 +4,10 @@ import os
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from greenroom.agents.session_packs import packs_folder, packs_of
 from greenroom.core import (
     Error,
     Execute,
@@ -22,7 +21,9 @@ from greenroom.core._internal import Checkpoint, Effect
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.session._internal import StoreOnDisk
-from greenroom.tools._internal import Packs, RegisteredTool, Window, WorkspaceRecorder
+
+if TYPE_CHECKING:
+    from greenroom.tools._internal import Packs, RegisteredTool, Window, WorkspaceRecorder
 
 _RUNS = (Execute, ShellCommand, Opaque)
 _HARMLESS = {"read", "network", "plan"}
@@ -30,7 +31,7 @@ _CUT_OFF = "what the commands changed is not known: the process ended before the
 _NOT_COMPARED = "what the calls changed is not known: they were stopped, with no time to compare"
 _GRACE = 5.0
 
-WatchedCall: TypeAlias = tuple[str, RegisteredTool, Sequence[Effect]]
+WatchedCall: TypeAlias = "tuple[str, RegisteredTool, Sequence[Effect]]"
 """The id of a call, its tool, and its declared effects."""
 
 
@@ -74,6 +75,8 @@ class FileCheckpoints:
         if not ids:
             yield
             return
+        from greenroom.agents.session_packs import packs_of  # loaded with the first of them
+
         packs = packs_of(self._agent.session)
         if packs is None:
             self._refuse(ids)
@@ -99,7 +102,9 @@ class FileCheckpoints:
                 absolute.append(str(self._agent.context.workspace.absolute(path)))
         return absolute
 
-    async def _close(self, recorder: WorkspaceRecorder, window: Window, begun: Checkpoint) -> None:
+    async def _close(
+        self, recorder: "WorkspaceRecorder", window: "Window", begun: Checkpoint
+    ) -> None:
         changes, gaps = begun.changes, (*window.gaps, _NOT_COMPARED)
         with self._agent.cleanup(_GRACE):
             changes = await recorder.close(window)
@@ -128,8 +133,10 @@ class FileCheckpoints:
             self._reported.add(failure)
             await self._agent.send(Error(error.message, type(error).__name__))
 
-    async def _get_recorder(self, packs: Packs) -> WorkspaceRecorder:
+    async def _get_recorder(self, packs: "Packs") -> "WorkspaceRecorder":
         if self._recorder is None:
+            from greenroom.tools._internal import WorkspaceRecorder
+
             session, workspace = self._agent.session, self._agent.context.workspace
             flush = session.durability != "none"
 
@@ -161,6 +168,8 @@ def _places(session: AgentSession, root: str) -> tuple[str, ...]:
 
     That is its folder, or the session's if the workspace is in the store; or its files.
     """
+    from greenroom.agents.session_packs import packs_folder
+
     if not (folder := packs_folder(session)):
         return session.store.paths() if isinstance(session.store, StoreOnDisk) else ()
     own = os.path.dirname(os.path.realpath(folder))

@@ -25,7 +25,6 @@ from greenroom.core import (
 from greenroom.core._internal import clip, compile_later
 from greenroom.permissions import PermissionManager
 from greenroom.tools import ToolRegistry
-from greenroom.tools._internal import look_at
 
 MAX_FILES = 50
 """Files of one input that are sent."""
@@ -119,6 +118,8 @@ class MentionReader:
         if await trio.to_thread.run_sync(os.path.isdir, mention.path):
             names = await trio.to_thread.run_sync(self._list_names, mention.path)
             return [TextBlock(_wrap("folder", mention.label, names))]
+        from greenroom.tools._internal import look_at  # most inputs name no file
+
         look = await trio.to_thread.run_sync(lambda: look_at(Path(os.path.realpath(mention.path))))
         if look.content is None:
             return look.state.problem or "it is no file"

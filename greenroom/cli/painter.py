@@ -3,10 +3,10 @@
 import io
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, TypeAlias, cast
 
+import msgspec
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
@@ -203,8 +203,7 @@ def _is_filled(segment: Segment) -> bool:
     return segment.style is not None and segment.style.bgcolor is not None
 
 
-@dataclass(frozen=True)
-class ColorScheme:
+class ColorScheme(msgspec.Struct, frozen=True):
     """What each kind of text looks like; every field is a style of rich, such as "bold red".
 
     Attributes:

@@ -5,7 +5,6 @@ It is pure: the screen shows what it says, and `person` carries out what it deci
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -40,8 +39,7 @@ TOO_LATE = "not sent: that question is decided already"
 _NOT_READ = "not before all of it was shown; Space or PgDn turns the page"
 
 
-@dataclass(frozen=True)
-class PersonDecision:
+class PersonDecision(msgspec.Struct, frozen=True):
     """What a person decided about one request; `value`, of a credential, is never shown."""
 
     request_id: str
@@ -49,8 +47,12 @@ class PersonDecision:
     remember: core.Remember | None = None
     message: str = ""
     input: dict[str, object] | None = None
-    value: str = field(default="", repr=False)
+    value: str = ""
     prefix: bool = False
+
+    def __repr__(self) -> str:
+        """Say what was decided, and nothing that was typed."""
+        return f"<{self.decision} for {self.request_id}>"
 
 
 class QuestionState(msgspec.Struct, frozen=True):

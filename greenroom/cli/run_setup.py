@@ -46,7 +46,7 @@ from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
 from greenroom.runtime._internal import Unattended
 from greenroom.session import AgentSession, SessionStore
-from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools, examine_sandbox
+from greenroom.tools import Sandbox, Tool, ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
     from greenroom.interop import MCPServer
@@ -357,6 +357,8 @@ async def _describe_gaps(sandbox: Sandbox | None) -> list[str]:
     """Describe what the requested sandbox does not confine on this machine."""
     if sandbox is None:
         return []
+    from greenroom.tools import examine_sandbox  # loads what few runs need
+
     report = await examine_sandbox(sandbox)
     return [f"sandbox: {report}; greenroom doctor says why"] if report.lacking else []
 

@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
 from datetime import date
 from difflib import get_close_matches
 from importlib import import_module
@@ -90,8 +89,7 @@ class HookSettings(msgspec.Struct, frozen=True):
     timeout: float = 5.0
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """What settings files say.
 
     Attributes:
@@ -112,22 +110,25 @@ class Settings:
         keys: the variables that would hold the keys of providers, and their values.
     """
 
-    values: Mapping[str, object] = field(default_factory=dict, kw_only=True)
-    api_keys: Mapping[str, KeyPlace] = field(default_factory=dict, kw_only=True)
-    web_search: WebSearchSettings | None = field(default=None, kw_only=True)
-    key_bindings: KeyBindingsName = field(default="emacs", kw_only=True)
-    editor: str | None = field(default=None, kw_only=True)
-    theme: str = field(default="auto", kw_only=True)
-    notify: tuple[str, ...] = field(default=("bell", "title"), kw_only=True)
-    hooks: tuple[HookSettings, ...] = field(default=(), kw_only=True)
-    keys: Mapping[str, tuple[str, str]] = field(default_factory=dict, kw_only=True, repr=False)
-
     model: str | None = None
     window: int | None = None
-    prices: Mapping[str, ListedPrice] = field(default_factory=dict)
+    prices: Mapping[str, ListedPrice] = msgspec.field(default_factory=dict)
     model_settings: ModelSettings | None = None
-    retry: Retry | None = field(default_factory=Retry)
+    retry: Retry | None = msgspec.field(default_factory=Retry)
     rate_limit: RateLimit | None = None
+    values: Mapping[str, object] = msgspec.field(default_factory=dict)
+    api_keys: Mapping[str, KeyPlace] = msgspec.field(default_factory=dict)
+    web_search: WebSearchSettings | None = None
+    key_bindings: KeyBindingsName = "emacs"
+    editor: str | None = None
+    theme: str = "auto"
+    notify: tuple[str, ...] = ("bell", "title")
+    hooks: tuple[HookSettings, ...] = ()
+    keys: Mapping[str, tuple[str, str]] = msgspec.field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Name what is set; the values of keys are secrets."""
+        return f"<settings: {', '.join(self.values) or 'none'}>"
 
     @property
     def currency(self) -> str:
@@ -378,7 +379,7 @@ def read_keys(settings: Settings) -> Settings:
             keys[provider] = variable + FILE_SUFFIX, place.file
         else:
             keys[provider] = variable, _read_keyring(place.keyring, provider)
-    return replace(settings, keys=keys)
+    return msgspec.structs.replace(settings, keys=keys)
 
 
 def _read_keyring(name: str, provider: str) -> str:

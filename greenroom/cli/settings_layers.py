@@ -163,7 +163,7 @@ def _merge(user: Settings, project: Settings, usable: Mapping[str, object]) -> S
     """Put the project's settings that count over the user's; hooks of both run."""
     names = ("model", "window", "prices", "model_settings", "retry", "rate_limit")
     given = {name: getattr(project, name) for name in names if name in usable}
-    return replace(user, **given)
+    return msgspec.structs.replace(user, **given)
 
 
 def resolve(options: _O, layers: Layers) -> _O:

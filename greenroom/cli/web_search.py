@@ -1,13 +1,15 @@
 """The search engine of the setting `web_search`, as a tool of a run."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from greenroom.core import ConfigurationError
 from greenroom.llm._internal import read_key
-from greenroom.tools import WebSearch
+
+if TYPE_CHECKING:
+    from greenroom.tools import WebSearch
 
 
 class WebSearchSettings(msgspec.Struct, frozen=True):
@@ -31,7 +33,7 @@ class WebSearchSettings(msgspec.Struct, frozen=True):
         """
         self._open("key")
 
-    def open(self, env: Mapping[str, str]) -> WebSearch:
+    def open(self, env: Mapping[str, str]) -> "WebSearch":
         """Open the tool, with the key that the variable holds, or the file in `NAME_FILE`.
 
         Raises:
@@ -45,7 +47,9 @@ class WebSearchSettings(msgspec.Struct, frozen=True):
             )
         return self._open(key)
 
-    def _open(self, key: str) -> WebSearch:
+    def _open(self, key: str) -> "WebSearch":
+        from greenroom.tools import WebSearch  # few users have set it up
+
         given = {"url": self.url} if self.url else {}
         match self.backend:
             case "searxng":

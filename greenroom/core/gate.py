@@ -1,22 +1,21 @@
 """Gates: what a program puts before its tools, beside the rules."""
 
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from greenroom.core.context import AgentContext
 from greenroom.core.message import ToolUseBlock
 from greenroom.core.tooling import ToolResult, ToolRun
 
 
-@dataclass(frozen=True)
-class Deny:
+class Deny(msgspec.Struct, frozen=True):
     """The call must not run; the model is told the reason."""
 
     reason: str
 
 
-@dataclass(frozen=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True):
     """A person has to allow the call; they are shown the reason."""
 
     reason: str

@@ -190,8 +190,7 @@ class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
         return ToolResultBlock(tool_use_id, self.content, self.is_error)
 
 
-@dataclass(frozen=True)
-class Approval:
+class Approval(msgspec.Struct, frozen=True):
     """What has allowed a tool call to run.
 
     Attributes:
@@ -207,8 +206,7 @@ class Approval:
     decision: Literal["allow"] = "allow"
 
 
-@dataclass(frozen=True)
-class ToolRun:
+class ToolRun(msgspec.Struct, frozen=True):
     """A valid call whose tool is about to run.
 
     Attributes:
@@ -266,8 +264,7 @@ Thinking: TypeAlias = int | Literal["adaptive", "between_tools"]
 """How a model thinks: for so many tokens, as it sees fit, or only between the calls of tools."""
 
 
-@dataclass(frozen=True)
-class OutputSchema:
+class OutputSchema(msgspec.Struct, frozen=True):
     """The form that a reply's text must have: one JSON object that fits a JSON Schema.
 
     Attributes:

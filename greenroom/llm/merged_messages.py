@@ -5,7 +5,7 @@ Providers want user and assistant to alternate, so consecutive messages of one r
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -34,8 +34,7 @@ Accept: TypeAlias = Callable[[Sequence[ContentBlock], Message], Sequence[Content
 Block = TypeVar("Block", bound=ContentBlock)
 
 
-@dataclass(frozen=True)
-class MergedMessage:
+class MergedMessage(msgspec.Struct, frozen=True):
     """Consecutive messages of one role as one message, with tool results first.
 
     A message with extra fields on the wire is not merged with others.
@@ -49,8 +48,8 @@ class MergedMessage:
 
     role: Role
     blocks: tuple[ContentBlock, ...]
-    fields: Mapping[str, object] = field(default_factory=dict)
-    calls: Mapping[str, ToolUseBlock] = field(default_factory=dict)
+    fields: Mapping[str, object] = msgspec.field(default_factory=dict)
+    calls: Mapping[str, ToolUseBlock] = msgspec.field(default_factory=dict)
 
 
 class MessageMerger:

@@ -41,9 +41,7 @@ from greenroom.memory.context_window import (
     is_repeated,
     units_of,
 )
-from greenroom.memory.failures import report_failure
 from greenroom.memory.memory_protocol import EntryOrigin, Memory
-from greenroom.memory.summary import Summary, ask_for_summary, user_words
 from greenroom.memory.window_watch import WindowWatch
 from greenroom.runtime import AgentInternals
 
@@ -293,6 +291,8 @@ class Compactor:
         about: str,
     ) -> None:
         """Replace the older messages with notes on them and the user's own words."""
+        from greenroom.memory.summary import Summary, user_words  # most conversations need none
+
         known = Summary.find(old)
         segment, summary = (old[1:], known) if known else (old, Summary())
         if not segment:
@@ -325,6 +325,8 @@ class Compactor:
         about: str,
     ) -> tuple[str, Message | None]:
         """Ask the model for notes; return the old ones if it fails."""
+        from greenroom.memory.summary import ask_for_summary
+
         request = ask_for_summary(notes, segment, most, budget.window, self._counter, about)
         llm = substitute_model(agent.context, self._llm)
         try:
@@ -412,6 +414,8 @@ async def _store(
     If the memory fails, that is published as `Custom("memory.failed")`; the session still has the
     messages.
     """
+    from greenroom.memory.failures import report_failure
+
     session_id = agent.session.session_id
     try:
         for text, origin, turn in list(_texts(segment, first_turn))[-_MAX_ENTRIES:]:

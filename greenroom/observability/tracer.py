@@ -13,7 +13,8 @@ agents report are events of the innermost open span of their agent.
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from greenroom.core import (
     AgentContext,
@@ -64,8 +65,7 @@ INVENTED = "_other"
 """The name of a tool that does not exist, where no word may leave."""
 
 
-@dataclass
-class _Agent:
+class _Agent(Struct):
     """What is open in one agent, and the names that are shown of it and of those above."""
 
     lineage: tuple[str, ...]

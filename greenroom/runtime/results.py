@@ -1,6 +1,5 @@
 """The results of an agent's work: receipts, turn results, reports and outcomes."""
 
-from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
@@ -13,8 +12,7 @@ from greenroom.runtime.errors import SupervisionError
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 
 
-@dataclass(frozen=True)
-class Receipt:
+class Receipt(msgspec.Struct, frozen=True):
     """Confirms that an input has arrived.
 
     Attributes:
@@ -32,8 +30,7 @@ class Receipt:
     replaced: str = ""
 
 
-@dataclass(frozen=True)
-class TurnResult:
+class TurnResult(msgspec.Struct, frozen=True):
     """How one turn ended.
 
     Attributes:
@@ -49,7 +46,7 @@ class TurnResult:
     status: TurnStatus
     text: str = ""
     stop_reason: StopReason | None = None
-    usage: Usage = Usage()  # noqa: RUF009 (a frozen value)
+    usage: Usage = Usage()
     error: str = ""
     value: object = UNSET
     kind: str = ""
@@ -58,8 +55,7 @@ class TurnResult:
         freeze_fields(self, "value")
 
 
-@dataclass(frozen=True)
-class InterruptReport:
+class InterruptReport(msgspec.Struct, frozen=True):
     """What an interrupt did, in names for people.
 
     Attributes:
@@ -77,8 +73,7 @@ class InterruptReport:
     repaired: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """How an agent ended.
 
     Attributes:

@@ -8,10 +8,10 @@ import inspect
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import replace
 
 import trio
 from msgspec import structs
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,

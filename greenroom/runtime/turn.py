@@ -24,12 +24,12 @@ of the life. A crash of the process leaves the last save, and loading it answers
 """
 
 import logging
-from dataclasses import replace
 from types import TracebackType
 from typing import Protocol, Self
 
 import trio
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentState,

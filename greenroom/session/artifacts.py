@@ -5,7 +5,6 @@ so a rewind goes back to the artifacts of that time, and a fork has them too.
 """
 
 import hashlib
-import mimetypes
 import secrets
 from collections.abc import Iterable
 from typing import Annotated
@@ -77,7 +76,11 @@ def begin_version(
             "characters without a slash"
         )
     usual = "text/plain" if is_text else "application/octet-stream"
-    media_type = (media_type or mimetypes.guess_type(name)[0] or usual).lower()
+    if not media_type:
+        import mimetypes  # it reads files of the system, and few agents make artifacts
+
+        media_type = mimetypes.guess_type(name)[0] or usual
+    media_type = media_type.lower()
     if not _MEDIA_TYPE.fullmatch(media_type):
         raise ValueError(f"{media_type[:80]!r} is no media type: write one such as text/plain")
     versions = [each.version for each in known if each.name == name]

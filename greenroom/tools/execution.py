@@ -12,12 +12,12 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import cast
 
 import trio
+from msgspec import Struct
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -58,7 +58,7 @@ from greenroom.core._internal import (
     valid_unicode,
     visible,
 )
-from greenroom.sandbox._internal import Sandbox, check_required, describe_sandbox, examine_sandbox
+from greenroom.sandbox._internal import Sandbox, check_required, describe_sandbox
 from greenroom.schemas import InputValidator
 from greenroom.threads._internal import run_heavy
 from greenroom.tools.interface import (
@@ -82,8 +82,7 @@ _PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit, AgentCrashError)
 _log = logging.getLogger("greenroom.tools")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RegisteredTool:
+class RegisteredTool(Struct, frozen=True, kw_only=True):
     """A view of a tool with every member, also those that the tool leaves out; itself a `Tool`.
 
     Its `execute` is the gate that `ToolRegistry.execute` describes.
@@ -121,9 +120,9 @@ class RegisteredTool:
     version: str = ""
     definition_hash: str = ""
     is_offered: bool = True
-    tool: Tool = field(repr=False)
-    validator: InputValidator = field(repr=False)
-    output_validator: OutputValidator | None = field(default=None, repr=False)
+    tool: Tool
+    validator: InputValidator
+    output_validator: OutputValidator | None = None
 
     @classmethod
     def of(cls, tool: Tool) -> "RegisteredTool":
@@ -267,6 +266,8 @@ class RegisteredTool:
         """
         if self.sandbox is None:
             return None
+        from greenroom.sandbox._internal import examine_sandbox  # most runs have no sandbox
+
         files = cast("Sequence[str]", getattr(self.tool, "sandbox_files", ()))
         report = await examine_sandbox(self.sandbox, workspace, readable=files)
         check_required(self.sandbox, report)

@@ -28,7 +28,7 @@ ROOT = Path(greenroom.__file__).parent
 
 PATHS = {
     "tools/registry.py": {"found.execute"},  # to the gate
-    "agents/tool_calls.py": {"self._tools.execute"},  # after the rules; to the registry
+    "agents/call_gate.py": {"self._tools.execute"},  # after the rules; to the registry
     "tools/execution.py": {"self.tool.execute"},  # the gate itself, behind `AgentContext.on_run`
     # The person's own: nobody is asked, and what a rule denies is not done.
     "cli/mentions.py": {"self._tools.execute"},

@@ -19,7 +19,6 @@ from greenroom.sandbox._internal import (
     Exit,
     Sandbox,
     clean_environment,
-    confine,
     run_contained,
     signal_name,
 )
@@ -144,6 +143,8 @@ class StayingCommand:
         sandbox: Sandbox | None,
     ) -> str | None:
         """Run it to its end; return what the model is told, or None if it was killed on request."""
+        from greenroom.sandbox._internal import confine  # loaded with the first command
+
         self.begun_at = trio.current_time()
         try:
             with self._scope:

@@ -27,9 +27,7 @@ from greenroom.sandbox._internal import (
     Sandbox,
     SandboxLimits,
     clean_environment,
-    confine,
     describe_sandbox,
-    list_python_files,
     our_python,
     run_contained,
     signal_name,
@@ -191,6 +189,8 @@ async def run_command(
         ToolError: it can't be started.
         SandboxUnavailableError: the sandbox requires what nothing holds here.
     """
+    from greenroom.sandbox._internal import confine  # loaded with the first command
+
     output = OutputBuffer(_MAX_CHARACTERS)
     live = LiveOutput(context.progress)
     async with confine(
@@ -457,6 +457,8 @@ class _RunPython:
     @property
     def sandbox_files(self) -> Sequence[str]:
         """The files of this Python."""
+        from greenroom.sandbox._internal import list_python_files
+
         return list_python_files()
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
