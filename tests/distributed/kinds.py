@@ -42,9 +42,9 @@ FAILING = AgentType("failing", lambda spec: (fail, ()))
 ENDING = AgentType("ending", lambda spec: (end, ()))
 
 
-async def wait_for(condition):
+async def wait_for(condition, seconds=60):
     """Look again and again: a database does not say when it has changed."""
-    with trio.fail_after(60):
+    with trio.fail_after(seconds):
         while True:
             if found := await condition():
                 return found
