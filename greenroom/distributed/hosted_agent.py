@@ -47,7 +47,7 @@ from greenroom.runtime import (
     Outcome,
     TurnResult,
 )
-from greenroom.runtime._internal import find_result
+from greenroom.runtime._internal import find_result, takes_input
 from greenroom.session import AgentSession
 from greenroom.session._internal import Connection, read_tree_used
 
@@ -305,7 +305,8 @@ class HostedAgent:
         """Give the agent one input after another, once a turn has ended that goes on."""
         if taken is not None and goes_on:
             self._in_hand = taken
-            await self._finish(taken, await self._follow(handle, taken.input_id), session)
+            result = await self._follow(handle, taken.input_id)
+            await self._finish_turn(handle, taken, result, session)
             self._in_hand = taken = None
         while True:
             if taken is None:
@@ -321,7 +322,8 @@ class HostedAgent:
                 taken = None
             else:
                 self._in_hand = taken
-                await self._finish(taken, await self._ask(handle, taken), session)
+                result = await self._ask(handle, taken)
+                await self._finish_turn(handle, taken, result, session)
                 self._in_hand = taken = None
 
     async def _ask(self, handle: AgentHandle, taken: mailbox.Taken) -> TurnResult:
@@ -360,8 +362,6 @@ class HostedAgent:
         self, taken: mailbox.Taken, result: TurnResult, session: AgentSession | None = None
     ) -> None:
         """Mark an input as done, once its turn is saved."""
-        if result.status is TurnStatus.WAITING and self._is_moving:
-            await trio.sleep_forever()  # the next host goes on with it
         if session is not None and session.statistics().unsaved:
             await session.save()
         written = serde.encode(result)
@@ -370,11 +370,23 @@ class HostedAgent:
             taken.input_id,
         )
 
+    async def _finish_turn(
+        self,
+        handle: AgentHandle,
+        taken: mailbox.Taken,
+        result: TurnResult,
+        session: AgentSession,
+    ) -> None:
+        """Mark the input of a turn as done, unless the turn was suspended by the agent's end."""
+        if result.status is TurnStatus.WAITING and not takes_input(handle):
+            await trio.sleep_forever()  # the next host goes on with it, or its end is its answer
+        await self._finish(taken, result, session)
+
     async def _finish_last(self, session: AgentSession, handle: AgentHandle) -> None:
         """Mark the last input as done, if its turn has ended, and the agent right after it."""
         taken = self._in_hand
         result = None if taken is None else find_result(handle, taken.input_id)
-        if taken is not None and result is not None:
+        if taken is not None and result is not None and result.status is not TurnStatus.WAITING:
             await self._finish(taken, result, session)
 
     async def _set_aside(self, taken: mailbox.Taken) -> None:

@@ -27,6 +27,7 @@ from greenroom.runtime.snapshots import (
     find_result as find_result,
     take_branch as take_branch,
     take_snapshot as take_snapshot,
+    takes_input as takes_input,
 )
 from greenroom.runtime.spawning import check_agent_function as check_agent_function
 from greenroom.runtime.supervisor import SupervisorStatistics as SupervisorStatistics

@@ -61,6 +61,11 @@ def find_result(handle: AgentHandle, input_id: str) -> TurnResult | None:
     return handle._actor.turns.answers.find(input_id)
 
 
+def takes_input(handle: AgentHandle) -> bool:
+    """Whether an agent has not begun to end."""
+    return handle._actor.takes_input
+
+
 def take_branch(handle: AgentHandle, limit: int) -> AgentNode:
     """Describe an agent and those below it, at most `limit` of them, as they are now."""
     return describe_below(handle._actor, limit)

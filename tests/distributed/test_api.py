@@ -256,7 +256,7 @@ async def test_an_order_waits_for_an_agent_that_is_only_starting(
 async def test_an_agent_that_no_host_has_can_be_ended(cluster, target, nursery):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"))
-        query = "UPDATE agents SET host = NULL"
+        query = "UPDATE agents SET host = NULL, capabilities = '{none-has}'"
         await cluster.database.run(lambda each: each.execute(query))
         await agent.send_input("never read", id="i1")
         assert (await agent.shutdown()).status == "cancelled"

@@ -52,11 +52,13 @@ async def test_any_program_reads_an_answer_at_any_time(agent, make_cluster):
 
 
 async def test_who_waits_for_an_answer_may_look_once_or_for_a_while(cluster, agent):
-    await cluster.database.run(lambda each: each.execute("UPDATE agents SET host = NULL"))
+    query = "UPDATE agents SET host = NULL, capabilities = %s"
+    await cluster.database.run(lambda each: each.execute(query, [["none has"]]))
     receipt = await agent.send_input("hello")
     for seconds in (0.0, 0.01):
         with pytest.raises(trio.TooSlowError):
             await agent.answer(receipt, seconds)
+    await cluster.database.run(lambda each: each.execute(query, [[]]))
     with trio.fail_after(60):
         assert (await agent.answer(receipt)).text == "> hello"
     assert (await agent.answer(receipt, 0.0)).text == "> hello"

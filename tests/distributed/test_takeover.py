@@ -274,6 +274,26 @@ async def test_a_question_that_is_open_when_its_host_is_drained_is_asked_on_the_
     assert await agent.pending() == ()
 
 
+async def test_a_question_that_is_open_when_its_agent_is_ended_is_answered_by_that(
+    cluster, nursery
+):
+    async def confirm(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await agent.request_permission("Deploy", "do it")
+
+    await nursery.start(Host(cluster, [AgentType("asking", lambda spec: (confirm, ()))]).run)
+    agent = await cluster.spawn(AgentSpec("asking"))
+    with trio.fail_after(60):
+        receipts = [await agent.send_input(text) for text in ("one", "two")]
+        await wait_for(agent.pending)
+        assert (await agent.shutdown()).status == "completed"
+        for receipt in receipts:
+            result = await agent.answer(receipt)
+            assert (result.status, result.kind) == ("failed", "AgentNotRunningError")
+        assert await agent.pending() == ()
+
+
 async def test_a_host_that_was_counted_as_gone_comes_back_under_another_number(
     cluster, work, frozen, nursery
 ):
