@@ -49,6 +49,8 @@ class _Ended(msgspec.Struct, frozen=True):
     outcome: Outcome | None
     signal_code: int | None
     next: NextRun | None = None
+    notes: tuple[str, ...] = ()
+    """What hooks of the session's end have to tell."""
 
     @property
     def way_back(self) -> Options:
@@ -79,10 +81,11 @@ async def run_sessions(
         while ended.next is not None:
             ended = await _go_on(ended, ended.next, terminal, is_light)
     code = _exit_code(ended.outcome) if ended.signal_code is None else ended.signal_code
-    if not ended.session.history:
-        return code, ""
-    way_back = resume_command(ended.session.session_id, ended.options)
-    return code, f"{way_back}   continues this session"
+    lines = list(map(visible, ended.notes))
+    if ended.session.history:
+        way_back = resume_command(ended.session.session_id, ended.options)
+        lines.append(f"{way_back}   continues this session")
+    return code, "\n".join(lines)
 
 
 async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal, is_light: bool) -> _Ended:
@@ -99,8 +102,9 @@ async def _go_on(ended: _Ended, next_run: NextRun, terminal: Terminal, is_light:
         if next_run.draft and not fault:
             terminal.put_back(next_run.draft)
         source = None if fault else next_run.source
+        faults = [*ended.notes, fault] if fault else ended.notes
         return await _converse(
-            setup, options, terminal, is_light, source=source, note=note, fault=fault
+            setup, options, terminal, is_light, source=source, note=note, faults=faults
         )
 
 
@@ -113,7 +117,7 @@ async def _converse(
     said: str = "",
     source: SessionSource | None = None,
     note: str = "",
-    fault: str = "",
+    faults: Sequence[str] = (),
 ) -> _Ended:
     """Show one session in the terminal until it is left, beginning with what was `said`."""
     signals = EndSignals()
@@ -123,7 +127,7 @@ async def _converse(
     untold = await trio.to_thread.run_sync(find_untold, setup.untrusted)
     opening = _render_opening(setup, describe_untrusted(untold), colors)
     opening += [Text(visible(note), colors.note)] if note else []
-    opening += [Text(visible(fault), colors.error)] if fault else []
+    opening += [Text(visible(each), colors.error) for each in faults]
     outcome: Outcome | None = None
     async with AgentRuntime(
         setup.store,
@@ -158,7 +162,9 @@ async def _converse(
                 nursery.cancel_scope.cancel()
         await handle.interrupt()
     code = signals.exit_code
-    return _Ended(setup.session, options, outcome, code, None if code is not None else run.next)
+    next_run = None if code is not None else run.next
+    notes = tuple(note for gate in setup.gates for note in gate.take_notes())
+    return _Ended(setup.session, options, outcome, code, next_run, notes)
 
 
 async def _describe(run: OpenRun, handle: AgentHandle) -> None:

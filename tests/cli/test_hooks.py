@@ -244,6 +244,17 @@ def test_each_session_of_a_terminal_begins_and_ends_with_its_hooks(terminal, min
     assert (project / "ended").read_text().split() == expected
 
 
+def test_a_failure_at_the_end_of_a_session_is_told_in_a_terminal(terminal, mine):
+    mine(SessionEnd=["exit 7"])
+    program = terminal("hello", "--model", "offline:")
+    program.wait_for("handful of rules", "idle")
+    program.type("/clear\r")
+    program.wait_for("failed with exit code 7", "idle")
+    program.type("/quit\r")
+    assert program.wait() == 0
+    assert "failed with exit code 7" in "".join(program.screen.splitlines()[-3:])
+
+
 def test_a_question_is_answered_in_the_persons_place_and_recorded_as_the_hooks(run, mine, project):
     mine(PermissionRequest=[f"tee asked.json | ({decides('PermissionRequest', 'allow')})"])
     done = run(*WRITE)
