@@ -94,7 +94,9 @@ async def _open(actor: Actor) -> bool:
     """Take the lock, unless an earlier life did, and store the note on that life for the model."""
     try:
         if not actor.has_lock:
-            await actor.session.open()
+            await trio.lowlevel.checkpoint_if_cancelled()  # as it may be that nothing else waits
+            if not actor.session.journal.open_now():
+                await actor.session.open()
             actor.has_lock = True
             actor.output.begin_epoch(actor.session.journal.epoch)
         if actor.restart_note:
@@ -222,7 +224,8 @@ async def _release(actor: Actor) -> None:
         return
     actor.has_lock = False
     try:
-        await actor.session.close()
+        if not actor.session.journal.close_now():
+            await actor.session.close()
     except BaseException as error:
         if must_propagate(error):
             raise

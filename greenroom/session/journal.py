@@ -29,7 +29,7 @@ writer that believes this one to be dead. From then on it refuses each of our wr
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 import trio
@@ -55,9 +55,11 @@ from greenroom.session.store import (
     StoredSession,
     run_in_thread,
 )
-from greenroom.session.store_errors import (
-    changed_error,
-)
+from greenroom.session.store_errors import changed_error
+from greenroom.session.turnstile import Turnstile
+
+if TYPE_CHECKING:
+    from greenroom.session.store import StoreInProcess, WriterInProcess
 
 T = TypeVar("T")
 
@@ -73,32 +75,6 @@ class _SaveGroup(msgspec.Struct, eq=False):
     ended: trio.Event = msgspec.field(default_factory=trio.Event)
 
 
-class _Turnstile:
-    """Lets one task in at a time, in the order in which they came; without a checkpoint if it can.
-
-    A lock of trio's is four objects, which each session would have, and takes a pass of the event
-    loop each time.
-    """
-
-    __slots__ = ("_is_taken", "_waiting")
-
-    def __init__(self) -> None:
-        self._is_taken = False
-        self._waiting: trio.lowlevel.ParkingLot | None = None  # once a task had to wait
-
-    async def enter(self) -> None:
-        if self._is_taken:
-            self._waiting = self._waiting or trio.lowlevel.ParkingLot()
-            await self._waiting.park()  # whoever leaves hands it over
-        self._is_taken = True
-
-    def leave(self) -> None:
-        if self._waiting:
-            self._waiting.unpark()
-        else:
-            self._is_taken = False
-
-
 class Journal:
     """What of a session its store holds, and who may write it."""
 
@@ -110,7 +86,7 @@ class Journal:
         self._conversation = conversation
         self._tail = _Tail(description.record.session_id, store)
         self._durability: Durability = "step"
-        self._turnstile = _Turnstile()  # one save, open or close at a time: each is several steps
+        self._turnstile = Turnstile()  # one save, open or close at a time: each is several steps
         self._next_group: _SaveGroup | None = None
         self.has_agent = False
         """Whether an agent of this process has the session. The writer lock can't protect one
@@ -178,6 +154,24 @@ class Journal:
                 await self._acquire()
         finally:
             self._turnstile.leave()
+
+    def open_now(self) -> bool:
+        """Do what `open` does, in one step, if nothing of this session can have been stored.
+
+        So it is where the session is new and its store in this process.
+
+        Returns:
+            Whether it is done; else `open` is to do it.
+        """
+        return self._turnstile.is_free and self._tail.begin()
+
+    def close_now(self) -> bool:
+        """Do what `close` does, in one step, if the store is in this process.
+
+        Returns:
+            Whether it is done; else `close` is to do it.
+        """
+        return self._turnstile.is_free and self._tail.release_now()
 
     async def close(self) -> None:
         """Release the session to other writers; cancellation waits."""
@@ -372,6 +366,19 @@ class _Tail:
             raise
         self._is_new_here = True
 
+    def begin(self) -> bool:
+        """Take the lock of a new session in one step, if its store can; return whether it did."""
+        is_new = self.metadata is None and self._end is START and not self._unconfirmed_line
+        if self._writer is not None or not is_new or self._unconfirmed is not None:
+            return False
+        self.store = store = self.store or default_store()
+        # Of its class: a store that passes on what it lacks may have an `acquire` of its own.
+        if not hasattr(type(store), "begin"):
+            return False
+        self._writer = cast("StoreInProcess", store).begin(self._session_id)
+        self._is_new_here = self._writer is not None
+        return self._is_new_here
+
     async def settle(self) -> bool:
         """Find out whether the last line whose append failed is stored; if so, continue after it.
 
@@ -430,6 +437,16 @@ class _Tail:
         writer, self._writer = self._writer, None
         if writer is not None:
             await writer.release()
+
+    def release_now(self) -> bool:
+        """Release the lock in one step, if the store can; return whether it did."""
+        writer = self._writer
+        if writer is None or not hasattr(type(writer), "release_now"):
+            return False
+        if not cast("WriterInProcess", writer).release_now():
+            return False
+        self._writer = None
+        return True
 
     def lacks(self, metadata: SessionMetadata) -> bool:
         """Whether the store may lack this description."""

@@ -170,6 +170,20 @@ class ThreadedStore(Protocol):
         """Do this work, which uses no store, in one of the store's threads."""
 
 
+class StoreInProcess(Protocol):
+    """The part of a store whose sessions are in this process: nothing there is waited for."""
+
+    def begin(self, session_id: str) -> SessionWriter | None:
+        """Lock a session of which nothing is stored, in one step; None where `acquire` must."""
+
+
+class WriterInProcess(Protocol):
+    """The part of such a store's writer that waits for nothing."""
+
+    def release_now(self) -> bool:
+        """Do what `release` does, in one step; return whether it did."""
+
+
 @runtime_checkable
 class StoreOnDisk(Protocol):
     """A store that keeps sessions in files of its own, without a folder for each session."""
@@ -414,6 +428,20 @@ class InMemoryStore:
         session = self._find(session_id)
         if session.is_locked:
             raise locked_error(session_id, os.getpid(), self.holder)
+        return self._lock(session_id, session)
+
+    def begin(self, session_id: str) -> "_MemoryWriter | None":
+        """Lock a session of which nothing is stored, in one step.
+
+        Returns:
+            None where there is something to wait for or to read, and where `acquire` is another's:
+            a subclass, or a test, that has its own is asked.
+        """
+        if session_id in self._sessions or getattr(self.acquire, "__func__", None) is not _ACQUIRE:
+            return None
+        return self._lock(session_id, self._find(session_id))
+
+    def _lock(self, session_id: str, session: _MemorySession) -> "_MemoryWriter":
         session.is_locked = True
         session.epoch = self._last_epoch = begin_epoch(self._last_epoch)
         self._sessions[session_id] = session
@@ -469,6 +497,9 @@ class InMemoryStore:
 
     def _find(self, session_id: str) -> _MemorySession:
         return self._sessions.get(check_session_id(session_id)) or _MemorySession()
+
+
+_ACQUIRE = InMemoryStore.acquire
 
 
 class _MemoryWriter:
@@ -528,6 +559,15 @@ class _MemoryWriter:
 
     async def release(self) -> None:
         await trio.lowlevel.checkpoint()
+        self._unlock()
+
+    def release_now(self) -> bool:
+        if "release" in vars(self):  # it is another's, such as a test's
+            return False
+        self._unlock()
+        return True
+
+    def _unlock(self) -> None:
         if not self._is_current:
             return
         self._session.is_locked = False

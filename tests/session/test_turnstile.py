@@ -3,11 +3,11 @@
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
-from greenroom.session.journal import _Turnstile
+from greenroom.session.turnstile import Turnstile
 
 
 async def test_who_is_alone_passes_without_a_checkpoint():
-    turnstile = _Turnstile()
+    turnstile = Turnstile()
     for _ in range(3):
         with assert_no_checkpoints():
             await turnstile.enter()
@@ -15,7 +15,7 @@ async def test_who_is_alone_passes_without_a_checkpoint():
 
 
 async def test_the_others_pass_one_at_a_time_in_the_order_in_which_they_came(nursery):
-    turnstile, inside, passed = _Turnstile(), [], []
+    turnstile, inside, passed = Turnstile(), [], []
 
     async def go(name):
         await turnstile.enter()
@@ -37,7 +37,7 @@ async def test_the_others_pass_one_at_a_time_in_the_order_in_which_they_came(nur
 
 
 async def test_a_cancel_of_one_who_waits_lets_the_next_one_pass(nursery):
-    turnstile, passed = _Turnstile(), trio.Event()
+    turnstile, passed = Turnstile(), trio.Event()
 
     async def go():
         await turnstile.enter()
