@@ -12,17 +12,26 @@ MOST_KEPT = 100
 """How many inputs keep the results of their turns, the newest."""
 
 
-def describe_reply(
-    replies: Sequence[Message], status: TurnStatus, usage: Usage, given: TurnResult | None
+def describe_turn(
+    replies: Sequence[Message],
+    status: TurnStatus,
+    usage: Usage,
+    given: TurnResult | None,
+    *,
+    error: str,
+    value: object,
+    kind: str,
 ) -> TurnResult:
-    """Describe the last reply of a turn with this status and usage; without one, what was given."""
-    if not replies:
-        given = given or TurnResult(status, usage=usage)
-        return TurnResult(status, given.text, given.stop_reason, given.usage)
-    last = replies[-1]
-    # Why a reply broke off with an error, the error says.
-    broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
-    return TurnResult(status, last.text, None if broke_off else last.stop_reason, usage)
+    """Describe a turn with these replies, by the last of them; without one, by what was given."""
+    text, stop_reason = "", None
+    if replies:
+        last = replies[-1]
+        # Why a reply broke off with an error, the error says.
+        broke_off = status is TurnStatus.FAILED and last.stop_reason is StopReason.INTERRUPTED
+        text, stop_reason = last.text, None if broke_off else last.stop_reason
+    elif given is not None:
+        text, stop_reason, usage = given.text, given.stop_reason, given.usage
+    return TurnResult(status, text, stop_reason, usage, error, value, kind)
 
 
 def describe_end(inputs: Sequence[str], result: TurnResult) -> Done:

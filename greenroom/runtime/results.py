@@ -52,7 +52,8 @@ class TurnResult(msgspec.Struct, frozen=True):
     kind: str = ""
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "value")
+        if self.value is not UNSET:  # as it is for most turns
+            freeze_fields(self, "value")
 
 
 class InterruptReport(msgspec.Struct, frozen=True):

@@ -29,7 +29,6 @@ from typing import Protocol, Self
 
 import trio
 from msgspec import UNSET
-from msgspec.structs import replace
 
 from greenroom.core import (
     AgentState,
@@ -50,7 +49,7 @@ from greenroom.core._internal import (
     serde,
     type_name,
 )
-from greenroom.runtime.answers import describe_end, describe_reply
+from greenroom.runtime.answers import describe_end, describe_turn
 from greenroom.runtime.background import note_taken
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption
@@ -464,8 +463,11 @@ class Turn:
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written
         self._turns.compare_replies(len(asked), self.replies)
-        result = replace(
-            describe_reply(replies, status, self.usage, self._reply),
+        result = describe_turn(
+            replies,
+            status,
+            self.usage,
+            self._reply,
             error=problem if status is TurnStatus.FAILED or self._failures else "",
             value=self.value,
             kind=type_name(self._failures[0]) if self._failures else "",
