@@ -129,6 +129,8 @@ def _colour(pieces: tuple[str, ...], before: str, after: str) -> Callable[[int, 
     def paint(start: int, end: int) -> str:
         parts, at = list[str](), start
         for first, last in spans:
+            if first >= end:
+                break
             begin, stop = max(first, at), min(last, end)
             if begin < stop:
                 parts += (line[at:begin], before, line[begin:stop], after)

@@ -4,6 +4,7 @@ import signal
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import cast
 
 import trio
 from rich.console import RenderableType
@@ -150,10 +151,11 @@ def _join_pieces(chunks: Sequence[OutputChunk]) -> Iterator[OutputChunk]:
     """Join the pieces of a text, or of a thought, that come one behind the other."""
     for kind, group in groupby(chunks, type):
         if kind is TextDelta:
-            yield TextDelta("".join([each.text for each in group if isinstance(each, TextDelta)]))
+            deltas = cast("Iterator[TextDelta]", group)
+            yield TextDelta("".join([each.text for each in deltas]))
         elif kind is ThinkingDelta:
-            said = [each.text for each in group if isinstance(each, ThinkingDelta)]
-            yield ThinkingDelta("".join(said))
+            thoughts = cast("Iterator[ThinkingDelta]", group)
+            yield ThinkingDelta("".join([each.text for each in thoughts]))
         else:
             yield from group
 

@@ -95,6 +95,7 @@ class Screen:
         self._own_command: tuple[str, float] | None = None  # of the person, and since when
         self._begun_at = float("inf")  # when the turn began
         self._unwritten = deque[RenderableType]()
+        self._has_marks = False  # whether any part of it is more than text
         self._kept = deque[RenderableType](maxlen=_KEPT)
         self._page = ""
         self._painted = list[str]()  # of the frame to come
@@ -156,6 +157,7 @@ class Screen:
     def print(self, *renderables: RenderableType) -> None:
         """Add something that stays; the next `draw` shows it."""
         self._unwritten.extend(renderables)
+        self._has_marks = self._has_marks or not all(map(is_simple, renderables))
         self._kept.extend(renderables)
 
     def finish(self) -> None:
@@ -281,7 +283,7 @@ class Screen:
 
     async def _load_parser(self) -> None:
         """Load what the first text with marks needs, in a thread."""
-        if is_parser_loaded() or all(map(is_simple, (*self._unwritten, *self._view.live()))):
+        if is_parser_loaded() or (not self._has_marks and all(map(is_simple, self._view.live()))):
             return
         await trio.to_thread.run_sync(load_parser)
 

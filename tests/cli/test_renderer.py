@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.cli import ConsoleRenderer, person
+from greenroom.cli import ConsoleRenderer, person, screen
 from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, PromptQuestion
 from greenroom.cli.terminal_choice import terminal_opener
 from greenroom.core import (
@@ -730,6 +730,32 @@ async def test_a_long_output_is_printed_even_while_the_reader_lags_behind():
         await it.terminal.say("x")
         await it.terminal.wait_for("finished")
         assert it.terminal.text.count("next") == 60
+
+
+async def test_what_waits_to_be_painted_is_looked_at_once(monkeypatch):
+    looked = []
+
+    def look(part):
+        looked.append(part)
+        return True
+
+    monkeypatch.setattr(screen, "is_simple", look)
+    monkeypatch.setattr(screen, "is_parser_loaded", lambda: False)
+    monkeypatch.setattr(screen, "_PAINTING", 0)  # nothing is painted, so all waits
+
+    async def talks(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                for _ in range(20):
+                    await agent.send(TextDelta("word\n\nnext\n\n" * 20))
+                    await trio.testing.wait_all_tasks_blocked()
+                await agent.send(TextDelta("finished"))
+
+    async with stage(talks) as it:
+        await it.terminal.say("x")
+        await it.terminal.wait_for("finished")
+        monkeypatch.setattr(screen, "_PAINTING", 1)
+    assert len(looked) < 4_000  # 800 paragraphs, each with a blank row, and what is live
 
 
 async def test_what_comes_first_is_printed_first():
