@@ -19,7 +19,7 @@ from greenroom.distributed import AgentSpec, Cluster, host
 from tests.distributed.kinds import wait_for
 from tests.warm_python import start_warm
 
-ROUNDS = int(os.environ.get("GREENROOM_HOST_KILLS", "2"))
+ROUNDS = int(os.environ.get("GREENROOM_HOST_KILLS", "20"))
 SEED = int(os.environ.get("GREENROOM_HOST_KILLS_SEED", "1"))
 ROOT = Path(__file__).parents[2]
 # What is measured in the long form holds for hosts as they are.
