@@ -85,7 +85,8 @@ class OutputRing:
     def __init__(self, max_chunks: int, max_bytes: int) -> None:
         self._max_chunks = max_chunks
         self._max_bytes = max_bytes
-        self._chunks: dict[int, OutputChunk] = {}
+        self.chunks: dict[int, OutputChunk] = {}
+        """What it has, by sequence number; only it writes here."""
         self._sizes: dict[int, int] = {}
         self._lot: trio.lowlevel.ParkingLot | None = None  # once a reader has waited
         self.bytes = 0
@@ -108,14 +109,14 @@ class OutputRing:
             InvalidJSONError: the chunk holds something that can't be written as JSON.
         """
         size = _estimate_size(chunk)
-        self._chunks[self.next] = chunk
+        self.chunks[self.next] = chunk
         self._sizes[self.next] = size
         self.bytes += size
         self.next += 1
         while self.next - self.first > self._max_chunks or (
             self.bytes > self._max_bytes and self.next - self.first > 1
         ):
-            del self._chunks[self.first]
+            del self.chunks[self.first]
             self.bytes -= self._sizes.pop(self.first)
             self.first += 1
         if self._lot:
@@ -127,21 +128,18 @@ class OutputRing:
         if self._lot is not None:
             self._lot.unpark_all()
 
-    def __getitem__(self, seq: int) -> OutputChunk:
-        return self._chunks[seq]
-
     def slice(self, start: int, stop: int) -> list[OutputChunk]:
         """Return the chunks from one sequence number up to another one; it must have them."""
         behind = self.next - stop
         if behind < stop - start:  # most readers are close to the end, which is found faster
-            return [*islice(reversed(self._chunks.values()), behind, self.next - start)][::-1]
-        return list(map(self._chunks.__getitem__, range(start, stop)))
+            return [*islice(reversed(self.chunks.values()), behind, self.next - start)][::-1]
+        return list(map(self.chunks.__getitem__, range(start, stop)))
 
     def __len__(self) -> int:
         return self.next - self.first
 
     def __iter__(self) -> Iterator[OutputChunk]:
-        return iter(tuple(self._chunks.values()))
+        return iter(tuple(self.chunks.values()))
 
     async def wait_for(self, seq: int) -> bool:
         """Wait until chunk `seq` is published; False when the ring is closed before it."""
@@ -485,11 +483,16 @@ class Subscription:
             if self._lost is not None:
                 self._lost = None
                 return Lagged(None)
-            if self._cursor >= self._ring.next and not await self._wait_more():
+            ring = self._ring
+            if self._cursor >= ring.next and not await self._wait_more():
                 raise StopAsyncIteration
         finally:
             self._is_read = False
-        return self._take()
+        cursor = self._cursor
+        if cursor < ring.first:
+            return self._skip()
+        self._cursor = cursor + 1
+        return ring.chunks[cursor]  # each reader takes each chunk: no call more than needed
 
     async def take(self, most: int = 256) -> list[OutputChunk]:
         """Wait for the next chunk, and return it with those that are published behind it.
@@ -514,15 +517,12 @@ class Subscription:
         self._reads += self._cursor - start
         return [first, *self._ring.slice(start, self._cursor)]
 
-    def _take(self) -> OutputChunk:
-        if self._cursor < self._ring.first:
-            missed = self._ring.first - self._cursor
-            self._cursor = self._ring.first
-            self._missed += missed
-            return Lagged(missed)
-        chunk = self._ring[self._cursor]
-        self._cursor += 1
-        return chunk
+    def _skip(self) -> Lagged:
+        """Go on at the oldest chunk that is left."""
+        missed = self._ring.first - self._cursor
+        self._cursor = self._ring.first
+        self._missed += missed
+        return Lagged(missed)
 
     async def _wait_more(self) -> bool:
         ring = self._ring

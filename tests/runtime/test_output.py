@@ -471,13 +471,13 @@ def test_a_ring_behaves_as_a_list_that_forgets_its_beginning(max_chunks, max_byt
             elif cursors[step] < len(model):
                 assert await ring.wait_for(cursors[step])
                 cursors[step] = max(cursors[step], ring.first)
-                assert ring[cursors[step]] == model[cursors[step]]
+                assert ring.chunks[cursors[step]] == model[cursors[step]]
                 cursors[step] += 1
             assert (ring.next, ring.next - ring.first) == (len(model), len(ring))
             assert len(ring) <= max_chunks
             assert ring.first < ring.next or not model
         ring.close()
-        assert [ring[n] for n in range(ring.first, ring.next)] == model[ring.first :]
+        assert [ring.chunks[n] for n in range(ring.first, ring.next)] == model[ring.first :]
         assert not await ring.wait_for(ring.next)
 
     trio.run(main)
