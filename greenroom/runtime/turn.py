@@ -150,6 +150,7 @@ class Turn:
     _failures: tuple[BaseException, ...] = ()
     _value: object = UNSET
     _reply: TurnResult | None = None  # of another agent
+    _done: Done | None = None
     # The task that entered it, and how many nurseries it had open then.
     _task: trio.lowlevel.Task | None = None
     _depth = 0
@@ -239,7 +240,6 @@ class Turn:
         # The one step that may fail comes first; there is no checkpoint in here.
         self._begin_conversation()
         self.stage = move(self.stage, Stage.OPEN)
-        self._done = Done(self.message.id, TurnStatus.FAILED)
         self._scope = self.interruption.scope
         self._task = trio.lowlevel.current_task()
         self._depth = len(self._task.child_nurseries)
@@ -414,7 +414,7 @@ class Turn:
             return await self._clean_up(status, left)
         finally:
             self.interruption.finish()
-            self._agent.notify("after_turn", self._done)
+            self._agent.notify("after_turn", self._done or Done(self.message.id, TurnStatus.FAILED))
 
     async def _clean_up(
         self, status: TurnStatus, left: BaseException | None
