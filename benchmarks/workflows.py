@@ -30,7 +30,7 @@ AGENTS = 200
 ROUNDS = 5
 PAIRS = 15
 MAX_MS = 2.0
-MAX_RATIO = 1.4
+MAX_RATIO = 1.6  # of passes: half a pass for an agent, whose life takes one
 
 
 class Passes(trio.abc.Instrument):

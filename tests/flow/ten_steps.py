@@ -83,7 +83,7 @@ class TenSteps:
                     self.die(
                         chunk.data["id"], words.get(chunk.data["status"], chunk.data["status"])
                     )
-                for request in await handle.pending():
+                for request in await handle.pending() if self.is_attended else ():
                     step = request.action.split()[3]
                     self.asked.append(step)
                     has_effect = step in self.effects.read_text().split()

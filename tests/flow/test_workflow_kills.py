@@ -93,15 +93,15 @@ async def test_a_function_is_saved_once_for_what_was_before_it_and_that_it_begin
     assert len(lines) <= 20 + 3
 
 
-async def test_a_node_whose_agent_could_not_start_has_not_begun(monkeypatch):
+async def test_a_node_whose_agent_could_not_start_has_not_begun():
     """Its function never ran, so there is nothing to ask about when the run is resumed."""
-    store, fails, runs = InMemoryStore(), [True], []
-    opened = AgentSession.open
+    fails, runs = [True], []
 
-    async def open_session(session):
-        if session.agent_type == "node" and fails:
-            raise SessionStorageError("the disk is full")
-        await opened(session)
+    class Full(InMemoryStore):
+        async def acquire(self, session_id):
+            if fails and session_id != session.session_id:
+                raise SessionStorageError("the disk is full")
+            return await super().acquire(session_id)
 
     async def agent_fn(agent):
         async for message in agent.inputs():
@@ -112,9 +112,9 @@ async def test_a_node_whose_agent_could_not_start_has_not_begun(monkeypatch):
     class State(TypedDict):
         goal: str
 
-    monkeypatch.setattr(AgentSession, "open", open_session)
     flow = Workflow(State).node("ask", agent_fn, input="goal", output="goal")
     flow = flow.edge(START, "ask").edge("ask", END)
+    store = Full()
     session = AgentSession.new("flow", store=store)
     with pytest.raises(WorkflowError):
         _ = (await flow.run({"goal": "x"}, session=session)).output

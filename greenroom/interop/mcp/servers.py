@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -11,6 +11,7 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Self
 
 import trio
+from msgspec import structs
 
 from greenroom.core import ConfigurationError, Message
 from greenroom.core._internal import ResultContent
@@ -239,7 +240,7 @@ class MCPServers:
             return tuple(tools)
         known = self._hidden
         self._hidden = {
-            id(each): known.get(id(each)) or (each, replace(each, is_offered=False))
+            id(each): known.get(id(each)) or (each, structs.replace(each, is_offered=False))
             for each in tools
         }
         hidden = [each for _, each in self._hidden.values()]
