@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from msgspec.structs import force_setattr
 
 from greenroom.core import AgentContext, ResourceMap, ToolError, ToolStatus, Workspace
 from greenroom.sandbox import process_tree as launcher
@@ -323,7 +324,7 @@ async def test_a_time_out_kills_it(recorder, tmp_path):
     before = descendants()
     slow = ToolRegistry()
     registered = slow.register(killable.block)
-    object.__setattr__(registered, "timeout", 0.5)
+    force_setattr(registered, "timeout", 0.5)
     result = await slow.execute("block", {"folder": str(tmp_path)}, recorder.context)
     assert result.status is ToolStatus.TIMEOUT
     assert [entry.name for entry in tmp_path.iterdir()] in ([], ["tidied"])
