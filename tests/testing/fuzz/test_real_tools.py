@@ -176,9 +176,11 @@ def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
         packs = list(folder.glob("sessions/*/checkpoints/*"))
         assert all(pack.suffix == ".pack" for pack in packs)
 
+    # What a shell writes by `>` is there at once, and empty first.
+    invariants = [each for each in INVARIANTS if each.__name__ != "files_are_whole"]
     report = cancel_at_every_checkpoint(
         scenario,
-        invariants=[*INVARIANTS, files_are_as_they_were],
+        invariants=[*invariants, files_are_as_they_were],
         at_most=None if EVERYWHERE else 8,
         real_time=True,
     )
