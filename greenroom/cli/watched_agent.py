@@ -109,7 +109,7 @@ class WatchedAgent:
                 self._has_no_reader.set()
 
     async def wait_until_read(self) -> None:
-        """Wait until nobody reads it, as soon as each has read the end of what it said."""
+        """Wait until every reader has read to the end, and gone."""
         while self._readers:
             self._has_no_reader = trio.Event()
             await self._has_no_reader.wait()

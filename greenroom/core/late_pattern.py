@@ -11,8 +11,8 @@ from typing import AnyStr, Generic, cast
 def compile_later(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return what `re.compile` would, for a constant; it is compiled when it is first used.
 
-    It has the methods and attributes of a pattern, at their speed. It is none for `isinstance` and
-    for the functions of `re`, and an expression that can't be compiled fails at its first use.
+    It has the methods and attributes of a pattern, and their speed. `isinstance` and the functions
+    of `re` don't accept it, and an expression that can't be compiled fails at its first use.
     """
     return cast("re.Pattern[AnyStr]", _LatePattern(source, flags))
 

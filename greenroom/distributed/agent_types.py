@@ -47,8 +47,8 @@ class AgentSpec:
         type: the name of its type, one of those that hosts have.
         options: JSON for the type's `make`, which checks them.
         capabilities: what its host must offer, such as "gpu".
-        unattended: what becomes of questions that nobody answers: "ask" waits, and asks again on
-            the next host if this one is drained; "deny" denies them.
+        unattended: what happens to a question that nobody answers: "ask" waits, and asks again on
+            the next host if this one is drained; "deny" denies it.
         budget: limits of its whole conversation, by the names that `Budget` gives them, such as
             `{"cost": 2.0, "model_calls": 100}`; what was used before it moved counts. Seconds begin
             again with each host.

@@ -100,7 +100,7 @@ def read_agents(connection: Connection, after: str, limit: int) -> tuple[Placed,
 
 
 def release_agent(connection: Connection, place: Place) -> None:
-    """Give an agent away, which other hosts take; nothing happens if it is no longer ours."""
+    """Leave an agent to the other hosts; nothing happens if it is no longer ours."""
     _end_place(connection, place, "host = NULL", [])
 
 

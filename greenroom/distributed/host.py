@@ -52,17 +52,17 @@ class Host:
         grace: seconds for open turns when it ends.
         bind: HOST:PORT at which it answers the programs and hosts of the cluster over HTTP; port 0
             takes a free one. A name in place of an address is the one that others ask for.
-        certificate: the path of a PEM file, with which it answers over TLS; whoever asks it trusts
-            the authorities that `SSL_CERT_FILE` names. It is read here and now.
+        certificate: the path of a PEM file, to answer over TLS. Clients trust the authorities that
+            `SSL_CERT_FILE` names. The file is read when the host is made.
         key: the path of the certificate's private key, unless the same file has it.
         insecure: whether it may answer other machines without TLS, since the network between them
             is private, or encrypts by itself.
 
     Raises:
-        ConfigurationError: there is no type, or two have one name; or other machines could reach
-            the address, and the cluster was given no secret, or there is no certificate and
-            `insecure` is not set; or the certificate or its key can't be used.
-        ValueError: a name is not printable, or a number negative, or the address is none.
+        ConfigurationError: there is no type, or two have one name; other machines could reach the
+            address, but the cluster has no secret, or there is neither a certificate nor
+            `insecure`; or the certificate or its key can't be used.
+        ValueError: a name is not printable, or a number negative, or the address is not one.
 
     Example:
         ```python
