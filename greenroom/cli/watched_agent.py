@@ -109,7 +109,7 @@ class WatchedAgent:
                 self._has_no_reader.set()
 
     async def wait_until_read(self) -> None:
-        """Wait until every reader has read to the end, and gone."""
+        """Wait until every reader has read to the end and has gone."""
         while self._readers:
             self._has_no_reader = trio.Event()
             await self._has_no_reader.wait()
