@@ -46,6 +46,7 @@ class WarmProcess(subprocess.Popen):
         _, _, _, stdin, writer, reader, stdout, errors, stderr, *_ = rest
         fds = stdin, stdout, stderr
         assert args[0] == sys.executable
+        assert preexec_fn is None  # a forked program can't be prepared so
         assert -1 not in fds
         self.pid, self._status = fork(args[1:], fds, cwd, env)
         self._child_created = True

@@ -2,9 +2,11 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -84,13 +86,15 @@ def run(project, env, capfd, monkeypatch):
 
 @pytest.fixture
 def start(project, env):
-    """Start the command as a process of its own."""
+    """Start the command as a process of its own; `nohup` is a new interpreter's."""
     started = []
 
-    def start(*words, **options):
-        process = WarmProcess(
+    def start(*words, nohup=False, **options):
+        ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN) if nohup else None
+        process = (subprocess.Popen if nohup else WarmProcess)(
             [*COMMAND, *words],
             **{"stdin": subprocess.DEVNULL, **options},
+            preexec_fn=ignore,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=project,
