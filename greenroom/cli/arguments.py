@@ -8,15 +8,19 @@ import argparse
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias, cast, get_args
+from typing import cast, get_args
 
 from greenroom._version import __version__
 from greenroom.cli.argument_makers import (
     Argument,
+    CommandOrPrompt,
+    CommandParser,
+    SubParsers,
     add_call,
     argument as _argument,
     choice as _choice,
     flag as _flag,
+    make_parser,
     more as _more,
     number as _number,
 )
@@ -158,57 +162,6 @@ Print a script that completes command lines at the press of Tab.
 For bash, put this into ~/.bashrc: source <(greenroom completion bash)""",
 }
 """What the help of a command says, where it says more than the list of commands does."""
-
-
-class CommandParser(argparse.ArgumentParser):
-    """Reads a command line, or the part of one that belongs to a command.
-
-    Options that are not given are left out: the class of options has the defaults.
-    """
-
-    def __init__(self, **settings: object) -> None:
-        super().__init__(
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-            argument_default=argparse.SUPPRESS,
-            **settings,  # type: ignore[arg-type]
-        )
-
-    def _check_value(self, action: argparse.Action, value: object) -> None:
-        if not isinstance(action, _CommandOrPrompt):
-            super()._check_value(action, value)
-
-
-if TYPE_CHECKING:
-    _SubParsers: TypeAlias = argparse._SubParsersAction[CommandParser]
-else:
-    _SubParsers = argparse._SubParsersAction
-
-
-class _CommandOrPrompt(_SubParsers):
-    """The first word: a command, or else the prompt that an interactive run begins with."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: str | Sequence[object] | None,
-        option_string: str | None = None,
-    ) -> None:
-        """Read the words behind a command with its own parser, those behind a prompt as options."""
-        first, *rest = map(str, values or ())
-        if first in self.choices:
-            super().__call__(parser, namespace, values, option_string)
-            return
-        from difflib import get_close_matches
-
-        near = get_close_matches(first, [each for each in self.choices if each != "complete"], 1)
-        if near or hasattr(namespace, "opening"):
-            hint = f"did you mean {near[0]}? " if near else ""
-            parser.error(
-                f"{first!r} is not a command; {hint}a prompt of several words needs quotes"
-            )
-        namespace.opening = first
-        parser.parse_args(rest, namespace)
 
 
 _SERVED = "what to serve (the coding agent); or: token NAME ROLE"
@@ -561,15 +514,15 @@ def command_parser(words: Sequence[str] | None = None) -> CommandParser:
         prog=parser.prog,
         metavar="COMMAND",
         title="commands",
-        action=_CommandOrPrompt,
-        parser_class=CommandParser,
+        action=CommandOrPrompt,
+        parser_class=cast("type[CommandParser]", make_parser),
     )
-    groups: dict[str, _SubParsers] = {"": commands}
+    groups: dict[str, SubParsers] = {"": commands}
     for name, summary in _SUMMARIES.items():
         group, _, verb = name.rpartition(" ")
         if words is not None and (group or name) not in words:
             if not group:
-                commands.add_parser(verb, help=summary)
+                commands.add_parser(verb, help=summary, stand_in=parser)
             continue
         description = _DESCRIPTIONS.get(name, f"{summary[0].upper()}{summary[1:]}.")
         command = groups[group].add_parser(verb, help=summary, description=description)

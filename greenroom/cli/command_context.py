@@ -1,7 +1,6 @@
 """What the functions of the input line's commands are given."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,8 +19,7 @@ if TYPE_CHECKING:  # an agent that is not the command's own is shown without the
     from greenroom.cli.run_setup import RunSetup
 
 
-@dataclass(frozen=True)
-class NextRun:
+class NextRun(msgspec.Struct, frozen=True):
     """What the terminal goes on with once the session that is shown has ended.
 
     Attributes:
@@ -39,8 +37,7 @@ class NextRun:
     source: "SessionSource" = "resume"
 
 
-@dataclass
-class OpenRun:
+class OpenRun(msgspec.Struct, eq=False):
     """A run of the `greenroom` command in the terminal.
 
     Attributes:
@@ -61,7 +58,7 @@ class OpenRun:
     next: NextRun | None = None
     branch: str = ""
     is_light: bool = False
-    followed: dict[str, trio.CancelScope] = field(default_factory=dict)
+    followed: dict[str, trio.CancelScope] = msgspec.field(default_factory=dict)
 
     @property
     def place(self) -> Sequence[str]:

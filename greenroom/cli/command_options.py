@@ -3,7 +3,6 @@
 They are apart from those since the input line of a run waits for all that is loaded before it.
 """
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from greenroom.cli.options import CostGroup, Options
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from greenroom.export._internal import ExportFormat
 
 
-@dataclass(frozen=True, kw_only=True)
-class SessionsOptions(Options):
+class SessionsOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom sessions`; no verb uses all of them.
 
     Attributes:
@@ -68,8 +66,7 @@ class SessionsOptions(Options):
         return self.ids[0]
 
 
-@dataclass(frozen=True, kw_only=True)
-class PermissionsOptions(Options):
+class PermissionsOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom permissions`; no verb uses all of them.
 
     Attributes:
@@ -95,31 +92,27 @@ class PermissionsOptions(Options):
     project: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelsOptions(Options):
+class ModelsOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom models`; `name` is a model or a provider, or None for all."""
 
     name: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class MemoryOptions(Options):
+class MemoryOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom memory`: the ids of entries, and the most that are listed."""
 
     ids: tuple[str, ...] = ()
     limit: int = 30
 
 
-@dataclass(frozen=True, kw_only=True)
-class PlanOptions(Options):
+class PlanOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom plan`: the id of one session, and whether its plan is drawn."""
 
     ids: tuple[str, ...] = ()
     mermaid: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class ConfigOptions(Options):
+class ConfigOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom config`.
 
     Attributes:
@@ -133,8 +126,7 @@ class ConfigOptions(Options):
     project: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class TraceOptions(Options):
+class TraceOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom trace` and `greenroom diagnose`.
 
     Attributes:
@@ -148,8 +140,7 @@ class TraceOptions(Options):
     tree: bool = True
 
 
-@dataclass(frozen=True, kw_only=True)
-class CostOptions(Options):
+class CostOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom cost`.
 
     Attributes:
@@ -164,8 +155,7 @@ class CostOptions(Options):
     since: "date | None" = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptOptions(Options):
+class PromptOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom prompt`.
 
     Attributes:
@@ -181,8 +171,7 @@ class PromptOptions(Options):
     times: int = 1
 
 
-@dataclass(frozen=True, kw_only=True)
-class RecordOptions(Options):
+class RecordOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom drift` and `greenroom export-test`.
 
     Attributes:
@@ -198,8 +187,7 @@ class RecordOptions(Options):
     force: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class ServeOptions(Options):
+class ServeOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom serve`.
 
     Attributes:
@@ -239,8 +227,7 @@ class ServeOptions(Options):
     cluster: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttachOptions(Options):
+class AttachOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom attach`.
 
     Attributes:
@@ -250,14 +237,17 @@ class AttachOptions(Options):
         token_file: the file that holds the token, or None.
     """
 
-    url: str = field(default="", repr=False)  # for the token
+    url: str = ""
     session: str | None = None
     agent: str | None = None
     token_file: str | None = None
 
+    def __repr__(self) -> str:
+        """Leave out the address, for the token."""
+        return f"<options of attach: {', '.join(sorted(self.given)) or 'none'}>"
 
-@dataclass(frozen=True, kw_only=True)
-class HostOptions(Options):
+
+class HostOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom host` and `greenroom hosts`.
 
     Attributes:
@@ -285,8 +275,7 @@ class HostOptions(Options):
     patience: float = 10.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class TreeOptions(Options):
+class TreeOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom tree`.
 
     Attributes:
@@ -296,8 +285,7 @@ class TreeOptions(Options):
     cluster: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditOptions(Options):
+class AuditOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom audit`.
 
     Attributes:
@@ -311,8 +299,7 @@ class AuditOptions(Options):
     key_file: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class WatchOptions(Options):
+class WatchOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom watch`.
 
     Attributes:
@@ -324,8 +311,7 @@ class WatchOptions(Options):
     web: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
-class CompletionOptions(Options):
+class CompletionOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom completion` and of `greenroom complete`, which its script runs.
 
     Attributes:
@@ -339,8 +325,7 @@ class CompletionOptions(Options):
     word: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class MCPOptions(Options):
+class MCPOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom mcp`.
 
     Attributes:

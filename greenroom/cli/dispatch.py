@@ -3,7 +3,6 @@
 import os
 import sys
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
@@ -216,6 +215,8 @@ async def run_resume(options: Options) -> int:
     Raises:
         GreenroomError: there is no session or no terminal, or the session can't be continued.
     """
+    from msgspec.structs import replace
+
     from greenroom.cli.stored_sessions import choose_session
 
     chosen = await choose_session(options)

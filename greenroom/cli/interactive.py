@@ -3,7 +3,6 @@
 import signal
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, nullcontext
-from dataclasses import replace
 from importlib import import_module
 
 import msgspec
@@ -56,7 +55,7 @@ class _Ended(msgspec.Struct, frozen=True):
     def way_back(self) -> Options:
         """The options that go on with it, or with a new session if nothing was said in it."""
         resume = self.session.session_id if self.session.history else None
-        return replace(self.options, resume=resume, continue_last=False)
+        return msgspec.structs.replace(self.options, resume=resume, continue_last=False)
 
 
 async def run_sessions(

@@ -3,10 +3,10 @@
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from greenroom.agents._internal import user_rules_path
@@ -62,8 +62,7 @@ def named_files(options: Options) -> tuple[Path, ...]:
     return (path,)
 
 
-@dataclass(frozen=True)
-class FoundServer:
+class FoundServer(msgspec.Struct, frozen=True):
     """A server that a file lists.
 
     Attributes:
@@ -78,7 +77,11 @@ class FoundServer:
     path: Path
     place: str
     fault: str = ""
-    server: "MCPServer | None" = field(default=None, repr=False)
+    server: "MCPServer | None" = None
+
+    def __repr__(self) -> str:
+        """Say which it is, and nothing of how it is reached, where tokens may stand."""
+        return f"<MCP server {self.name} of {self.path}>"
 
 
 def find_servers(workspace: Path, env: Mapping[str, str], *more: Path) -> tuple[FoundServer, ...]:
@@ -132,8 +135,7 @@ def list_commands(workspace: Path) -> tuple[str, ...]:
     return tuple(" ".join((each.command, *each.args)) for each in servers if each.command)
 
 
-@dataclass(frozen=True)
-class OpenServers:
+class OpenServers(msgspec.Struct, frozen=True, eq=False):
     """The servers of a run: connected, with the prompts that they offer, and notes on the others.
 
     Attributes:
@@ -174,7 +176,7 @@ async def open_servers(
     names = {each.name.casefold() for each in servers}
     servers += [each for each in others if each.name.casefold() not in names]
     async with open_connections(servers, tools) as opened:
-        yield replace(opened, notes=(*notes, *opened.notes))
+        yield msgspec.structs.replace(opened, notes=(*notes, *opened.notes))
 
 
 @asynccontextmanager

@@ -1,8 +1,9 @@
 """What the user asked for: the options of a run, and the exit codes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
+
+import msgspec
 
 DONE, FAILED, USAGE, DENIED, INTERRUPTED, BROKEN_PIPE = 0, 1, 2, 3, 130, 141
 """The exit codes: done, failed, usage or configuration, denied or waiting, interrupted, SIGPIPE."""
@@ -32,8 +33,7 @@ TraceContent: TypeAlias = Literal["none", "redacted", "full", "off"]
 """What of a conversation its trace holds; "off" writes none."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Options:
+class Options(msgspec.Struct, frozen=True, kw_only=True):
     """What the user asked for on the command line.
 
     Attributes:
@@ -91,6 +91,6 @@ class Options:
     log: str | None = None
     mcp_config: str | None = None
     json: bool = False
-    given: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
-    origins: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    given: frozenset[str] = frozenset()
+    origins: Mapping[str, str] = msgspec.field(default_factory=dict)
+    notes: tuple[str, ...] = ()

@@ -10,8 +10,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from greenroom.cli.argument_makers import CommandParser
 from greenroom.cli.argument_values import PASSFILE, holds_password
-from greenroom.cli.arguments import CommandParser, add_run
+from greenroom.cli.arguments import add_run
 from greenroom.core import ConfigurationError
 
 SettingKind: TypeAlias = Literal["text", "choice", "switch", "count", "amount", "rules"]

@@ -6,7 +6,6 @@ Each part may add notes for the user, such as what has changed since the session
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from math import inf
 from pathlib import Path
@@ -174,8 +173,7 @@ def describe_untrusted(texts: Iterable[ProjectText]) -> list[str]:
     return [_FOREIGN.format(path=each.path) for each in texts]
 
 
-@dataclass(frozen=True)
-class RunPlace:
+class RunPlace(msgspec.Struct, frozen=True, eq=False):
     """Where a run begins that is not of the command line alone.
 
     Attributes:

@@ -6,10 +6,12 @@ sessions rewind`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from greenroom.cli.command_context import CommandContext, NextRun
 from greenroom.cli.formatting import first_words, one_line, quantity

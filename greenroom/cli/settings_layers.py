@@ -6,11 +6,11 @@ Some settings are the user's alone even then.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from greenroom.agents._internal import is_trusted
 from greenroom.cli.options import Options
@@ -163,7 +163,7 @@ def _merge(user: Settings, project: Settings, usable: Mapping[str, object]) -> S
     """Put the project's settings that count over the user's; hooks of both run."""
     names = ("model", "window", "prices", "model_settings", "retry", "rate_limit")
     given = {name: getattr(project, name) for name in names if name in usable}
-    return msgspec.structs.replace(user, **given)
+    return replace(user, **given)
 
 
 def resolve(options: _O, layers: Layers) -> _O:
@@ -186,7 +186,7 @@ def resolve(options: _O, layers: Layers) -> _O:
         values["sandboxed"] = "ask"
     if options.prompt and "input_format" not in options.given:
         values.pop("input_format", None)
-    resolved = replace(options, **values, origins=origins, notes=layers.notes)  # type: ignore[arg-type]
+    resolved = replace(options, **values, origins=origins, notes=layers.notes)
     check_sandbox(resolved)
     if options.prompt is None:  # a terminal prints and reads what a person does
         headless = ("output_format", "input_format", "on_question")

@@ -5,7 +5,6 @@ import shutil
 import termios
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -106,8 +105,7 @@ class Frame(msgspec.Struct, frozen=True):
     signal: str = ""
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(msgspec.Struct, frozen=True):
     """A line that the person has entered.
 
     Attributes:
@@ -118,10 +116,14 @@ class Line:
         shown: what stood in the line for it, where long pasted texts are chips; or empty.
     """
 
-    text: str = field(repr=False)
+    text: str
     question: str = ""
     is_read: bool = True
     shown: str = ""
+
+    def __repr__(self) -> str:
+        """Say which question it answers, and nothing that was typed."""
+        return f"<a line for {self.question or 'the agent'}>"
 
 
 class KeyName(StrEnum):

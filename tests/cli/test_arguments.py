@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from msgspec.structs import replace
 
 from greenroom import __version__
 from greenroom.cli import arguments
@@ -14,11 +15,17 @@ from greenroom.cli.dispatch import COMMANDS, find_command
 from greenroom.cli.options import Options
 from greenroom.cli.stored_sessions import sessions_folder
 
+
+def read(words):
+    """Read a command line; which of its options are given is left out."""
+    return replace(read_arguments(words), given=frozenset())
+
+
 HEAVY = ("rich", "prompt_toolkit", "httpx", "pydantic", "jsonschema", "trio")
 
 
 def test_no_words_mean_an_interactive_run():
-    assert read_arguments([]) == Options()
+    assert read([]) == Options()
 
 
 def test_every_option_of_a_run_is_read():
@@ -27,7 +34,7 @@ def test_every_option_of_a_run_is_read():
         "--deny Bash --permission-mode plan --sessions /s --max-steps 7 --log /l "
         "--sandbox read-only --sandbox-network all --sandboxed allow --on-question wait"
     )
-    assert read_arguments(words.split()) == Options(
+    assert read(words.split()) == Options(
         prompt="hi",
         output_format="json",
         model="offline:",
@@ -46,22 +53,22 @@ def test_every_option_of_a_run_is_read():
 
 
 def test_short_options_and_other_names_mean_the_same():
-    short = read_arguments(["-p", "hi", "-c", "-m", "offline:", "--max-turns", "7"])
-    assert short == read_arguments(
+    short = read(["-p", "hi", "-c", "-m", "offline:", "--max-turns", "7"])
+    assert short == read(
         ["--prompt", "hi", "--continue", "--model", "offline:", "--max-steps", "7"]
     )
-    assert read_arguments(["-r", "s-1"]) == Options(resume="s-1")
+    assert read(["-r", "s-1"]) == Options(resume="s-1")
 
 
 def test_a_word_that_is_not_a_command_is_the_prompt_that_the_terminal_begins_with():
-    assert read_arguments(["read a.py"]) == Options(opening="read a.py")
-    after = read_arguments(["-m", "offline:", "mend the test", "--max-cost", "0.5"])
+    assert read(["read a.py"]) == Options(opening="read a.py")
+    after = read(["-m", "offline:", "mend the test", "--max-cost", "0.5"])
     assert after == Options(opening="mend the test", model="offline:", max_cost=0.5)
 
 
 def test_inputs_may_be_read_as_lines():
     words = ["-p", "--input-format", "stream-json", "--output-format", "stream-json"]
-    assert read_arguments(words) == Options(
+    assert read(words) == Options(
         prompt="", input_format="stream-json", output_format="stream-json"
     )
 
@@ -73,21 +80,21 @@ def test_help_names_the_verbs_that_there_are():
 
 
 def test_a_session_to_be_chosen_is_an_empty_id():
-    assert read_arguments(["--resume"]) == Options(resume="")
+    assert read(["--resume"]) == Options(resume="")
     assert read_arguments(["--resume", "--model", "offline:"]).resume == ""
 
 
 @pytest.mark.parametrize("words", [["--sessions", "/s", "sessions", "list"]])
 def test_the_folder_may_stand_before_the_command_or_after_it(words):
-    after = read_arguments(["sessions", "list", "--sessions", "/s"])
-    assert read_arguments(words) == after == SessionsOptions(command="sessions list", sessions="/s")
+    after = read(["sessions", "list", "--sessions", "/s"])
+    assert read(words) == after == SessionsOptions(command="sessions list", sessions="/s")
 
 
 def test_commands_take_json():
-    assert read_arguments(["sessions", "show", "s-1", "--json"]) == SessionsOptions(
+    assert read(["sessions", "show", "s-1", "--json"]) == SessionsOptions(
         command="sessions show", ids=("s-1",), json=True
     )
-    assert read_arguments(["doctor", "--json"]) == Options(command="doctor", json=True)
+    assert read(["doctor", "--json"]) == Options(command="doctor", json=True)
 
 
 @pytest.mark.parametrize(
@@ -149,6 +156,16 @@ def test_each_command_has_a_function_that_runs_it():
         if rest and name == "run":
             options = Options(prompt="hi") if rest == ["-p"] else Options(resume="")
         assert inspect.iscoroutinefunction(find_command(options).func)
+
+
+def test_only_the_command_that_a_line_may_run_has_a_parser_of_its_own():
+    parser = arguments.command_parser(["--sessions", "/s", "sessions", "list"])
+    choices = next(each.choices for each in parser._actions if isinstance(each.choices, dict))
+    assert {name for name, each in choices.items() if each is not parser} == {
+        "sessions",
+        "complete",
+    }
+    assert set(choices) >= {name for name in COMMANDS if " " not in name} - {"run"}
 
 
 @pytest.mark.parametrize("word", ["--version", "--help"])

@@ -3,11 +3,11 @@
 import os
 import stat
 import sys
-from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from msgspec.structs import replace
 
 from greenroom.agents._internal import rules_digest, trust_rules, user_rules_path
 from greenroom.cli.arguments import read_arguments
@@ -126,7 +126,7 @@ def test_rules_add_up_and_say_where_they_come_from(places):
 
 def test_the_schema_and_the_parser_have_the_same_settings_of_a_run():
     assert set(TABLE) <= set(SettingsModel.model_fields)
-    assert {each.field for each in TABLE.values()} <= set(Options.__dataclass_fields__)
+    assert {each.field for each in TABLE.values()} <= set(Options.__struct_fields__)
 
 
 WIDE = {
@@ -155,7 +155,7 @@ def test_a_project_that_nobody_trusted_may_only_tighten(places, tmp_path):
     mine = {"max_steps": 50, "max_cost": 2.0}
     before = places(user=mine)
     found = places(user=mine, project=WIDE, trusted=False)
-    assert found == replace(before, deny=("WebFetch",))
+    assert replace(found, origins={}, notes=()) == replace(before, deny=("WebFetch",))
     layers = read_layers(tmp_path, {})
     assert layers.settings.model is None
     assert not layers.settings.hooks
