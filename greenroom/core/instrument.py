@@ -309,7 +309,10 @@ def _check(instrument: object) -> None:
         )
     hooks = [hook for hook in _HOOKS if _has(instrument, hook)]
     if not hooks:
-        raise ConfigurationError(f"{name} has no hook", hint=f"they are {', '.join(_HOOKS)}")
+        raise ConfigurationError(
+            f"{name} has no hook",
+            hint=f"what takes spans goes into a Tracer(…); the hooks are {', '.join(_HOOKS)}",
+        )
     for hook in hooks:
         if inspect.iscoroutinefunction(getattr(instrument, hook)):
             raise ConfigurationError(

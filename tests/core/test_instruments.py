@@ -101,7 +101,7 @@ class Waiting:
 @pytest.mark.parametrize(
     ("instrument", "reason"),
     [
-        (Nothing(), "Nothing has no hook"),
+        (Nothing(), r"Nothing has no hook \(what takes spans goes into a Tracer"),
         (Instrument(), "Instrument has no hook"),
         (Misspelt(), "Misspelt has before_toolcall, which is not the name of a hook"),
         (Waiting(), "Waiting.before_turn is async, and hooks can't wait"),

@@ -71,7 +71,7 @@ class WebServer:
 
     Raises:
         TypeError: something in `agents` is not an agent function.
-        ConfigurationError: there is no agent.
+        ConfigurationError: there is no agent, or `agents` is no mapping.
 
     Example:
         ```python
@@ -260,8 +260,12 @@ class WebServer:
 
 
 def _check_agents(agents: Mapping[str, AgentFunction]) -> None:
+    hint = 'write WebServer(runtime, {"helper": helper})'
+    if not isinstance(agents, Mapping):
+        shown = type(agents).__name__
+        raise ConfigurationError(f"agents= takes agents by their names, not {shown}", hint=hint)
     if not agents:
-        raise ConfigurationError("a server needs an agent", hint="WebServer(runtime, {name: …})")
+        raise ConfigurationError("a server needs an agent", hint=hint)
     for function in agents.values():
         check_agent_function(function)
 

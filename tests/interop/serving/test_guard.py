@@ -5,7 +5,8 @@ import os
 import pytest
 import trio
 
-from greenroom.interop import ServerLimits, Tokens
+from greenroom import Agent, AgentRuntime, ConfigurationError, InMemoryStore
+from greenroom.interop import ServerLimits, Tokens, WebServer
 from tests.interop.serving.services import exchange, status_of
 
 AUTH = b"Authorization: Bearer token-of-ann\r\n"
@@ -191,9 +192,6 @@ async def test_without_tokens_it_serves_this_machine_alone_and_prints_its_token(
 ):
     own, _ = Tokens.make("unused")
     async with serve(tokens=own) as service:
-        from greenroom.core import ConfigurationError
-        from greenroom.interop import WebServer
-
         server = WebServer(service.runtime, service.server._sessions.agents)
         with pytest.raises(ConfigurationError, match="this machine alone"):
             await server.serve("0.0.0.0")
@@ -207,3 +205,11 @@ async def test_without_tokens_it_serves_this_machine_alone_and_prints_its_token(
                 headers = {"authorization": f"Bearer {token}"}
                 assert (await client.get("/api/agents", headers=headers)).status_code == 200
             nursery.cancel_scope.cancel()
+
+
+def test_agents_that_have_no_names_are_refused_with_how_to_name_them():
+    agent = Agent("offline:", name="helper")
+    with pytest.raises(ConfigurationError, match=r"by their names, not Agent \(write WebServer"):
+        WebServer(AgentRuntime(InMemoryStore()), agent)
+    with pytest.raises(ConfigurationError, match="needs an agent"):
+        WebServer(AgentRuntime(InMemoryStore()), {})
