@@ -7,14 +7,18 @@ scripted, so this needs no API key.
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypeAlias
+from uuid import uuid4
 
 import trio
 
 from greenroom import AgentContext, ToolError, ToolInfo, ToolRegistry, ToolResult
-from greenroom.core import new_id, utc_now
 from greenroom.flow import Failure, Plan, PlanRun, Subtask, plan_and_execute
-from greenroom.memory import Entry, EntryOrigin, MetadataValue, Recalled
+from greenroom.memory import Entry, EntryOrigin, Recalled
 from greenroom.testing import ScriptedProvider
+
+Scalar: TypeAlias = str | int | float | bool | None
 
 
 class CountWords:
@@ -56,15 +60,15 @@ class Shelf:
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
 
-    async def add(self, text: str, /, **metadata: MetadataValue) -> str:
+    async def add(self, text: str, /, **metadata: Scalar) -> str:
         """Keep a text."""
         entry = Entry(
-            id=new_id("entry"),
+            id=uuid4().hex,
             text=text,
             origin=EntryOrigin(str(metadata.pop("origin", "program"))),
             session_id=str(metadata.pop("session_id", "")),
             turn=int(metadata.pop("turn", 0) or 0),
-            created_at=utc_now(),
+            created_at=datetime.now(UTC),
             metadata=metadata,
         )
         self.entries[entry.id] = entry
@@ -76,7 +80,7 @@ class Shelf:
         *,
         limit: int = 5,
         threshold: float = 0.0,
-        where: Mapping[str, MetadataValue] | None = None,
+        where: Mapping[str, Scalar] | None = None,
     ) -> Sequence[Recalled]:
         """Rank the entries by the part of the question's words that they contain."""
         words = set(query.lower().split())
@@ -92,13 +96,13 @@ class Shelf:
         """Remove an entry."""
         return self.entries.pop(entry_id, None) is not None
 
-    async def clear(self, **where: MetadataValue) -> int:
+    async def clear(self, **where: Scalar) -> int:
         """Remove the entries that fit."""
         gone = [entry.id for entry in self.entries.values() if _fits(entry, where)]
         return sum([await self.forget(id_) for id_ in gone])
 
 
-def _fits(entry: Entry, where: Mapping[str, MetadataValue]) -> bool:
+def _fits(entry: Entry, where: Mapping[str, Scalar]) -> bool:
     values = {**entry.metadata, "origin": entry.origin, "session_id": entry.session_id}
     return all(values.get(name) == value for name, value in where.items())
 

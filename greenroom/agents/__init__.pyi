@@ -15,7 +15,6 @@ from greenroom.agents.configuration import Tools as Tools
 from greenroom.agents.errors import (
     AlreadyAnsweredError as AlreadyAnsweredError,
     GuardError as GuardError,
-    HandoffLimitError as HandoffLimitError,
     NoProgressError as NoProgressError,
 )
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints

@@ -26,7 +26,6 @@ from greenroom.core import (
     ContentBlock,
     Custom,
     Done,
-    EndStatus,
     Error,
     Exited,
     GreenroomError,
@@ -40,7 +39,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
-from greenroom.core._internal import RUNTIME, SUMMARY, Wire, as_blocks, serde
+from greenroom.core._internal import RUNTIME, SUMMARY, EndStatus, Wire, as_blocks, serde
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
 from greenroom.runtime._internal import Unattended, calling_agent

@@ -23,7 +23,6 @@ from greenroom.core import (
     AgentState,
     BudgetExceededError,
     Message,
-    StateKind,
     TextBlock,
     ToolEnd,
     ToolResult,
@@ -33,7 +32,7 @@ from greenroom.core import (
     ToolUseBlock,
     Workspace,
 )
-from greenroom.core._internal import leaves, serde
+from greenroom.core._internal import StateKind, leaves, serde
 from greenroom.llm._internal import substitute_result
 from greenroom.runtime import AgentInternals, ToolCallScope
 from greenroom.tools import ToolRegistry

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 
-from greenroom.core import (
-    Error,
-    Execute,
-    Opaque,
-    SessionStorageError,
-    ShellCommand,
-    WritePath,
-    new_id,
-)
-from greenroom.core._internal import Checkpoint, Effect
+from greenroom.core import Error, Execute, Opaque, SessionStorageError, ShellCommand, WritePath
+from greenroom.core._internal import Checkpoint, Effect, new_id
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
 from greenroom.session._internal import StoreOnDisk

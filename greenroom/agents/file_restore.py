@@ -15,8 +15,8 @@ import msgspec
 import trio
 
 from greenroom.agents.session_packs import packs_of
-from greenroom.core import SessionStorageError, ToolError, new_id
-from greenroom.core._internal import Checkpoint, FileChange, FileState, visible
+from greenroom.core import SessionStorageError, ToolError
+from greenroom.core._internal import Checkpoint, FileChange, FileState, new_id, visible
 from greenroom.session import AgentSession
 from greenroom.session._internal import checkpoints_after
 from greenroom.tools._internal import Packs, PackWriter, look_at, put_back

@@ -22,14 +22,13 @@ from greenroom.core import (
     AgentContext,
     ConfigurationError,
     ContentBlock,
-    EventLoopError,
     ToolError,
     ToolInfo,
     ToolResult,
     ToolUseBlock,
     TurnStatus,
 )
-from greenroom.core._internal import serde
+from greenroom.core._internal import EventLoopError, serde
 from greenroom.llm import ModelSettings
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime

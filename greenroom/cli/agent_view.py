@@ -25,7 +25,7 @@ from greenroom.cli.render_chunk import (
     render_todos,
 )
 from greenroom.core import OutputChunk
-from greenroom.core._internal import exact, find_error, visible
+from greenroom.core._internal import EndStatus, exact, find_error, visible
 
 if TYPE_CHECKING:
     from greenroom.cli.plan_view import PlanView
@@ -265,7 +265,7 @@ class AgentView:
             if child.view._repeats_error(chunk.result):
                 chunk = core.SubAgentComplete(chunk.session_id, chunk.status)
             return child.prefixed(self._render(chunk))
-        is_done = chunk.status is core.EndStatus.COMPLETED
+        is_done = chunk.status is EndStatus.COMPLETED
         reason = "" if is_done else ": ".join(filter(None, (chunk.status, chunk.result)))
         return [child.summary(reason, []), Text("")]
 

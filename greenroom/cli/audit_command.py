@@ -9,7 +9,8 @@ from greenroom.cli.options import FAILED
 from greenroom.cli.stdio import OutputWriter
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import InvalidJSONError, serde, visible
-from greenroom.observability import AuditError, verify_audit
+from greenroom.observability import verify_audit
+from greenroom.observability._internal import AuditError
 
 _SHOWN = ("seq", "at", "agent", "event", "tool", "who", "rule", "status", "decision")
 

@@ -9,7 +9,7 @@ from greenroom.cli.formatting import describe_seconds
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.rows import count_columns, wrap
 from greenroom.core import OutputChunk
-from greenroom.core._internal import exact
+from greenroom.core._internal import StateKind, exact
 
 _TURNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _PER_SECOND = 4
@@ -19,7 +19,7 @@ _MAX_NAMED = 3
 _APART = " · "
 
 _DOING = {core.TextDelta: "writing", core.ThinkingDelta: "thinking"}
-_STILL = (core.StateKind.IDLE, core.StateKind.DONE, core.StateKind.FAILED)
+_STILL = (StateKind.IDLE, StateKind.DONE, StateKind.FAILED)
 
 
 class Awaited:

@@ -27,8 +27,8 @@ from greenroom.cli.stored_sessions import describe_session, resume_command
 from greenroom.cli.terminal import Terminal
 from greenroom.cli.themes import THEMES, name_look
 from greenroom.cli.told_once import find_untold
-from greenroom.core import EndStatus, GreenroomError, SessionError, StateChange, TurnStart
-from greenroom.core._internal import visible
+from greenroom.core import GreenroomError, SessionError, StateChange, TurnStart
+from greenroom.core._internal import EndStatus, visible
 from greenroom.runtime import AgentHandle, AgentRuntime, Outcome, RuntimeLimits
 from greenroom.session import AgentSession
 

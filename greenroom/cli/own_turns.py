@@ -27,8 +27,8 @@ from greenroom.core import (
     TextBlock,
     ToolUseBlock,
     UserInput,
-    new_id,
 )
+from greenroom.core._internal import new_id
 from greenroom.llm import LLMProvider
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentInternals

@@ -19,7 +19,7 @@ from greenroom.cli.question_queue import TOO_LATE, PersonDecision
 from greenroom.cli.screen import Screen, innermost
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent, Wanted
 from greenroom.core import OutputChunk, PermissionRequest, RuleDecision
-from greenroom.core._internal import visible
+from greenroom.core._internal import StateKind, visible
 from greenroom.runtime import AgentHandle, InvalidAnswerError
 
 if TYPE_CHECKING:
@@ -351,7 +351,7 @@ class Person:
 
     @property
     def _is_idle(self) -> bool:
-        return self._handle.state.kind is core.StateKind.IDLE and self._inputs.is_answered
+        return self._handle.state.kind is StateKind.IDLE and self._inputs.is_answered
 
     async def _interrupt_and_report(self) -> None:
         await self._inputs.take_back()

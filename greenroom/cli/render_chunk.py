@@ -17,7 +17,7 @@ from greenroom.cli.painter import (
 )
 from greenroom.cli.permission_prompt import render_request
 from greenroom.core import OutputChunk
-from greenroom.core._internal import exact, legible, visible
+from greenroom.core._internal import EndStatus, exact, legible, visible
 
 _DETAIL_LINES = 6
 _MOST_OF_DIFF = 40  # rows that are shown whole
@@ -216,7 +216,7 @@ def _render_spawned(chunk: core.SubAgentSpawned, scheme: ColorScheme) -> Rendera
 
 
 def _render_complete(chunk: core.SubAgentComplete, scheme: ColorScheme) -> RenderableType:
-    if chunk.status in (core.EndStatus.COMPLETED, core.EndStatus.CANCELLED):
+    if chunk.status in (EndStatus.COMPLETED, EndStatus.CANCELLED):
         return Text(f"◆ the subagent has ended: {chunk.status}", scheme.note)
     reason = f": {visible(chunk.result)}" if chunk.result else ""
     return Text(f"◆ the subagent has ended: {chunk.status}{reason}", scheme.error)
@@ -248,7 +248,7 @@ def _render_restarted(chunk: core.Restarted, scheme: ColorScheme) -> RenderableT
 
 def _render_exited(chunk: core.Exited, scheme: ColorScheme) -> RenderableType:
     reason = f": {visible(chunk.error)}" if chunk.error else ""
-    style = scheme.note if chunk.status is core.EndStatus.COMPLETED else scheme.error
+    style = scheme.note if chunk.status is EndStatus.COMPLETED else scheme.error
     return Text(f"the agent has ended: {chunk.status}{reason}", style)
 
 

@@ -12,13 +12,12 @@
 - `serde`: JSON in and out. `frozen`: the dicts and lists of frozen values, which nobody changes.
 """
 
-from greenroom.core.agent_state import AgentState, StateKind
+from greenroom.core.agent_state import AgentState
 from greenroom.core.context import AgentContext, Credential, Workspace
 from greenroom.core.errors import (
     AgentCrashError,
     BudgetExceededError,
     ConfigurationError,
-    EventLoopError,
     GreenroomError,
     MailboxFullError,
     NetworkError,
@@ -57,13 +56,11 @@ from greenroom.core.message import (
     ToolUseBlock,
     UnknownBlock,
     check_session_id,
-    new_id,
     utc_now,
 )
 from greenroom.core.output import (
     Custom,
     Done,
-    EndStatus,
     Error,
     Exited,
     Lagged,
@@ -100,7 +97,6 @@ from greenroom.core.permission import (
 )
 from greenroom.core.resources import ResourceMap
 from greenroom.core.secrets import conceal_secrets
-from greenroom.core.serde import JSON
 from greenroom.core.tooling import (
     Approval,
     ModelRequest,
@@ -114,7 +110,6 @@ from greenroom.core.tooling import (
 from greenroom.core.usage import Price, Usage
 
 __all__ = [
-    "JSON",
     "AgentContext",
     "AgentCrashError",
     "AgentExit",
@@ -131,9 +126,7 @@ __all__ = [
     "Deny",
     "DocumentBlock",
     "Done",
-    "EndStatus",
     "Error",
-    "EventLoopError",
     "Execute",
     "Exited",
     "Gate",
@@ -171,7 +164,6 @@ __all__ = [
     "ShellCommand",
     "Shutdown",
     "StateChange",
-    "StateKind",
     "StopReason",
     "SubAgentComplete",
     "SubAgentOutput",
@@ -206,7 +198,6 @@ __all__ = [
     "WritePath",
     "check_session_id",
     "conceal_secrets",
-    "new_id",
     "portable_name",
     "utc_now",
 ]

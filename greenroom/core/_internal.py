@@ -1,11 +1,13 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
 from greenroom.core import serde as serde
+from greenroom.core.agent_state import StateKind as StateKind
 from greenroom.core.bounded_pattern import BoundedPattern as BoundedPattern
 from greenroom.core.context import Credentials as Credentials, conceal as conceal
 from greenroom.core.errors import (
     AddressRefusedError as AddressRefusedError,
     ConfigurationFileError as ConfigurationFileError,
+    EventLoopError as EventLoopError,
     InvalidJSONError as InvalidJSONError,
     InvalidSessionIdError as InvalidSessionIdError,
     NetworkTimeoutError as NetworkTimeoutError,
@@ -38,11 +40,13 @@ from greenroom.core.message import (
     Role as Role,
     as_blocks as as_blocks,
     check_sender as check_sender,
+    new_id as new_id,
     seed_ids as seed_ids,
     set_clock as set_clock,
     timestamp as timestamp,
     unix_milliseconds as unix_milliseconds,
 )
+from greenroom.core.output import EndStatus as EndStatus
 from greenroom.core.permission import (
     AGENT_FOLDERS as AGENT_FOLDERS,
     AUTOMATIC_DECIDERS as AUTOMATIC_DECIDERS,
@@ -63,7 +67,12 @@ from greenroom.core.secrets import (
     conceal_texts as conceal_texts,
     map_texts as map_texts,
 )
-from greenroom.core.serde import Wire as Wire, error_at as error_at, error_of_json as error_of_json
+from greenroom.core.serde import (
+    JSON as JSON,
+    Wire as Wire,
+    error_at as error_at,
+    error_of_json as error_of_json,
+)
 from greenroom.core.tooling import (
     Checkpoint as Checkpoint,
     Effort as Effort,

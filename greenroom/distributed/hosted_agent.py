@@ -26,27 +26,13 @@ from typing import Literal
 
 import trio
 
-from greenroom.core import (
-    Done,
-    EndStatus,
-    GreenroomError,
-    SessionError,
-    StopReason,
-    TurnError,
-    TurnStatus,
-)
-from greenroom.core._internal import InvalidJSONError, clip, log_error, serde
+from greenroom.core import Done, GreenroomError, SessionError, StopReason, TurnError, TurnStatus
+from greenroom.core._internal import EndStatus, InvalidJSONError, clip, log_error, serde
 from greenroom.distributed import directory, mailbox
 from greenroom.distributed.agent_types import AgentSpec, AgentType
 from greenroom.distributed.database import Database
 from greenroom.distributed.outcomes import UNREAD, write_outcome
-from greenroom.runtime import (
-    AgentHandle,
-    AgentNotRunningError,
-    AgentRuntime,
-    Outcome,
-    TurnResult,
-)
+from greenroom.runtime import AgentHandle, AgentNotRunningError, AgentRuntime, Outcome, TurnResult
 from greenroom.runtime._internal import find_result, takes_input
 from greenroom.session import AgentSession
 from greenroom.session._internal import Connection, read_tree_used

@@ -2,8 +2,8 @@
 
 import msgspec
 
-from greenroom.core import AgentCrashError, EndStatus, GreenroomError, TurnStatus
-from greenroom.core._internal import clip, describe_error, find_error, serde
+from greenroom.core import AgentCrashError, GreenroomError, TurnStatus
+from greenroom.core._internal import EndStatus, clip, describe_error, find_error, serde
 from greenroom.runtime import AgentNotRunningError, Outcome, TurnResult
 
 _LONGEST = 2_000

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 
 from greenroom.core import (
     ContentBlock,
-    EndStatus,
     MailboxFullError,
     Message,
     PermissionRequest,
@@ -21,7 +20,7 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
 )
-from greenroom.core._internal import serde
+from greenroom.core._internal import EndStatus, serde
 from greenroom.distributed import directory, mailbox
 from greenroom.distributed.host_client import session_path
 from greenroom.distributed.links import LOST, Links, check_seconds

@@ -8,15 +8,20 @@ from typing import cast
 import msgspec
 import trio
 
-from greenroom.core import check_session_id, new_id
-from greenroom.core._internal import serde
+from greenroom.core import check_session_id
+from greenroom.core._internal import new_id, serde
 from greenroom.distributed import shared_tables as tables
 from greenroom.distributed.agent_types import check_names
 from greenroom.distributed.links import Links
 from greenroom.distributed.mailbox import LONGEST, Letter
 from greenroom.distributed.remote_agent import RemoteAgent
-from greenroom.flow import AgentMessage, BlackboardFullError
-from greenroom.flow._internal import BlackboardEntry as Entry, Delivery, DeliveryStatus
+from greenroom.flow import AgentMessage
+from greenroom.flow._internal import (
+    BlackboardEntry as Entry,
+    BlackboardFullError,
+    Delivery,
+    DeliveryStatus,
+)
 from greenroom.runtime._internal import calling_agent, user_input
 
 _LONGEST = 200_000  # bytes of a value

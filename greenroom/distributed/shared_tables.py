@@ -11,7 +11,8 @@ from typing import cast
 
 from greenroom.core._internal import serde
 from greenroom.distributed.mailbox import MOST_WAITING
-from greenroom.flow import BlackboardFullError, StaleWriteError
+from greenroom.flow import StaleWriteError
+from greenroom.flow._internal import BlackboardFullError
 from greenroom.session._internal import Connection, transaction
 
 

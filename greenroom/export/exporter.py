@@ -8,7 +8,8 @@ from typing import Literal, TypeAlias
 import msgspec
 import trio
 
-from greenroom.core import SessionError, new_id
+from greenroom.core import SessionError
+from greenroom.core._internal import new_id
 from greenroom.export.content import IMPORTED_FROM, SessionContent
 from greenroom.export.html import to_html
 from greenroom.export.json_document import from_json, to_json

@@ -39,32 +39,19 @@ from greenroom.flow.blackboard import Blackboard
 from greenroom.flow.combinators import loop, parallel, pipeline
 from greenroom.flow.committee import Ruling, committee
 from greenroom.flow.composite import composite
-from greenroom.flow.error_context import (
-    Component,
-    ErrorClass,
-    ErrorContext,
-    RecoveryDecision,
-)
-from greenroom.flow.errors import (
-    BlackboardFullError,
-    ConflictError,
-    PlanError,
-    StaleWriteError,
-    TeamError,
-    WorkflowError,
-    WorkflowLimitError,
-)
+from greenroom.flow.error_context import ErrorContext
+from greenroom.flow.errors import ConflictError, PlanError, StaleWriteError, WorkflowError
 from greenroom.flow.escalation import escalate
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.handoff_team import handoff_team
-from greenroom.flow.members import ask_member, start_member
+from greenroom.flow.members import ask_member
 from greenroom.flow.model_planner import ModelPlanner
 from greenroom.flow.orchestrator import TeamResult, orchestrator
 from greenroom.flow.parse_action import Action, FinalAnswer, parse_action
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_and_execute import plan_and_execute, run_task
-from greenroom.flow.plan_run import PlanRun, SubtaskStatus
+from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.react import react
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.review import ReviewPoint
@@ -99,10 +86,7 @@ __all__ = [
     "AgentAnswer",
     "AgentMessage",
     "Blackboard",
-    "BlackboardFullError",
-    "Component",
     "ConflictError",
-    "ErrorClass",
     "ErrorContext",
     "ErrorReport",
     "Failure",
@@ -114,7 +98,6 @@ __all__ = [
     "PlanError",
     "PlanRun",
     "Planner",
-    "RecoveryDecision",
     "RecoveryPolicy",
     "ReplanPolicy",
     "Resolution",
@@ -124,11 +107,9 @@ __all__ = [
     "StaleWriteError",
     "StatusUpdate",
     "Subtask",
-    "SubtaskStatus",
     "TaskQueue",
     "TaskRequest",
     "TaskResponse",
-    "TeamError",
     "TeamResult",
     "TeamTurn",
     "TextTools",
@@ -136,7 +117,6 @@ __all__ = [
     "TrackRecord",
     "Workflow",
     "WorkflowError",
-    "WorkflowLimitError",
     "WorkflowRun",
     "add_messages",
     "ask_member",
@@ -160,7 +140,6 @@ __all__ = [
     "request_approval",
     "resolve",
     "run_task",
-    "start_member",
     "undo_plan",
     "verify",
     "within",

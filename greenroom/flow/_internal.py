@@ -1,12 +1,23 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
 from greenroom.flow.blackboard import BlackboardEntry as BlackboardEntry
-from greenroom.flow.members import Member as Member
+from greenroom.flow.error_context import (
+    Component as Component,
+    ErrorClass as ErrorClass,
+    RecoveryDecision as RecoveryDecision,
+)
+from greenroom.flow.errors import (
+    BlackboardFullError as BlackboardFullError,
+    TeamError as TeamError,
+    WorkflowLimitError as WorkflowLimitError,
+)
+from greenroom.flow.members import Member as Member, start_member as start_member
 from greenroom.flow.parse_action import Fault as Fault
 from greenroom.flow.plan_run import (
     PLAN_STEP as PLAN_STEP,
     FailureReason as FailureReason,
     SubtaskState as SubtaskState,
+    SubtaskStatus as SubtaskStatus,
 )
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
 from greenroom.flow.resume import Trace as Trace

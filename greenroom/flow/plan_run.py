@@ -13,8 +13,17 @@ from typing import TypeAlias, cast
 import msgspec
 from msgspec.structs import asdict, replace
 
-from greenroom.core import JSON, Custom, utc_now
-from greenroom.core._internal import EMPTY, MAX_ERROR_TEXT, Wire, clip, freeze, freeze_fields, serde
+from greenroom.core import Custom, utc_now
+from greenroom.core._internal import (
+    EMPTY,
+    JSON,
+    MAX_ERROR_TEXT,
+    Wire,
+    clip,
+    freeze,
+    freeze_fields,
+    serde,
+)
 from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Plan
 from greenroom.flow.unit import Start

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from greenroom.agents import run_tools
 from greenroom.agents._internal import CUT_OFF, find_caller
 from greenroom.core import (
-    JSON,
     Message,
     Resume,
     ToolError,
@@ -28,8 +27,8 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
     TurnStatus,
-    new_id,
 )
+from greenroom.core._internal import JSON, new_id
 from greenroom.flow.error_context import ErrorClass, classify
 from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Subtask

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import trio
 
-from greenroom.core import ConfigurationError, MailboxFullError, new_id, utc_now
-from greenroom.core._internal import serde
+from greenroom.core import ConfigurationError, MailboxFullError, utc_now
+from greenroom.core._internal import new_id, serde
 from greenroom.flow.agent_message import AgentMessage, TaskRequest, TaskResponse
 from greenroom.flow.errors import TeamError
 from greenroom.flow.talk import read_output

@@ -23,9 +23,8 @@ from greenroom.core import (
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
-    new_id,
 )
-from greenroom.core._internal import NamedTool, OutputSchema, clip, serde, valid_unicode
+from greenroom.core._internal import NamedTool, OutputSchema, clip, new_id, serde, valid_unicode
 from greenroom.flow.observation import describe_failure
 from greenroom.flow.parse_action import (
     EVENT,

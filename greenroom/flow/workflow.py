@@ -18,8 +18,8 @@ from greenroom.agents._internal import (
     open_run,
     run_in_loop,
 )
-from greenroom.core import JSON, Answer, TurnStatus, utc_now
-from greenroom.core._internal import serde
+from greenroom.core import Answer, TurnStatus, utc_now
+from greenroom.core._internal import JSON, serde
 from greenroom.flow.errors import WorkflowError
 from greenroom.flow.members import Member, unwrap
 from greenroom.flow.pattern import TeamTurn, answer_inputs

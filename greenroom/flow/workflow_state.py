@@ -22,8 +22,8 @@ from typing import (
 
 import msgspec
 
-from greenroom.core import JSON, Message
-from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.core import Message
+from greenroom.core._internal import JSON, InvalidJSONError, serde
 from greenroom.flow.errors import WorkflowError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from greenroom.core import new_id
+from greenroom.core._internal import new_id
 from greenroom.fs import durable
 
 _LOG = 8 << 20  # bytes of log that stay once all of it is in the database

@@ -8,7 +8,6 @@ from greenroom.interop.remote_server import (
     RemoteLostError as RemoteLostError,
 )
 from greenroom.interop.serving.a2a_server import A2AServer as A2AServer
-from greenroom.interop.serving.agui_events import agui_events as agui_events
 from greenroom.interop.serving.limits import ServerLimits as ServerLimits
 from greenroom.interop.serving.tokens import Tokens as Tokens
 from greenroom.interop.serving.web_server import WebServer as WebServer

@@ -46,7 +46,6 @@ from greenroom.core import (
     Restarted,
     Resume,
     StateChange,
-    StateKind,
     StopReason,
     SubAgentOutput,
     SubAgentResult,
@@ -55,21 +54,13 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
-from greenroom.core._internal import InvalidJSONError, find_error, serde
+from greenroom.core._internal import InvalidJSONError, StateKind, find_error, serde
 from greenroom.interop.far_session import Far, FarEvents, FarNow
 from greenroom.interop.remote_depth import count_remotes
-from greenroom.interop.remote_server import (
-    Patience,
-    RemoteError,
-    read_chunk,
-)
+from greenroom.interop.remote_server import Patience, RemoteError, read_chunk
 from greenroom.llm import SSEEvent
 from greenroom.runtime import AgentInternals, TurnResult
-from greenroom.runtime._internal import (
-    Turn,
-    bound_mailbox,
-    report_abandoned,
-)
+from greenroom.runtime._internal import Turn, bound_mailbox, report_abandoned
 
 Ts = TypeVarTuple("Ts")
 

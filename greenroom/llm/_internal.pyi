@@ -13,8 +13,12 @@ from greenroom.llm.endpoint import (
 from greenroom.llm.gemini import read_gemini_request as read_gemini_request
 from greenroom.llm.keys import FILE_SUFFIX as FILE_SUFFIX, read_key as read_key
 from greenroom.llm.model_errors import (
+    ModelConnectTimeoutError as ModelConnectTimeoutError,
+    ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,
+    ModelIdleTimeoutError as ModelIdleTimeoutError,
     ModelNotFoundError as ModelNotFoundError,
     ModelPermissionError as ModelPermissionError,
+    ModelRequestTimeoutError as ModelRequestTimeoutError,
 )
 from greenroom.llm.model_names import (
     DEFAULT_MODELS as DEFAULT_MODELS,

@@ -22,10 +22,9 @@ from greenroom.core import (
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
-    new_id,
     portable_name,
 )
-from greenroom.core._internal import InvalidJSONError, compile_later, serde, valid_unicode
+from greenroom.core._internal import InvalidJSONError, compile_later, new_id, serde, valid_unicode
 from greenroom.llm.json_fields import DEPTH, as_dict, as_text, extend
 from greenroom.llm.merged_messages import MergedMessage
 from greenroom.llm.model_errors import ModelBadRequestError

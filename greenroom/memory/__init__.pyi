@@ -8,7 +8,6 @@ from greenroom.memory.memory_protocol import (
     EntryOrigin as EntryOrigin,
     Memory as Memory,
     MemoryStorageError as MemoryStorageError,
-    MetadataValue as MetadataValue,
     Recalled as Recalled,
 )
 from greenroom.memory.postgres_memory import PostgresMemory as PostgresMemory

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 import msgspec
 import trio
 
-from greenroom.core import SessionError, new_id, utc_now
-from greenroom.core._internal import serde, valid_unicode
+from greenroom.core import SessionError, utc_now
+from greenroom.core._internal import new_id, serde, valid_unicode
 from greenroom.memory import postgres_rows as table, rows
 from greenroom.memory.memory_protocol import Entry, MemoryStorageError, MetadataValue, Recalled
 from greenroom.session._internal import open_server

@@ -9,8 +9,7 @@ from functools import lru_cache
 
 import msgspec
 
-from greenroom.core import new_id
-from greenroom.core._internal import serde, valid_unicode
+from greenroom.core._internal import new_id, serde, valid_unicode
 from greenroom.memory import word_index
 from greenroom.memory.database import WORDS, Totals, read_keys
 from greenroom.memory.memory_protocol import Entry, EntryOrigin, MetadataValue

@@ -1,3 +1,4 @@
+from greenroom.observability.audit import AuditError as AuditError
 from greenroom.observability.content import (
     read_message as read_message,
     write_message as write_message,

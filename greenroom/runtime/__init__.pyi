@@ -8,7 +8,6 @@ from greenroom.runtime.errors import (
     AgentNotRunningError as AgentNotRunningError,
     InvalidAnswerError as InvalidAnswerError,
     RuntimeClosedError as RuntimeClosedError,
-    SupervisionError as SupervisionError,
 )
 from greenroom.runtime.fan_out import fan_out as fan_out
 from greenroom.runtime.handle import AgentHandle as AgentHandle

@@ -4,6 +4,7 @@ from greenroom.runtime.calls import (
     calling_agent as calling_agent,
     run_in_call as run_in_call,
 )
+from greenroom.runtime.errors import SupervisionError as SupervisionError
 from greenroom.runtime.fan_out import run_each as run_each, try_ask as try_ask
 from greenroom.runtime.forwarding import (
     bound_mailbox as bound_mailbox,

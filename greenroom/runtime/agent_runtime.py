@@ -10,8 +10,8 @@ from typing import Self, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import EventLoopError, ResourceMap
-from greenroom.core._internal import Instruments
+from greenroom.core import ResourceMap
+from greenroom.core._internal import EventLoopError, Instruments
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended

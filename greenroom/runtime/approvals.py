@@ -31,10 +31,8 @@ from greenroom.core import (
     PermissionRequest,
     PermissionResponse,
     RuleDecision,
-    StateKind,
-    new_id,
 )
-from greenroom.core._internal import Hook, clip, notice, visible
+from greenroom.core._internal import Hook, StateKind, clip, new_id, notice, visible
 from greenroom.session import AgentSession
 from greenroom.session._internal import OpenQuestion
 

@@ -20,8 +20,8 @@ from typing import Protocol
 
 import trio
 
-from greenroom.core import Custom, Message, OutputChunk, TextBlock, UserInput, new_id
-from greenroom.core._internal import ConversationInput, serde
+from greenroom.core import Custom, Message, OutputChunk, TextBlock, UserInput
+from greenroom.core._internal import ConversationInput, new_id, serde
 from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.tasks import Life

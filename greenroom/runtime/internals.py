@@ -24,9 +24,8 @@ from greenroom.core import (
     ToolUseBlock,
     TurnError,
     Usage,
-    new_id,
 )
-from greenroom.core._internal import ConversationInput
+from greenroom.core._internal import ConversationInput, new_id
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.budgets import BudgetScope

@@ -13,8 +13,8 @@ from typing import Protocol
 import msgspec
 import trio
 
-from greenroom.core import AgentState, ConfigurationError, EndStatus, PermissionRequest, Usage
-from greenroom.core._internal import serde, visible
+from greenroom.core import AgentState, ConfigurationError, PermissionRequest, Usage
+from greenroom.core._internal import EndStatus, serde, visible
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.kernel import Registry

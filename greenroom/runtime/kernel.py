@@ -8,8 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from greenroom.core import EndStatus, ResourceMap, SessionInUseError, Workspace
-from greenroom.core._internal import Instruments
+from greenroom.core import ResourceMap, SessionInUseError, Workspace
+from greenroom.core._internal import EndStatus, Instruments
 from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.results import Outcome

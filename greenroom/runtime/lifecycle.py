@@ -30,16 +30,14 @@ import logging
 import trio
 from msgspec import UNSET
 
-from greenroom.core import (
-    AgentState,
+from greenroom.core import AgentState, Exited, Message, Resume, SubAgentComplete, SubAgentResult
+from greenroom.core._internal import (
+    RUNTIME,
+    ConversationInput,
     EndStatus,
-    Exited,
-    Message,
-    Resume,
-    SubAgentComplete,
-    SubAgentResult,
+    describe_error,
+    log_error,
 )
-from greenroom.core._internal import RUNTIME, ConversationInput, describe_error, log_error
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.background import tell_lost
 from greenroom.runtime.interruption import current_cleanup

@@ -50,9 +50,8 @@ from greenroom.core import (
     ToolResultInput,
     TurnStart,
     UserInput,
-    new_id,
 )
-from greenroom.core._internal import ConversationInput, as_blocks, clip, serde
+from greenroom.core._internal import ConversationInput, as_blocks, clip, new_id, serde
 from greenroom.runtime.errors import AgentNotRunningError
 
 _LONGEST_ID = 128

@@ -16,8 +16,8 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack
 
 import trio
 
-from greenroom.core import ConfigurationError, EndStatus
-from greenroom.core._internal import describe_error, log_error
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import EndStatus, describe_error, log_error
 from greenroom.resilience import Backoff
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.errors import AgentNotRunningError, SupervisionError

@@ -5,8 +5,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET
 
-from greenroom.core import EndStatus, InputMessage, StopReason, TurnStatus, Usage
-from greenroom.core._internal import freeze_fields
+from greenroom.core import InputMessage, StopReason, TurnStatus, Usage
+from greenroom.core._internal import EndStatus, freeze_fields
 from greenroom.runtime.errors import SupervisionError
 
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest

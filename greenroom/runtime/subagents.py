@@ -8,14 +8,8 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from greenroom.core import (
-    AgentExit,
-    EndStatus,
-    OutputChunk,
-    SubAgentOutput,
-    SubAgentResult,
-    TurnStatus,
-)
+from greenroom.core import AgentExit, OutputChunk, SubAgentOutput, SubAgentResult, TurnStatus
+from greenroom.core._internal import EndStatus
 from greenroom.runtime.flag import Flag
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output

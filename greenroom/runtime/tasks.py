@@ -29,9 +29,10 @@ from typing import Protocol
 
 import trio
 
-from greenroom.core import AgentCrashError, Error, EventLoopError, GreenroomError
+from greenroom.core import AgentCrashError, Error, GreenroomError
 from greenroom.core._internal import (
     MAX_ERROR_TEXT,
+    EventLoopError,
     clip,
     is_a,
     leaves,

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar, cast
 
 import trio
 
-from greenroom.core import EventLoopError
+from greenroom.core._internal import EventLoopError
 from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.tasks import is_cancelled, strip_cancelled
 

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from greenroom.core import JSON, Message, ToolUseBlock, Usage, check_session_id, new_id, utc_now
-from greenroom.core._internal import SUMMARY, Used, thaw
+from greenroom.core import Message, ToolUseBlock, Usage, check_session_id, utc_now
+from greenroom.core._internal import JSON, SUMMARY, Used, new_id, thaw
 from greenroom.session.artifacts import ARTIFACT, Artifact, read_artifacts
 from greenroom.session.branches import replay_branch
 from greenroom.session.conversation import Conversation
@@ -17,12 +17,8 @@ from greenroom.session.file_store import check_store, default_store
 from greenroom.session.files import copy_files
 from greenroom.session.history import RepairReport
 from greenroom.session.journal import Durability, Journal
-from greenroom.session.store import (
-    SessionStore,
-)
-from greenroom.session.store_errors import (
-    unknown_error,
-)
+from greenroom.session.store import SessionStore
+from greenroom.session.store_errors import unknown_error
 
 OnCutOff: TypeAlias = Literal["stop", "continue"]
 """What an agent does with a turn that the end of an earlier process has cut off."""

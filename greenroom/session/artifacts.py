@@ -11,8 +11,8 @@ from typing import Annotated
 
 import msgspec
 
-from greenroom.core import JSON, SessionError
-from greenroom.core._internal import compile_later, serde
+from greenroom.core import SessionError
+from greenroom.core._internal import JSON, compile_later, serde
 
 ARTIFACT = "artifact"
 """The kind of the records, and of the chunk that tells of a version."""

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar, get_args
 import msgspec
 
 from greenroom.core import (
-    JSON,
     ContentBlock,
     Message,
     PermissionRecord,
@@ -22,6 +21,7 @@ from greenroom.core import (
     Usage,
 )
 from greenroom.core._internal import (
+    JSON,
     Checkpoint,
     InvalidJSONError,
     ResultContent,

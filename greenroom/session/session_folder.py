@@ -41,14 +41,8 @@ from greenroom.session.history import (
 )
 from greenroom.session.holders import record_epoch
 from greenroom.session.salvage import restore_description, salvage_history
-from greenroom.session.store import (
-    StoredPage,
-    StoredSession,
-)
-from greenroom.session.store_errors import (
-    fenced_error,
-    unknown_error,
-)
+from greenroom.session.store import StoredPage, StoredSession
+from greenroom.session.store_errors import fenced_error, unknown_error
 from greenroom.threads._internal import SharedThreads
 
 T = TypeVar("T")

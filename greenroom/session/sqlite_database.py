@@ -26,9 +26,7 @@ from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import Position
 from greenroom.session.holders import begin_epoch
 from greenroom.session.session_folder import hint_for
-from greenroom.session.store_errors import (
-    fenced_error,
-)
+from greenroom.session.store_errors import fenced_error
 from greenroom.session.stored_rows import Row
 from greenroom.threads._internal import FileThreads
 

@@ -39,11 +39,7 @@ from greenroom.session.history import (
     read_history,
     read_page,
 )
-from greenroom.session.holders import (
-    begin_epoch,
-    name_holder,
-    new_store_id,
-)
+from greenroom.session.holders import begin_epoch, name_holder, new_store_id
 from greenroom.session.listing import SessionPage, newest_first, page_of
 from greenroom.session.store_errors import fenced_error, locked_error
 

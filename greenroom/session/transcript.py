@@ -27,7 +27,6 @@ from typing import Final
 import msgspec
 
 from greenroom.core import (
-    JSON,
     ContentBlock,
     Message,
     SessionError,
@@ -36,7 +35,7 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
-from greenroom.core._internal import Used, serde
+from greenroom.core._internal import JSON, Used, serde
 from greenroom.session.entries import (
     ANSWERED,
     QUESTION,

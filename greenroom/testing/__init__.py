@@ -16,9 +16,8 @@
 - `pytest_plugin`: fixtures, for test suites that ask for them.
 """
 
-from greenroom.llm._internal import same_request
-from greenroom.testing.cassettes import CassetteError, cassette, request_from_wire
-from greenroom.testing.evaluation import Case, Evaluation, EvaluationRow
+from greenroom.testing.cassettes import cassette
+from greenroom.testing.evaluation import Case, Evaluation
 from greenroom.testing.evaluation_runs import evaluate
 from greenroom.testing.fuzz import Scenario, cancel_at_every_checkpoint
 from greenroom.testing.memories import check_memory
@@ -49,10 +48,8 @@ __all__ = [
     "SESSION_STORE_CHECKS",
     "AgentRunError",
     "Case",
-    "CassetteError",
     "Drift",
     "Evaluation",
-    "EvaluationRow",
     "HashEmbedder",
     "ProviderUnderTest",
     "RecordedAnswer",
@@ -76,9 +73,7 @@ __all__ = [
     "marbles",
     "provider_checks",
     "replay",
-    "request_from_wire",
     "run_agent",
     "run_agent_async",
     "run_in_virtual_time",
-    "same_request",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from greenroom.core import new_id
+from greenroom.core._internal import new_id
 from greenroom.memory import EntryOrigin, Memory, Recalled
 
 _PATIENCE = 60.0  # seconds for one check, which takes milliseconds on any memory that doesn't hang

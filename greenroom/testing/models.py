@@ -13,8 +13,8 @@ from typing import TypeAlias
 import trio
 
 from greenroom import core
-from greenroom.core import Message, TextBlock, ToolUseBlock, new_id
-from greenroom.core._internal import clip
+from greenroom.core import Message, TextBlock, ToolUseBlock
+from greenroom.core._internal import clip, new_id
 from greenroom.llm import BlockEnd, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from greenroom.llm._internal import FORBID_VARIABLE, collect, events_of, replay
 

@@ -16,8 +16,8 @@ import msgspec
 import trio
 
 from greenroom import core
-from greenroom.core import Message, new_id
-from greenroom.core._internal import InvalidSessionIdError, set_clock
+from greenroom.core import Message
+from greenroom.core._internal import InvalidSessionIdError, new_id, set_clock
 from greenroom.session import (
     START,
     AgentSession,

@@ -3,7 +3,8 @@
 import trio
 
 from greenroom import core
-from greenroom.core import Message, new_id
+from greenroom.core import Message
+from greenroom.core._internal import new_id
 from greenroom.session import AgentSession, SessionStore, archive_session, delete_session
 from greenroom.session._internal import LONGEST_FILE
 from greenroom.testing.session_store_contents import (

@@ -1,6 +1,7 @@
 """Checks of how a session store lists its sessions; `session_stores` runs them."""
 
-from greenroom.core import Message, new_id
+from greenroom.core import Message
+from greenroom.core._internal import new_id
 from greenroom.session import (
     AgentSession,
     SessionMetadata,

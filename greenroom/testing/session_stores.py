@@ -18,8 +18,8 @@ from typing import TypeVar, cast
 import trio
 
 from greenroom import core
-from greenroom.core import Message, new_id, utc_now
-from greenroom.core._internal import set_clock
+from greenroom.core import Message, utc_now
+from greenroom.core._internal import new_id, set_clock
 from greenroom.session import (
     START,
     AgentSession,

@@ -34,7 +34,6 @@ from greenroom.core import (
     ToolStatus,
     Workspace,
     conceal_secrets,
-    new_id,
 )
 from greenroom.core._internal import (
     MAX_ERROR_TEXT,
@@ -52,6 +51,7 @@ from greenroom.core._internal import (
     leaves,
     log_error,
     message_of,
+    new_id,
     serde,
     thaw,
     type_name,

@@ -31,15 +31,8 @@ from greenroom import (
     tool,
 )
 from greenroom.agents import resilient_tool
-from greenroom.core import (
-    Custom,
-    EventLoopError,
-    Message,
-    StopReason,
-    TextBlock,
-    ToolResultBlock,
-    TurnError,
-)
+from greenroom.core import Custom, Message, StopReason, TextBlock, ToolResultBlock, TurnError
+from greenroom.core._internal import EventLoopError
 from greenroom.flow import Pattern
 from greenroom.llm import ModelOverloadedError
 from greenroom.llm._internal import ModelProfile

@@ -14,7 +14,8 @@ from greenroom import (
     PermissionRequest,
     ToolUseBlock,
 )
-from greenroom.core import Approval, Ask, Deny, Gate, StateKind, ToolEnd
+from greenroom.core import Approval, Ask, Deny, Gate, ToolEnd
+from greenroom.core._internal import StateKind
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import read_decisions
 from greenroom.testing import ScriptedProvider, call

@@ -23,7 +23,7 @@ from greenroom import (
     ToolStart,
     builtin_tools,
 )
-from greenroom.agents import HandoffLimitError
+from greenroom.agents._internal import HandoffLimitError
 from greenroom.agents.handoff import MAX_SWITCHES, Team
 from greenroom.resilience import Budget
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint

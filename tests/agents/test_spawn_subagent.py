@@ -8,7 +8,6 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.agents import run_tools, stream_reply
 from greenroom.core import (
-    EventLoopError,
     SessionError,
     SubAgentResult,
     SubAgentSpawned,
@@ -16,6 +15,7 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
 )
+from greenroom.core._internal import EventLoopError
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentRuntime, spawn_subagent

@@ -8,7 +8,6 @@ from greenroom.core import (
     AgentState,
     Custom,
     Done,
-    EndStatus,
     Error,
     Exited,
     PermissionRequest,
@@ -32,6 +31,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
+from greenroom.core._internal import EndStatus
 
 
 class Seen:

@@ -22,7 +22,6 @@ from greenroom.cli.turn_record import TurnRecord
 from greenroom.core import (
     ConfigurationError,
     Done,
-    EndStatus,
     Error,
     Exited,
     Message,
@@ -31,6 +30,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.runtime import AgentRuntime, Outcome
 from greenroom.session import AgentSession, FileStore
 from greenroom.testing import ScriptedProvider, call

@@ -12,7 +12,6 @@ from greenroom.core import (
     AgentState,
     Custom,
     Done,
-    EndStatus,
     Error,
     Exited,
     Lagged,
@@ -41,7 +40,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
-from greenroom.core._internal import PermissionPart, SandboxReport
+from greenroom.core._internal import EndStatus, PermissionPart, SandboxReport
 
 ASK, ALLOW, DENY = RuleDecision.ASK, RuleDecision.ALLOW, RuleDecision.DENY
 EVIL = "a\x1b[31mb\r\u202ec [bold]d[/bold]"

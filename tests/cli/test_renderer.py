@@ -14,7 +14,6 @@ from greenroom.cli import ConsoleRenderer, person, screen
 from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, PromptQuestion
 from greenroom.cli.terminal_choice import terminal_opener
 from greenroom.core import (
-    EndStatus,
     GreenroomError,
     RuleDecision,
     TextComplete,
@@ -27,7 +26,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
-from greenroom.core._internal import notice
+from greenroom.core._internal import EndStatus, notice
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from greenroom.core import AgentContext, AgentState, Credential, ResourceMap, StateKind, Workspace
-from greenroom.core._internal import Credentials, InvalidJSONError, serde
+from greenroom.core import AgentContext, AgentState, Credential, ResourceMap, Workspace
+from greenroom.core._internal import Credentials, InvalidJSONError, StateKind, serde
 
 
 class Counter:

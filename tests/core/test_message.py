@@ -5,8 +5,8 @@ from functools import partial
 
 import pytest
 
-from greenroom.core import Message, TextBlock, ToolResult, ToolResultBlock, UserInput, new_id
-from greenroom.core._internal import serde, set_clock
+from greenroom.core import Message, TextBlock, ToolResult, ToolResultBlock, UserInput
+from greenroom.core._internal import new_id, serde, set_clock
 from greenroom.core.message import seed_ids
 
 WHEN = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)

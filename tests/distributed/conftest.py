@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.core import new_id
+from greenroom.core._internal import new_id
 from greenroom.distributed import Cluster, host, places
 from tests.distributed.kinds import Work
 

@@ -5,7 +5,8 @@ import trio
 
 from greenroom.core import Message
 from greenroom.distributed import AgentSpec, AgentType, Host, mailbox, shared_tables
-from greenroom.flow import AgentMessage, BlackboardFullError, StaleWriteError
+from greenroom.flow import AgentMessage, StaleWriteError
+from greenroom.flow._internal import BlackboardFullError
 from tests.distributed.kinds import ECHO, count_as_gone, wait_for, wait_host
 
 

@@ -25,8 +25,8 @@ from greenroom import (
     ToolError,
     tool,
 )
-from greenroom.core import Done, EventLoopError, Lagged, Price, TextDelta, Usage, UserInput
-from greenroom.core._internal import RECALLED
+from greenroom.core import Done, Lagged, Price, TextDelta, Usage, UserInput
+from greenroom.core._internal import RECALLED, EventLoopError
 from greenroom.flow import (
     AgentAnswer,
     Blackboard,
@@ -35,7 +35,6 @@ from greenroom.flow import (
     PlanError,
     StaleWriteError,
     Subtask,
-    SubtaskStatus,
     TextTools,
     Topic,
     majority,
@@ -44,6 +43,7 @@ from greenroom.flow import (
     plan_and_execute,
     resolve,
 )
+from greenroom.flow._internal import SubtaskStatus
 from greenroom.llm import ModelOverloadedError, ModelTimeoutError, resilient
 from greenroom.memory import SQLiteMemory
 from greenroom.observability import (

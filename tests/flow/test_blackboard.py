@@ -9,7 +9,8 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom import AgentRuntime, AgentSession, FileStore, InMemoryStore, SessionStorageError
 from greenroom.core._internal import InvalidJSONError
-from greenroom.flow import Blackboard, BlackboardFullError, StaleWriteError
+from greenroom.flow import Blackboard, StaleWriteError
+from greenroom.flow._internal import BlackboardFullError
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 from tests.conftest import few
 from tests.warm_python import run_warm

@@ -19,7 +19,6 @@ from greenroom import (
     tool,
 )
 from greenroom.flow import (
-    ErrorClass,
     Failure,
     Plan,
     PlanError,
@@ -27,10 +26,9 @@ from greenroom.flow import (
     PlanRun,
     ReplanPolicy,
     Subtask,
-    SubtaskStatus,
     execute_plan,
 )
-from greenroom.flow._internal import FailureReason, SubtaskRecovery
+from greenroom.flow._internal import ErrorClass, FailureReason, SubtaskRecovery, SubtaskStatus
 from greenroom.resilience import Backoff, Budget, Retry
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool

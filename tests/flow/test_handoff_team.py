@@ -3,7 +3,7 @@
 import pytest
 
 from greenroom import Agent, ConfigurationError, Custom, InMemoryStore, RunContext
-from greenroom.agents import HandoffLimitError
+from greenroom.agents._internal import HandoffLimitError
 from greenroom.flow import handoff_team, pipeline
 from greenroom.testing import ScriptedProvider, call
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.flow import SubtaskStatus
+from greenroom.flow._internal import SubtaskStatus
 from tests.conftest import take_sample
 from tests.flow.ten_steps import STEPS, TenSteps
 from tests.warm_python import run_warm

@@ -24,13 +24,13 @@ from greenroom.flow import (
     Pattern,
     Plan,
     Subtask,
-    TeamError,
     Workflow,
     loop,
     orchestrator,
     parallel,
     pipeline,
 )
+from greenroom.flow._internal import TeamError
 from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 

@@ -8,7 +8,6 @@ import trio
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
 from greenroom.flow import (
-    ErrorClass,
     Failure,
     ModelPlanner,
     Plan,
@@ -18,7 +17,7 @@ from greenroom.flow import (
     Subtask,
     execute_plan,
 )
-from greenroom.flow._internal import FailureReason
+from greenroom.flow._internal import ErrorClass, FailureReason
 from greenroom.flow.model_planner import describe_errors, describe_results
 from greenroom.llm import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider

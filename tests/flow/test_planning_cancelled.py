@@ -4,18 +4,8 @@ import pytest
 import trio
 
 from greenroom import Agent, tool
-from greenroom.flow import (
-    Component,
-    ErrorClass,
-    Plan,
-    PlanRun,
-    RecoveryDecision,
-    RecoveryPolicy,
-    Subtask,
-    SubtaskStatus,
-    execute_plan,
-    plan_and_execute,
-)
+from greenroom.flow import Plan, PlanRun, RecoveryPolicy, Subtask, execute_plan, plan_and_execute
+from greenroom.flow._internal import Component, ErrorClass, RecoveryDecision, SubtaskStatus
 from greenroom.llm import ModelOverloadedError
 from greenroom.testing import (
     Reply,

@@ -23,18 +23,8 @@ from greenroom import (
     SubAgentOutput,
 )
 from greenroom.core import ConfigurationError, StopReason, ToolError, TurnStatus
-from greenroom.flow import (
-    Component,
-    ErrorClass,
-    Plan,
-    PlanRun,
-    RecoveryDecision,
-    RecoveryPolicy,
-    Subtask,
-    plan_and_execute,
-    react,
-)
-from greenroom.flow._internal import RECOVERY_TABLE
+from greenroom.flow import Plan, PlanRun, RecoveryPolicy, Subtask, plan_and_execute, react
+from greenroom.flow._internal import RECOVERY_TABLE, Component, ErrorClass, RecoveryDecision
 from greenroom.llm import (
     ModelAuthenticationError,
     ModelContextTooLongError,

@@ -8,7 +8,8 @@ import trio
 
 from greenroom import Agent, Answer, InMemoryStore, RuleDecision
 from greenroom.core import TurnStatus
-from greenroom.flow import END, START, Plan, PlanRun, Subtask, SubtaskStatus, Workflow
+from greenroom.flow import END, START, Plan, PlanRun, Subtask, Workflow
+from greenroom.flow._internal import SubtaskStatus
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.flow.planned import Planned
 

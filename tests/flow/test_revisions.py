@@ -8,19 +8,8 @@ import trio
 from greenroom import Agent, ToolError
 from greenroom.agents import stream_reply
 from greenroom.core import NetworkError
-from greenroom.flow import (
-    Component,
-    ErrorClass,
-    Plan,
-    PlanError,
-    PlanRun,
-    RecoveryDecision,
-    RecoveryPolicy,
-    ReplanPolicy,
-    Subtask,
-    SubtaskStatus,
-    run_task,
-)
+from greenroom.flow import Plan, PlanError, PlanRun, RecoveryPolicy, ReplanPolicy, Subtask, run_task
+from greenroom.flow._internal import Component, ErrorClass, RecoveryDecision, SubtaskStatus
 from greenroom.testing import ScriptedProvider
 from tests.flow.planned import Planned
 from tests.flow.test_execute import Written

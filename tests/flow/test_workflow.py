@@ -25,11 +25,11 @@ from greenroom.flow import (
     START,
     Workflow,
     WorkflowError,
-    WorkflowLimitError,
     ask_member,
     pipeline,
     request_approval,
 )
+from greenroom.flow._internal import WorkflowLimitError
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.conftest import few
 

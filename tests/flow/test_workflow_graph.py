@@ -10,7 +10,8 @@ import trio
 
 from greenroom import Agent, ConfigurationError, Message
 from greenroom.core._internal import InvalidJSONError
-from greenroom.flow import END, START, Workflow, WorkflowError, WorkflowLimitError, add_messages
+from greenroom.flow import END, START, Workflow, WorkflowError, add_messages
+from greenroom.flow._internal import WorkflowLimitError
 from greenroom.testing import ScriptedProvider
 
 

@@ -19,18 +19,20 @@ from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelConnectionError,
-    ModelConnectTimeoutError,
     ModelError,
-    ModelFirstEventTimeoutError,
-    ModelIdleTimeoutError,
     ModelOverloadedError,
     ModelRateLimitError,
-    ModelRequestTimeoutError,
     ModelStreamError,
     ModelTimeouts,
     StreamEnd,
 )
-from greenroom.llm._internal import BlockStart
+from greenroom.llm._internal import (
+    BlockStart,
+    ModelConnectTimeoutError,
+    ModelFirstEventTimeoutError,
+    ModelIdleTimeoutError,
+    ModelRequestTimeoutError,
+)
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

@@ -20,7 +20,7 @@ from greenroom.llm import GeminiProvider, ModelBadRequestError, ModelRequest, Ou
 from greenroom.llm._internal import MODELS, OutputModes, with_output
 from greenroom.llm.gemini.decode import GeminiDecoder
 from greenroom.llm.request_rules import EFFORTS
-from greenroom.testing import request_from_wire, same_request
+from greenroom.testing._internal import request_from_wire, same_request
 from tests.llm.gemini_refusals import refuse_gemini
 from tests.llm.test_gemini import CALL, CODE, RESULT, read
 from tests.llm.test_request_rules import combine_settings

@@ -19,8 +19,6 @@ from greenroom.llm import (
     ModelBadRequestError,
     ModelConnectionError,
     ModelError,
-    ModelFirstEventTimeoutError,
-    ModelIdleTimeoutError,
     ModelOverloadedError,
     ModelRateLimitError,
     ModelRequest,
@@ -29,6 +27,7 @@ from greenroom.llm import (
     OpenAIProvider,
     OpenAIResponsesProvider,
 )
+from greenroom.llm._internal import ModelFirstEventTimeoutError, ModelIdleTimeoutError
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

@@ -13,7 +13,6 @@ from greenroom.llm import (
     ModelAuthenticationError,
     ModelCallForbiddenError,
     ModelConnectionError,
-    ModelConnectTimeoutError,
     ModelError,
     ModelRequest,
     ModelTimeouts,
@@ -21,6 +20,7 @@ from greenroom.llm import (
     OpenAIResponsesProvider,
     resilient,
 )
+from greenroom.llm._internal import ModelConnectTimeoutError
 from greenroom.resilience import Backoff, Retry
 from tests.llm.server import Answer, model_server
 from tests.llm.test_providers import BY_RESPONSES, HELLO, VENDORS

@@ -15,7 +15,6 @@ from greenroom.llm import (
     ModelConnectionError,
     ModelContentFilterError,
     ModelContextTooLongError,
-    ModelIdleTimeoutError,
     ModelOverloadedError,
     ModelQuotaError,
     ModelRateLimitError,
@@ -26,6 +25,7 @@ from greenroom.llm import (
 )
 from greenroom.llm._internal import (
     Announcement,
+    ModelIdleTimeoutError,
     ModelNotFoundError,
     ModelPermissionError,
     StreamRestart,

@@ -30,7 +30,7 @@ from greenroom.llm.responses.decode import ResponsesDecoder
 from greenroom.llm.stream import BlockDelta
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
-from greenroom.testing import request_from_wire, same_request
+from greenroom.testing._internal import request_from_wire, same_request
 from greenroom.tools import ToolRegistry
 from tests.agents.test_bound_thinking import ALL, look_up
 from tests.llm import wire

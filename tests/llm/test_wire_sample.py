@@ -24,7 +24,7 @@ from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.responses.decode import ResponsesDecoder
 from greenroom.llm.sse import SSEDecoder
 from greenroom.llm.stream import BlockEnd, StreamEnd
-from greenroom.testing import request_from_wire, same_request
+from greenroom.testing._internal import request_from_wire, same_request
 from tests.llm.dialects import encode_anthropic, encode_gemini, encode_openai, encode_responses
 from tests.llm.test_vendors import cut, reading
 from tests.llm.vendors import read_anthropic, read_chat, read_gemini, read_responses

@@ -21,7 +21,6 @@ from greenroom import (
     stream_reply,
 )
 from greenroom.core import (
-    EndStatus,
     ModelRequest,
     SubAgentResult,
     TextBlock,
@@ -30,7 +29,7 @@ from greenroom.core import (
     TurnStatus,
     Usage,
 )
-from greenroom.core._internal import RECALLED
+from greenroom.core._internal import RECALLED, EndStatus
 from greenroom.llm import EstimatedCounter, ModelContextTooLongError, ModelOverloadedError
 from greenroom.llm._internal import make_correction
 from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory

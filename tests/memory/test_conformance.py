@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.core import new_id
+from greenroom.core._internal import new_id
 from greenroom.memory import PostgresMemory, SQLiteMemory
 from greenroom.testing import check_memory
 from greenroom.testing.memories import MEMORY_CHECKS

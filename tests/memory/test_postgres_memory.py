@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest
 
-from greenroom.core import Message, new_id
-from greenroom.core._internal import set_clock
+from greenroom.core import Message
+from greenroom.core._internal import new_id, set_clock
 from greenroom.memory import Memory, MemoryStorageError, PostgresMemory, postgres_rows
 from greenroom.session import AgentSession, PostgresStore
 

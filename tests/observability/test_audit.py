@@ -12,7 +12,8 @@ import trio
 
 from greenroom import Agent, AgentRuntime, InMemoryStore
 from greenroom.core import AgentContext, Done, TextBlock, ToolRun, UserInput
-from greenroom.observability import Audit, AuditError, audit, verify_audit
+from greenroom.observability import Audit, audit, verify_audit
+from greenroom.observability._internal import AuditError
 from greenroom.observability.audit import AuditReport
 from greenroom.testing import ScriptedProvider, call
 from tests.warm_python import start_warm

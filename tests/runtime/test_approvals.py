@@ -12,9 +12,9 @@ from greenroom.core import (
     PermissionResponse,
     RuleDecision,
     StateChange,
-    StateKind,
     TextDelta,
 )
+from greenroom.core._internal import StateKind
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -4,7 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import EndStatus, Message, StopReason, TextDelta, TurnStatus
+from greenroom.core import Message, StopReason, TextDelta, TurnStatus
+from greenroom.core._internal import EndStatus
 from greenroom.llm import ModelError
 from greenroom.runtime import AgentNotRunningError
 from greenroom.session import AgentSession

@@ -5,14 +5,8 @@ import trio
 from hypothesis import given, strategies as st
 from trio.testing import MockClock
 
-from greenroom.core import (
-    BudgetExceededError,
-    StateKind,
-    TextDelta,
-    TurnStatus,
-    Usage,
-    UsageReport,
-)
+from greenroom.core import BudgetExceededError, TextDelta, TurnStatus, Usage, UsageReport
+from greenroom.core._internal import StateKind
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore

@@ -4,7 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import EndStatus, ToolStart
+from greenroom.core import ToolStart
+from greenroom.core._internal import EndStatus
 from greenroom.runtime import InterruptReport
 from greenroom.session import AgentSession
 

@@ -7,7 +7,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import EndStatus, Exited, Lagged, TextDelta, TurnStatus
+from greenroom.core import Exited, Lagged, TextDelta, TurnStatus
+from greenroom.core._internal import EndStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore

@@ -10,20 +10,18 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import (
     AgentState,
     Done,
-    EndStatus,
     Error,
     Exited,
     SelfWaitError,
     SessionStorageError,
     StateChange,
-    StateKind,
     TextDelta,
     ToolEnd,
     ToolStart,
     TurnError,
     TurnStatus,
 )
-from greenroom.core._internal import leaves
+from greenroom.core._internal import EndStatus, StateKind, leaves
 from greenroom.llm import ModelError, ModelOverloadedError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore

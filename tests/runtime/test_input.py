@@ -5,7 +5,6 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
-    EndStatus,
     Interrupt,
     MailboxFullError,
     Message,
@@ -15,6 +14,7 @@ from greenroom.core import (
     TurnError,
     UserInput,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.runtime.mailbox import Mailbox

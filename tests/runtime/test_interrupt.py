@@ -9,10 +9,8 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import (
     AgentState,
     Done,
-    EndStatus,
     Message,
     SelfWaitError,
-    StateKind,
     SubAgentComplete,
     TextDelta,
     ToolEnd,
@@ -21,6 +19,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus, StateKind
 from greenroom.llm import ModelError
 from greenroom.runtime import InterruptReport
 from greenroom.session import AgentSession

@@ -11,7 +11,6 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import (
     AgentState,
     Done,
-    EndStatus,
     Exited,
     Interrupt,
     Message,
@@ -26,6 +25,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.llm import ModelError
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, InterruptReport, RuntimeLimits

@@ -16,9 +16,7 @@ from greenroom.core import (
     AgentExit,
     AgentState,
     Done,
-    EndStatus,
     Error,
-    EventLoopError,
     Exited,
     GreenroomError,
     Message,
@@ -32,7 +30,7 @@ from greenroom.core import (
     Usage,
     UserInput,
 )
-from greenroom.core._internal import describe_error, log_error
+from greenroom.core._internal import EndStatus, EventLoopError, describe_error, log_error
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentNotRunningError, AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore

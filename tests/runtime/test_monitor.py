@@ -6,13 +6,13 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     AgentExit,
-    EndStatus,
     MailboxFullError,
     Message,
     SelfWaitError,
     SubAgentResult,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore

@@ -9,11 +9,9 @@ from greenroom.core import (
     AgentState,
     Custom,
     Done,
-    EndStatus,
     Exited,
     Lagged,
     StateChange,
-    StateKind,
     SubAgentComplete,
     SubAgentOutput,
     SubAgentSpawned,
@@ -28,7 +26,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
-from greenroom.core._internal import serde
+from greenroom.core._internal import EndStatus, StateKind, serde
 from greenroom.core.serde import InvalidJSONError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.runtime._internal import AgentStatistics

@@ -7,7 +7,6 @@ from trio.testing import wait_all_tasks_blocked
 from greenroom.core import (
     AgentState,
     Done,
-    EndStatus,
     Error,
     Exited,
     Lagged,
@@ -25,6 +24,7 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore

@@ -14,17 +14,8 @@ import pytest
 import trio
 
 from greenroom.agents import Agent
-from greenroom.core import (
-    Done,
-    EndStatus,
-    EventLoopError,
-    Lagged,
-    Message,
-    SessionInUseError,
-    StateKind,
-    TextComplete,
-    TurnStatus,
-)
+from greenroom.core import Done, Lagged, Message, SessionInUseError, TextComplete, TurnStatus
+from greenroom.core._internal import EndStatus, EventLoopError, StateKind
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeClosedError, RuntimeThread
 from greenroom.session import AgentSession, InMemoryStore
 

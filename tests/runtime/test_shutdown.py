@@ -4,7 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import EndStatus, StateKind, TextDelta, TurnStatus
+from greenroom.core import TextDelta, TurnStatus
+from greenroom.core._internal import EndStatus, StateKind
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 

@@ -8,13 +8,12 @@ import trio
 
 from greenroom.core import (
     ConfigurationError,
-    EndStatus,
     Message,
     SessionInUseError,
     SessionLockedError,
-    StateKind,
     ToolUseBlock,
 )
+from greenroom.core._internal import EndStatus, StateKind
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeClosedError, RuntimeLimits
 from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore
 from greenroom.session._internal import default_store

@@ -5,7 +5,6 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
-    EndStatus,
     Message,
     SessionError,
     SessionInUseError,
@@ -15,6 +14,7 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.llm import ModelError
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.runtime._internal import ParentInfo

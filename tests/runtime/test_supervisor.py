@@ -7,21 +7,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import (
-    ConfigurationError,
-    EndStatus,
-    SelfWaitError,
-    SessionInUseError,
-    TurnStatus,
-)
+from greenroom.core import ConfigurationError, SelfWaitError, SessionInUseError, TurnStatus
+from greenroom.core._internal import EndStatus
 from greenroom.resilience import Backoff
-from greenroom.runtime import (
-    AgentNotRunningError,
-    AgentRuntime,
-    RuntimeClosedError,
-    SupervisionError,
-)
-from greenroom.runtime._internal import SupervisorStatistics
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeClosedError
+from greenroom.runtime._internal import SupervisionError, SupervisorStatistics
 from greenroom.session import AgentSession, InMemoryStore
 
 STEADY = Backoff(first=1.0, factor=1.0, jitter=0)

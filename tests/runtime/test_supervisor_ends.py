@@ -7,17 +7,11 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import (
-    EndStatus,
-    Error,
-    Exited,
-    Message,
-    SessionStorageError,
-    StateKind,
-    TurnStatus,
-)
+from greenroom.core import Error, Exited, Message, SessionStorageError, TurnStatus
+from greenroom.core._internal import EndStatus, StateKind
 from greenroom.resilience import Backoff
-from greenroom.runtime import AgentRuntime, SupervisionError
+from greenroom.runtime import AgentRuntime
+from greenroom.runtime._internal import SupervisionError
 from greenroom.session import AgentSession, InMemoryStore
 
 SLOW = Backoff(first=100.0, factor=1.0, max_delay=100.0, jitter=0)

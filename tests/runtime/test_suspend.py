@@ -4,14 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.core import (
-    Message,
-    Resume,
-    StateKind,
-    ToolUseBlock,
-    TurnError,
-    TurnStatus,
-)
+from greenroom.core import Message, Resume, ToolUseBlock, TurnError, TurnStatus
+from greenroom.core._internal import StateKind
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from tests.session.accepted import check_accepted

@@ -7,7 +7,8 @@ import trio
 from hypothesis import given, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import EndStatus, Exited, Lagged, TextDelta
+from greenroom.core import Exited, Lagged, TextDelta
+from greenroom.core._internal import EndStatus
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import AgentSession, InMemoryStore
 

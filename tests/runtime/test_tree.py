@@ -6,16 +6,8 @@ import trio
 from hypothesis import given, strategies as st
 from trio.testing import wait_all_tasks_blocked
 
-from greenroom.core import (
-    AgentState,
-    EndStatus,
-    TextDelta,
-    ToolEnd,
-    ToolResult,
-    ToolStart,
-    Usage,
-    UsageReport,
-)
+from greenroom.core import AgentState, TextDelta, ToolEnd, ToolResult, ToolStart, Usage, UsageReport
+from greenroom.core._internal import EndStatus
 from greenroom.resilience import Backoff
 from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.runtime._internal import AgentNode, OpenTool, RuntimeTree

@@ -9,7 +9,6 @@ from greenroom.agents import stream_reply
 from greenroom.core import (
     AgentState,
     Done,
-    EndStatus,
     MailboxFullError,
     Message,
     TextBlock,
@@ -25,6 +24,7 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.core.serde import InvalidJSONError
 from greenroom.llm import ModelError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits

@@ -9,7 +9,6 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import (
     Done,
-    EndStatus,
     Interrupt,
     Message,
     SelfWaitError,
@@ -20,6 +19,7 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.llm import ModelError
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits, fan_out

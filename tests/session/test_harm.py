@@ -11,13 +11,13 @@ import pytest
 import trio
 
 from greenroom.core import (
-    EndStatus,
     Message,
     SessionError,
     SessionNotFoundError as NotFound,
     SessionStorageError,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, SessionCorruptError, SessionFencedError as Fenced
 from tests.session.faults.killed import installed

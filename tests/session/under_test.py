@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 
-from greenroom.core import new_id
+from greenroom.core._internal import new_id
 from greenroom.session import FileStore, InMemoryStore, PostgresStore, SQLiteStore
 from greenroom.testing import StoreUnderTest
 

@@ -16,8 +16,8 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
     Usage,
-    new_id,
 )
+from greenroom.core._internal import new_id
 from greenroom.llm import (
     BlockDelta,
     BlockEnd,

@@ -8,15 +8,8 @@ import trio
 from greenroom import Agent, Budget, RunContext, ToolUseBlock, TurnStart
 from greenroom.core import ConfigurationError, TextBlock, ToolResultBlock
 from greenroom.flow import pipeline
-from greenroom.testing import (
-    Case,
-    Evaluation,
-    EvaluationRow,
-    Reply,
-    ScriptedProvider,
-    call,
-    evaluate,
-)
+from greenroom.testing import Case, Evaluation, Reply, ScriptedProvider, call, evaluate
+from greenroom.testing._internal import EvaluationRow
 
 ANSWERS = {"2 + 2": "4", "3 + 3": "7", "long": "12345"}
 

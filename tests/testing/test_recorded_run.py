@@ -7,7 +7,6 @@ from trio.testing import MockClock
 from greenroom.agents import coder
 from greenroom.core import (
     Done,
-    EndStatus,
     Exited,
     Lagged,
     Message,
@@ -18,6 +17,7 @@ from greenroom.core import (
     TurnStart,
     TurnStatus,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import RuntimeLimits
 from greenroom.session import AgentSession, FileStore, InMemoryStore

@@ -13,7 +13,7 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.core._internal import NamedTool, serde
-from greenroom.testing import request_from_wire, same_request
+from greenroom.testing._internal import request_from_wire, same_request
 from tests.llm.dialects import encode_anthropic, encode_openai
 
 ENCODERS = {"anthropic-messages": encode_anthropic, "openai-chat": encode_openai}

@@ -10,15 +10,9 @@ from weakref import WeakValueDictionary
 import trio
 
 from greenroom._version import __version__
-from greenroom.core import (
-    ConfigurationError,
-    Done,
-    EndStatus,
-    Exited,
-    SessionNotFoundError,
-    TurnStatus,
-)
+from greenroom.core import ConfigurationError, Done, Exited, SessionNotFoundError, TurnStatus
 from greenroom.core._internal import (
+    EndStatus,
     InvalidSessionIdError,
     clip,
     describe_error,

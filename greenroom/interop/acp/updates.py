@@ -20,9 +20,8 @@ from greenroom.core import (
     ToolInfo,
     ToolResultBlock,
     ToolUseBlock,
-    new_id,
 )
-from greenroom.core._internal import clip, exact, legible, thaw, visible
+from greenroom.core._internal import clip, exact, legible, new_id, thaw, visible
 from greenroom.interop.acp.contents import write_blocks
 from greenroom.interop.acp.diffs import read_hunks, write_diff
 from greenroom.interop.acp.questions import describe

@@ -28,9 +28,8 @@ from greenroom.core import (
     ToolStatus,
     ToolUseBlock,
     UserInput,
-    new_id,
 )
-from greenroom.core._internal import as_blocks
+from greenroom.core._internal import as_blocks, new_id
 from greenroom.interop.mcp.form import Form
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime

@@ -10,8 +10,7 @@ from datetime import datetime
 
 import trio
 
-from greenroom.core import new_id
-from greenroom.core._internal import InvalidSessionIdError
+from greenroom.core._internal import InvalidSessionIdError, new_id
 from greenroom.interop import a2a_wire as wire
 from greenroom.interop.serving.a2a_content import content_of
 from greenroom.interop.serving.a2a_faults import Fault, TaskRefusedError, invalid

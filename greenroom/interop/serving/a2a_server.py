@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 import trio
 
-from greenroom.core import JSON
+from greenroom.core._internal import JSON
 from greenroom.interop.serving.asgi import App
 from greenroom.interop.serving.client_tools import AgentFunction
 from greenroom.interop.serving.guard import LOCAL

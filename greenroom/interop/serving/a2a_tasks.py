@@ -33,9 +33,8 @@ from greenroom.core import (
     PermissionResponse,
     TurnStart,
     TurnStatus,
-    new_id,
 )
-from greenroom.core._internal import serde, unix_milliseconds
+from greenroom.core._internal import new_id, serde, unix_milliseconds
 from greenroom.interop.a2a_wire import Message, Part, State, Status
 from greenroom.interop.serving.a2a_faults import Fault, TaskRefusedError
 from greenroom.interop.serving.a2a_questions import describe_question, mark_of

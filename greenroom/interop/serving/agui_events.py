@@ -39,9 +39,8 @@ from greenroom.core import (
     TurnStatus,
     Usage,
     UsageReport,
-    new_id,
 )
-from greenroom.core._internal import serde
+from greenroom.core._internal import new_id, serde
 
 PROTOCOL = "1.0"
 """The version of the protocol."""

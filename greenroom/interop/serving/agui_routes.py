@@ -26,7 +26,6 @@ from greenroom.core import (
     ImageBlock,
     OutputChunk,
     PermissionRequest,
-    StateKind,
     TextBlock,
     ToolEnd,
     ToolError,
@@ -34,7 +33,7 @@ from greenroom.core import (
     ToolStart,
     TurnStart,
 )
-from greenroom.core._internal import serde
+from greenroom.core._internal import StateKind, serde
 from greenroom.interop.serving.agui_events import Event, RunEvents
 from greenroom.interop.serving.asgi import end_with_client, send_head
 from greenroom.interop.serving.calls import Call, with_traceparent

@@ -19,7 +19,7 @@ from functools import partial
 
 import trio
 
-from greenroom.core import StateKind
+from greenroom.core._internal import StateKind
 from greenroom.interop.serving.limits import ServerLimits
 from greenroom.interop.serving.served_session import ServedSession
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime

@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 import trio
 
-from greenroom.core import JSON, Message, TurnError, UserInput
-from greenroom.core._internal import clip, describe_error
+from greenroom.core import Message, TurnError, UserInput
+from greenroom.core._internal import JSON, clip, describe_error
 from greenroom.interop.serving.asgi import Reply, json_reply
 from greenroom.interop.serving.calls import Call
 from greenroom.interop.serving.refusals import bad_request, not_found

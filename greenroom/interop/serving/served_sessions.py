@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import trio
 
 from greenroom.core import (
-    JSON,
     AgentContext,
     ContentBlock,
     Exited,
@@ -24,16 +23,12 @@ from greenroom.core import (
     ToolStart,
     ToolUseBlock,
 )
-from greenroom.core._internal import InvalidSessionIdError, as_blocks
+from greenroom.core._internal import JSON, InvalidSessionIdError, as_blocks
 from greenroom.interop.serving.a2a_tasks import TaskBook
 from greenroom.interop.serving.client_tools import AgentFunction, add_client_tools
 from greenroom.interop.serving.keeper import NAME as KEEPER, Keeper
 from greenroom.interop.serving.limits import ServerLimits
-from greenroom.interop.serving.refusals import (
-    RequestRefusedError,
-    conflict,
-    not_found,
-)
+from greenroom.interop.serving.refusals import RequestRefusedError, conflict, not_found
 from greenroom.interop.serving.served_session import WITHDRAWN, News, ServedSession, digest_of
 from greenroom.interop.serving.sources import Sources
 from greenroom.interop.serving.tokens import Caller, Role, Tokens

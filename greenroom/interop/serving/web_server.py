@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 import trio
 
 from greenroom._version import __version__
-from greenroom.core import JSON, ConfigurationError
-from greenroom.core._internal import write_to_stderr
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import JSON, write_to_stderr
 from greenroom.interop.serving.a2a_card import card_reply, find_card, make_card
 from greenroom.interop.serving.a2a_tasks import TaskBook
 from greenroom.interop.serving.asgi import App, Receive, Reply, Request, Scope, Send, json_reply

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from msgspec import UNSET
 
 from greenroom import core
+from greenroom.core._internal import EndStatus
 from greenroom.testing.fuzz import tool_invariants
 from greenroom.testing.fuzz.evidence import Trial
 
@@ -51,10 +52,10 @@ def the_agent_has_an_outcome(trial: Trial) -> None:
     crash = trial.outcome.error
     assert crash is None, f"the agent crashed: {type(crash).__name__}: {crash}"
     fitting = {
-        "kill": {core.EndStatus.KILLED, core.EndStatus.COMPLETED},
-        "cancel": {core.EndStatus.CANCELLED, core.EndStatus.COMPLETED},
-        "shutdown": {core.EndStatus.CANCELLED, core.EndStatus.COMPLETED},
-    }.get(trial.mode or "", {core.EndStatus.COMPLETED})
+        "kill": {EndStatus.KILLED, EndStatus.COMPLETED},
+        "cancel": {EndStatus.CANCELLED, EndStatus.COMPLETED},
+        "shutdown": {EndStatus.CANCELLED, EndStatus.COMPLETED},
+    }.get(trial.mode or "", {EndStatus.COMPLETED})
     assert trial.outcome.status in fitting, f"the agent ended {trial.outcome.status}"
 
 

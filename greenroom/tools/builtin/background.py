@@ -13,15 +13,9 @@ from pathlib import Path
 
 import trio
 
-from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult, new_id
-from greenroom.core._internal import clip, log_error, valid_unicode
-from greenroom.sandbox._internal import (
-    Exit,
-    Sandbox,
-    clean_environment,
-    run_contained,
-    signal_name,
-)
+from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import clip, log_error, new_id, valid_unicode
+from greenroom.sandbox._internal import Exit, Sandbox, clean_environment, run_contained, signal_name
 from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin.terminal_text import show_output
 from greenroom.tools.execution import describe_failure

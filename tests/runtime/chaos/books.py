@@ -12,14 +12,12 @@ import trio
 from greenroom.core import (
     AgentExit,
     Done,
-    EndStatus,
     Error,
     Exited,
     PermissionRequest,
     PermissionResponse,
     Restarted,
     StateChange,
-    StateKind,
     SubAgentComplete,
     SubAgentOutput,
     SubAgentResult,
@@ -30,7 +28,7 @@ from greenroom.core import (
     Usage,
     UsageReport,
 )
-from greenroom.core._internal import describe_error
+from greenroom.core._internal import EndStatus, StateKind, describe_error
 from greenroom.runtime import AgentNotRunningError
 from greenroom.session import AgentSession
 

@@ -11,7 +11,6 @@ from collections import Counter
 import trio
 
 from greenroom.core import (
-    EndStatus,
     Instrument,
     Interrupt,
     MailboxFullError,
@@ -24,15 +23,10 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
-from greenroom.core._internal import describe_error, leaves
+from greenroom.core._internal import EndStatus, describe_error, leaves
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime import (
-    AgentNotRunningError,
-    AgentRuntime,
-    RuntimeClosedError,
-    RuntimeLimits,
-    SupervisionError,
-)
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeClosedError, RuntimeLimits
+from greenroom.runtime._internal import SupervisionError
 from greenroom.runtime.calls import current_slot
 from greenroom.session import AgentSession, InMemoryStore
 from tests.runtime.chaos.books import Book, Violation, expect, refuses

@@ -13,8 +13,8 @@ from greenroom.core import (
     SubAgentOutput,
     TextDelta,
     TurnStatus,
-    new_id,
 )
+from greenroom.core._internal import new_id
 from greenroom.session import AgentSession, FileStore
 from greenroom.testing.fuzz import (
     INVARIANTS,

@@ -1,0 +1,8 @@
+"""Names for the other packages of Greenroom only: programs may not rely on them."""
+
+from greenroom.llm._internal import same_request as same_request
+from greenroom.testing.cassettes import (
+    CassetteError as CassetteError,
+    request_from_wire as request_from_wire,
+)
+from greenroom.testing.evaluation import EvaluationRow as EvaluationRow
