@@ -2,6 +2,7 @@
 
 The section gets the date of today, in UTC. If the changelog already has one of this version that is
 "not released yet", that becomes the section, and the fragments come behind what stands there.
+The first release has what was added alone: nobody had what was changed and mended before it.
 
 A fragment is `changelog.d/<topic>.<kind>.md`; each of its lines is one change, as its line in the
 changelog will be, without the dash.
@@ -29,10 +30,12 @@ def fragments() -> dict[str, list[Path]]:
     return found
 
 
-def list_changes() -> str:
-    """Write what the fragments say, by kind."""
+def list_changes(kinds: tuple[str, ...]) -> str:
+    """Write what the fragments of these kinds say, by kind."""
     parts = []
-    for kind, paths in fragments().items():
+    found = fragments()
+    for kind in kinds:
+        paths = found[kind]
         lines = [line for path in paths for line in path.read_text().splitlines() if line]
         if lines:
             parts.append(f"### {kind.capitalize()}\n\n" + "".join(f"- {line}\n" for line in lines))
@@ -44,8 +47,9 @@ def release(version: str) -> None:
     if not re.fullmatch(r"\d+\.\d+\.\d+", version):
         raise ValueError(f"{version!r} is no version: write three numbers, as 0.2.0")
     heading = f"## {version} - {datetime.now(UTC).date()}"
-    changes = list_changes()
     head, rule, older = CHANGELOG.read_text().partition("\n## ")
+    is_first = not re.search(r"^## \d+\.\d+\.\d+(?!, not released yet)", f"## {older}", re.MULTILINE)
+    changes = list_changes(("added",) if is_first else KINDS)
     if older.startswith(f"{version}, not released yet\n"):
         _, _, begun = older.partition("\n")
         begun, rule, older = begun.partition("\n## ")

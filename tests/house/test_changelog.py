@@ -58,6 +58,18 @@ def test_a_section_that_was_begun_gets_the_date_and_the_fragments(copy):
     )
 
 
+def test_the_first_release_has_what_was_added_alone(copy):
+    (copy / "CHANGELOG.md").write_text("# Changelog\n\n## 0.2.0, not released yet\n\n- It runs.\n")
+    (copy / "changelog.d" / "tools.added.md").write_text("`Read` reads.\n")
+    for kind in ("changed", "fixed", "removed"):
+        (copy / "changelog.d" / f"tools.{kind}.md").write_text("`Read` wrote.\n")
+    runpy.run_path(str(copy / "changelog.d" / "release.py"), run_name="__main__")
+    assert without_dates(copy / "CHANGELOG.md") == (
+        "# Changelog\n\n## 0.2.0 - TODAY\n\n- It runs.\n\n### Added\n\n- `Read` reads.\n"
+    )
+    assert list((copy / "changelog.d").glob("*.md")) == []
+
+
 def test_what_is_no_version_is_refused(copy, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["release.py", "v0.2"])
     with pytest.raises(ValueError, match="no version"):
