@@ -70,7 +70,7 @@ async def main() -> None:
         link = await nursery.start(WebServer(runtime, {"deployer": agent}).serve)
         address, _, token = link.partition("/#token=")
         headers = {"Authorization": f"Bearer {token}"}
-        async with httpx.AsyncClient(base_url=address, headers=headers) as client:
+        async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60) as client:
             await converse(client)
         nursery.cancel_scope.cancel()
 

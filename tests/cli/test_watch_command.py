@@ -205,7 +205,7 @@ async def test_a_page_shows_it_and_does_nothing_else(capfd, monkeypatch):
                 link = await links.receive()
             address, _, token = link.removeprefix("shown at ").partition("/#token=")
             headers = {"authorization": f"Bearer {token}"}
-            async with httpx.AsyncClient(base_url=address, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=address, timeout=60, trust_env=False) as client:
                 assert (await client.get("/")).status_code == 200
                 assert (await client.get("/api/sessions")).status_code == 401
                 client.headers = headers

@@ -150,7 +150,7 @@ async def place():
 
 async def log_in(url: str) -> None:
     """Be the person and the browser; somebody else on this machine is there first."""
-    async with httpx.AsyncClient() as browser:
+    async with httpx.AsyncClient(timeout=60) as browser:
         page = await browser.get(url)
         back = page.headers["location"]
         foreign = await browser.get(f"{back}x")

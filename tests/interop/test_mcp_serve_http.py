@@ -88,7 +88,7 @@ def request(name: str, arguments: dict | None = None, **more: object) -> dict[st
 
 async def post(url: str, token: str, body: dict, **headers: str) -> httpx.Response:
     sent = {**HEADERS, "Mcp-Name": body["params"]["name"], "Authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient() as http:
+    async with httpx.AsyncClient(timeout=60) as http:
         return await http.post(url, json=body, headers={**sent, **headers})
 
 
@@ -184,7 +184,7 @@ async def begin(http: httpx.AsyncClient, url: str, token: str) -> httpx.Response
 
 async def test_a_session_of_the_older_era_belongs_to_the_token_that_began_it() -> None:
     ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-    async with serving(add) as (url, token, other, _), httpx.AsyncClient() as http:
+    async with serving(add) as (url, token, other, _), httpx.AsyncClient(timeout=60) as http:
         session = (await begin(http, url, token)).headers["mcp-session-id"]
         statuses = [
             (await http.post(url, json=ping, headers=old(each, session))).status_code
