@@ -1,6 +1,6 @@
 """Applies permission rules to calls without holding up the event loop."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -10,6 +10,7 @@ from greenroom.core import AgentContext
 from greenroom.core._internal import SandboxReport
 from greenroom.git import _internal as git
 from greenroom.permissions import PermissionManager
+from greenroom.threads._internal import is_large
 from greenroom.tools._internal import RegisteredTool
 
 if TYPE_CHECKING:
@@ -73,12 +74,4 @@ async def in_time(judge: Callable[[], _T], *, is_slow: bool) -> _T:
 
 def is_long(input: object) -> bool:  # noqa: A002 - the word that models and tools use
     """Whether an input, with all that is nested in it, is too long to be judged at once."""
-    waiting, length = [input], 0
-    while waiting and length <= _LONG:
-        value = waiting.pop()
-        length += len(value) if isinstance(value, str) else 1
-        if isinstance(value, Mapping):
-            waiting += [*value, *value.values()]
-        elif isinstance(value, list | tuple):
-            waiting += value
-    return length > _LONG
+    return is_large(input, _LONG)

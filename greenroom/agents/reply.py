@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import msgspec
 import trio
@@ -107,8 +108,8 @@ async def stream_reply(
     """
     messages = _check_arguments(tools, messages, compactor)
     llm = substitute_model(agent.context, find_model(llm, agent.context.resources))
-    request = ModelRequest(
-        messages=(),
+    make = partial(
+        ModelRequest,
         system=instructions,
         tools=_definitions(tools, answer_tool),
         output=output,
@@ -118,13 +119,13 @@ async def stream_reply(
     )
     settings = settings or _NO_SETTINGS
     reader = _Reader(agent, llm.model, watch, on_warning)
-    return await _stream(agent, llm, request, settings, messages, reader, compactor)
+    return await _stream(agent, llm, make, settings, messages, reader, compactor)
 
 
 async def _stream(
     agent: AgentInternals,
     llm: LLMProvider,
-    request: ModelRequest,
+    make: "partial[ModelRequest]",
     settings: ModelSettings,
     messages: Sequence[Message] | None,
     reader: "_Reader",
@@ -136,27 +137,24 @@ async def _stream(
     agent.session.set_model(llm.name, llm.model)  # even if a spent budget ends the turn here
     await agent.step()
     agent.set_state(AgentState.processing(agent.state.phase))
+    history = agent.session.history  # with what has joined the turn at this step
+    sent = history if messages is None else (*messages, *history[known:])
+    request = settings.complete(make(messages=sent))
     if compactor is not None:
-        await compactor.prepare(agent, instructions=request.system, tools=request.tools)
+        request = await compactor.prepare_request(agent, request)
     # From here on the conversation survives a kill, and with the next flush a power cut.
     await agent.session.save(flush=False)
 
     count = compactor.count if compactor is not None else EstimatedCounter().count
-
-    def complete() -> ModelRequest:
-        """Add the settings, and the history as it is now: the compactor may have shortened it."""
-        history = agent.session.history
-        sent = history if messages is None else (*messages, *history[known:])
-        return settings.complete(replace(request, messages=sent))
-
     try:
-        reply = await _ask(agent, llm, complete(), reader, count)
+        reply = await _ask(agent, llm, request, reader, count)
     except ModelContextTooLongError:
         if compactor is None or not await compactor.compact(
             agent, instructions=request.system, tools=request.tools
         ):
             raise
-        reply = await _ask(agent, llm, complete(), reader, count)
+        request = replace(request, messages=agent.session.history)
+        reply = await _ask(agent, llm, request, reader, count)
     if compactor is not None:
         await compactor.note_reply(agent)
     return reply

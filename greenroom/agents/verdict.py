@@ -209,7 +209,9 @@ class Judge:
         if tool is None:
             return Verdict(call, call.input)  # the registry answers with the names that exist
         given, (arguments, fault) = call, await tool.check(call.input)
-        call, sandbox = structs.replace(call, input=arguments), None
+        if arguments is not call.input:
+            call = structs.replace(call, input=arguments)
+        sandbox = None
         try:
             sandbox = await tool.examine_sandbox(self._agent.context.workspace)
         except ToolError as error:
@@ -241,11 +243,18 @@ class Judge:
             return _refuse(call, call.input, tool, judgement)
         by_path = judgement.rule is not None and bool(judgement.rule.matcher.paths)
         paths = find_paths(tool, call.input, found.context) if by_path else ()
-        runs_as, notes = judgement.runs_as, judgement.notes
-        verdict = Verdict(call, call.input, tool, judgement.digest, runs_as, notes)
-        approval = _approve("rules", judgement)
-        changes = {"paths": paths, "sandbox": sandbox, "approval": approval, "state": found.state}
-        return structs.replace(verdict, **changes)
+        return Verdict(
+            call,
+            call.input,
+            tool,
+            judgement.digest,
+            judgement.runs_as,
+            judgement.notes,
+            paths,
+            sandbox=sandbox,
+            approval=_approve("rules", judgement),
+            state=found.state,
+        )
 
     async def _ask(self, found: "_Found") -> Verdict:
         """Ask a person about a call, unless the rules decide, and return the verdict."""

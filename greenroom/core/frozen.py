@@ -83,6 +83,7 @@ EMPTY: dict[str, object] = dict.__new__(FrozenDict)
 """The frozen dict without keys, and the default of fields."""
 
 _Container: TypeAlias = dict[str, object] | list[object]
+_PLAIN = (dict, list)
 _ATOMS = frozenset({str, int, float, bool, type(None)})
 _FIXED = _ATOMS | {FrozenDict, FrozenList}
 _CONTAINERS = frozenset({dict, list, tuple, FrozenDict, FrozenList})
@@ -109,12 +110,11 @@ by list(…), or by copy.deepcopy(…) if it holds others
     """
     if type(value) in _FIXED:
         return value
-    # Most hold nothing deeper, and are copied in one step.
-    if isinstance(value, dict | list) and _FIXED.issuperset(
-        map(type, value.values() if isinstance(value, dict) else value)
-    ):
-        return _copy_top(value, FrozenDict, FrozenList)  # type: ignore[return-value]
-    if isinstance(value, tuple) and _holds_structs(value, _FIXED):
+    if isinstance(value, _PLAIN):
+        held = value.values() if isinstance(value, dict) else value
+        if _FIXED.issuperset(map(type, held)):  # as most are: copied in one step
+            return _copy_top(value, FrozenDict, FrozenList)  # type: ignore[return-value]
+    elif isinstance(value, tuple) and _holds_structs(value, _FIXED):
         return value
     return _copy(value, FrozenDict, FrozenList)
 
@@ -148,7 +148,7 @@ def _copy(value: T, dicts: type[dict[str, object]], lists: type[list[object]]) -
         for key, part in container.items() if isinstance(container, dict) else enumerate(container):
             if type(part) in kept:
                 continue
-            if isinstance(part, dict | list):
+            if isinstance(part, _PLAIN):
                 copied = _copy_top(part, dicts, lists)
                 _put(container, key, copied)
                 held = copied.values() if isinstance(copied, dict) else copied

@@ -139,7 +139,8 @@ class TextBlock(Wire, frozen=True, tag="text"):
     extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
 
 
 class ThinkingBlock(Wire, frozen=True, tag="thinking"):
@@ -153,7 +154,8 @@ class ThinkingBlock(Wire, frozen=True, tag="thinking"):
     extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
 
 
 class RedactedThinkingBlock(Wire, frozen=True, tag="redacted_thinking"):
@@ -163,7 +165,8 @@ class RedactedThinkingBlock(Wire, frozen=True, tag="redacted_thinking"):
     extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
 
 
 class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
@@ -187,7 +190,9 @@ class ToolUseBlock(Wire, frozen=True, tag="tool_use"):
     extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "input", "extra")
+        freeze_fields(self, "input")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
         if not self.id:
             force_setattr(self, "id", "call")
 
@@ -201,7 +206,8 @@ class ImageBlock(Wire, frozen=True, tag="image"):
     extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
 
 
 class DocumentBlock(Wire, frozen=True, tag="document"):
@@ -214,7 +220,8 @@ class DocumentBlock(Wire, frozen=True, tag="document"):
     extra: dict[str, object] = EMPTY
 
     def __post_init__(self) -> None:
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
 
 
 class UnknownBlock(Wire, frozen=True, tag="unknown"):
@@ -256,7 +263,8 @@ class ToolResultBlock(Wire, frozen=True, tag="tool_result"):
                 "a tool result needs the id of its call: write ToolResultBlock(call.id, …)"
             )
         hold_blocks(self, self.content)
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
 
     @property
     def text(self) -> str:
@@ -354,7 +362,8 @@ class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
 
     def __post_init__(self) -> None:
         hold_blocks(self, self.content)
-        freeze_fields(self, "extra")
+        if self.extra is not EMPTY:
+            freeze_fields(self, "extra")
         if self.sender:
             check_sender(self.sender)
         if self.created_at is not None and self.created_at.tzinfo is not UTC:

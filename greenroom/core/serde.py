@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -15,6 +16,8 @@ from greenroom.core.late_pattern import compile_later
 from greenroom.core.untrusted import valid_unicode
 
 if TYPE_CHECKING:
+    from json import JSONDecoder
+
     from typing_extensions import TypeForm
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
@@ -27,6 +30,7 @@ A decoder takes some 980, less the depth of the stack that calls it, so one prog
 read what another has written. This leaves room for a stack of some 350.
 """
 
+_SEQUENCES = (list, tuple)
 _MAX_BITS = 13_000  # of an integer; Python turns no more than 4,300 digits into a text, or back
 
 T = TypeVar("T")
@@ -220,15 +224,11 @@ def loads_object(data: str, depth: int = MAX_DEPTH, *, strict: bool = True) -> d
     """
     if not data.strip():
         return {}
-    # Only the standard library's decoder shows every pair before they are merged.
-    import json
-
     try:
-        value = json.loads(
-            data, object_pairs_hook=_unique, parse_constant=_no_constant, strict=strict
-        )
+        value = _pairs_decoder(strict=strict).decode(data)
         data.encode()
-        json.dumps(value, ensure_ascii=False).encode()
+        if "\\u" in data:  # what else could have made a lone surrogate?
+            msgspec.json.encode(value)
     except (ValueError, RecursionError) as error:
         raise InvalidJSONError(f"not usable as JSON: {error}") from error
     if not isinstance(value, dict):
@@ -252,13 +252,13 @@ def check_json(value: object, depth: int = MAX_DEPTH) -> int:
     """
     level, size = [value], 0
     for _ in range(depth + 1):
-        deeper = list[object]()
+        deeper: list[object] = []
         for each in level:
             if isinstance(each, str):
                 size += len(each)
             elif isinstance(each, dict):
                 deeper += each.values()
-            elif isinstance(each, list | tuple):
+            elif isinstance(each, _SEQUENCES):
                 deeper += each
             elif isinstance(each, float) and each - each != 0:
                 raise InvalidJSONError(f"{each} is not a JSON number")
@@ -316,6 +316,13 @@ def _check_value(value: object) -> object:
     if value is None or type(value) in (bool, int, float, str):
         return value
     raise TypeError(f"{type(value).__name__} is not a JSON type")
+
+
+@cache
+def _pairs_decoder(*, strict: bool) -> "JSONDecoder":
+    import json  # only the standard library's decoder shows every pair before they are merged
+
+    return json.JSONDecoder(object_pairs_hook=_unique, parse_constant=_no_constant, strict=strict)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:

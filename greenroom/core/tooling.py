@@ -120,7 +120,8 @@ class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
 
     def __post_init__(self) -> None:
         hold_blocks(self, self.content)
-        freeze_fields(self, "metadata")
+        if self.metadata is not EMPTY:
+            freeze_fields(self, "metadata")
 
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":
@@ -325,7 +326,7 @@ class ModelRequest:
     thinking: Thinking | None = None
     seed: int | None = None
     parallel_tools: bool | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
+    options: Mapping[str, object] = field(default_factory=lambda: EMPTY)
     cache: bool = True
     output: OutputSchema | None = None
     conversation: str = ""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import astuple
 
 from greenroom.core.errors import ConfigurationError
 from greenroom.core.serde import Wire
@@ -42,9 +43,7 @@ class Usage(Wire, frozen=True):
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add field by field; a field that neither reports stays None."""
-        return Usage(
-            *(_sum(getattr(self, field), getattr(other, field)) for field in self.__struct_fields__)
-        )
+        return Usage(*map(_sum, astuple(self), astuple(other)))
 
     @property
     def total(self) -> int:

@@ -57,6 +57,8 @@ def visible(text: str) -> str:
         >>> print(visible("ls \u202e.txt"))
         ls \u{202e}.txt
     """
+    if text.isascii() and text.isprintable():
+        return text
     return _escape(text, list_hidden(text))
 
 

@@ -24,7 +24,14 @@ from greenroom.core import (
     ToolUseBlock,
     portable_name,
 )
-from greenroom.core._internal import InvalidJSONError, compile_later, new_id, serde, valid_unicode
+from greenroom.core._internal import (
+    EMPTY,
+    InvalidJSONError,
+    compile_later,
+    new_id,
+    serde,
+    valid_unicode,
+)
 from greenroom.llm.json_fields import DEPTH, as_dict, as_text, extend
 from greenroom.llm.merged_messages import MergedMessage
 from greenroom.llm.model_errors import ModelBadRequestError
@@ -97,9 +104,9 @@ def tool_use(
             name,
             invalid=valid_unicode(error.message),
             raw_input=valid_unicode(arguments),
-            extra=extra or {},
+            extra=extra or EMPTY,
         )
-    return ToolUseBlock(call_id, name, parsed, extra=extra or {})
+    return ToolUseBlock(call_id, name, parsed, extra=extra or EMPTY)
 
 
 def cut_off(call: ToolUseBlock) -> ToolUseBlock:

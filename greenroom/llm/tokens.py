@@ -129,9 +129,9 @@ def _is_media(block: ContentBlock) -> bool:
     return isinstance(block, _MEDIA)
 
 
-def shows_media(request: ModelRequest) -> bool:
-    """Whether a request has images or documents, whose tokens are hard to estimate."""
-    return any(_is_media(block) for message in request.messages for block in message.content)
+def shows_media(messages: Iterable[Message]) -> bool:
+    """Whether messages have images or documents, whose tokens are hard to estimate."""
+    return any(_is_media(block) for message in messages for block in message.content)
 
 
 def _count_json(value: object, count: Tokenizer) -> float:
@@ -422,7 +422,7 @@ class EstimatedCounter:
             return
         habits = self._habits(model)
         estimate = self._estimate(request, habits)
-        if tokens < _LEAST * habits.factor * estimate.total and not shows_media(request):
+        if tokens < _LEAST * habits.factor * estimate.total and not self._shows_media(request):
             return
         correction = self._models.setdefault(model, _Correction(habits))
         self._models.move_to_end(model)
@@ -493,9 +493,13 @@ class EstimatedCounter:
             weight = _MESSAGE + sum(_count_block(block, count) for block in message.content)
             calls = sum(isinstance(block, _CALLS) for block in message.content)
             known = (message, weight, calls)
-            if not any(map(_is_media, message.content)):  # which take too much memory to keep
+            if not shows_media((message,)):  # which take too much memory to keep
                 self._keep(known)
         return known
+
+    def _shows_media(self, request: ModelRequest) -> bool:
+        # Messages whose weights are kept have none.
+        return shows_media(each for each in request.messages if id(each) not in self._weights)
 
     def _keep(self, weighed: tuple[Message, float, int]) -> None:
         self._weights[id(weighed[0])] = weighed

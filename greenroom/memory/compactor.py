@@ -145,14 +145,27 @@ class Compactor:
             BudgetExceededError: the agent has no budget for the call that writes the notes.
             SessionError: the session can't be stored.
         """
+        await self.prepare_request(agent, _request(agent, instructions, tools))
+        return agent.session.history
+
+    async def prepare_request(self, agent: AgentInternals, request: ModelRequest) -> ModelRequest:
+        """Return the next request, with the conversation as its messages, compacted if it is time.
+
+        Args:
+            agent: the agent, in a turn.
+            request: the request, with the conversation as it is.
+
+        Raises:
+            BudgetExceededError: as `prepare`.
+            SessionError: as `prepare`.
+        """
         await self.note_reply(agent)
-        request = _request(agent, instructions, tools)
         size = self._counter.count(request)
         if self._watch.matters(size) and await self._shorten(agent, request, size):
-            request = _request(agent, instructions, tools)
+            request = replace_value(request, messages=agent.session.history)
             size = self._counter.count(request)
         self._last_request, self._last_size = request, size
-        return agent.session.history
+        return request
 
     async def _shorten(self, agent: AgentInternals, request: ModelRequest, size: int) -> bool:
         """Compact the conversation if it is time; return whether it was."""

@@ -151,7 +151,7 @@ class WindowWatch:
         limit = (window.tokens or 0) if is_sure else _SMALLEST
         if not _LEAST <= read < _DROPPED * size or size < _NEAR * limit:
             return False
-        if shows_media(request):  # last: it looks at each message
+        if shows_media(request.messages):  # last: it looks at each message
             return False
         text = (
             f"{self._llm.name} has read {read:,} tokens of a request of about {size:,}: it dropped"

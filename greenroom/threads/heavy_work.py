@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import trio
+from msgspec import Struct
+from msgspec.structs import astuple
 
 T = TypeVar("T")
 
@@ -12,6 +14,7 @@ _LARGE = 100_000  # characters, items and attributes together; to convert them t
 _TEXTS = (str, bytes, bytearray)
 _NUMBERS = (int, float)
 _SEQUENCES = (list, tuple, set, frozenset)
+_MAPPINGS = (dict, Mapping)  # a dict is known to be one at once
 
 
 async def run_heavy(work: Callable[[], T], value: object) -> T:
@@ -26,14 +29,14 @@ async def run_heavy(work: Callable[[], T], value: object) -> T:
     return await trio.to_thread.run_sync(work) if is_large(value) else work()
 
 
-def is_large(value: object) -> bool:
-    """Whether a value has more than 100,000 characters and items; it looks at no more of them.
+def is_large(value: object, most: int = _LARGE) -> bool:
+    """Whether a value has more than `most` characters and items; it looks at no more of them.
 
     Example:
         >>> is_large(["a" * 50_000]), is_large({"rows": [[0] * 60_000] * 2})
         (False, True)
     """
-    room, todo = _LARGE, [value]
+    room, todo = most, [value]
     while todo and room >= 0:
         each = todo.pop()
         if isinstance(each, _TEXTS):
@@ -43,12 +46,12 @@ def is_large(value: object) -> bool:
         elif isinstance(each, _SEQUENCES):
             room -= len(each)
             todo += each if room >= 0 else ()
-        elif names := getattr(each, "__struct_fields__", ()):
-            room -= 1 + len(names)
-            todo += [getattr(each, name, None) for name in names]
-        elif isinstance(each, Mapping):
+        elif isinstance(each, _MAPPINGS):
             room -= len(each)
-            todo += each.values() if room >= 0 else ()
+            todo += (*each, *each.values()) if room >= 0 else ()
+        elif isinstance(each, Struct):
+            room -= 1
+            todo += astuple(each)
         else:
             names = tuple(getattr(each, "__dict__", ()))
             room -= 1 + len(names)

@@ -327,7 +327,8 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
 
     async def _finish(self, result: object, context: AgentContext) -> ToolResult:
         """Return a result that can be stored and sent: typed, short, and valid Unicode."""
-        typed = await run_heavy(partial(read_result, self.name, result), result)
+        read = partial(read_result, self.name, result)
+        typed = result if isinstance(result, ToolResult) else await run_heavy(read, result)
         if self.output_validator:
             typed = await self.output_validator.check(typed)
         # Before the cut: the rest goes to a file, and half of a secret is one, too.

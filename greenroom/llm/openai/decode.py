@@ -73,6 +73,22 @@ class _LoneChunk(Struct, forbid_unknown_fields=True):
 
 _decode_lone = serde.make_decoder(_LoneChunk).decode
 
+_READ = frozenset({"id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation"})
+"""The fields of an event that are read here; the others are kept as they are."""
+
+_READ_OF_DELTA = frozenset(
+    {
+        "role",
+        "content",
+        "refusal",
+        "tool_calls",
+        "reasoning_details",
+        "reasoning_content",
+        "reasoning",
+    }
+)
+"""The same, of the delta of a choice."""
+
 
 class _Passage:
     """A run of text or of reasoning, without anything else in between."""
@@ -240,8 +256,8 @@ class _ReplyBuilder:
         return self._next - 1
 
     def _add_extra(self, delta: dict[str, object]) -> None:
-        known = ("role", "content", "refusal", "tool_calls", "reasoning_details")
-        _extend(self.extra, without(delta, *known, "reasoning_content", "reasoning"))
+        if not _READ_OF_DELTA.issuperset(delta):
+            _extend(self.extra, without(delta, *_READ_OF_DELTA))
 
 
 def _number(fragments: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -305,6 +321,7 @@ class OpenAIDecoder:
         self._error: object = None  # what a choice says about its failure
         self._ends_with_usage = False  # whether nothing came after the token counts
         self._usage: dict[str, object] = {}
+        self._counted: core.Usage | None = None  # the same, as we count
         self._logprobs: dict[str, object] = {}
         self._extra: dict[str, object] = {}
 
@@ -372,8 +389,8 @@ class OpenAIDecoder:
         raise incomplete_reply(self._provider)
 
     def _chunk(self, data: dict[str, object]) -> list[StreamEvent]:
-        known = ("id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation")
-        self._extra |= without(data, *known)
+        if not _READ.issuperset(data):
+            self._extra |= without(data, *_READ)
         events = self._begin(data)
         count = len(events)
         for choice in map(as_dict, as_list(data.get("choices"))):
@@ -409,10 +426,8 @@ class OpenAIDecoder:
         if not report:
             return []
         self._usage = merge_reports(self._usage, report)
-        return [UsageUpdate(self._read_usage())]
-
-    def _read_usage(self) -> core.Usage:
-        return _usage(self._usage, cache_apart=self._counts_cache_apart)
+        self._counted = _usage(self._usage, cache_apart=self._counts_cache_apart)
+        return [UsageUpdate(self._counted)]
 
     @property
     def _has_ended(self) -> bool:
@@ -436,7 +451,7 @@ class OpenAIDecoder:
             stop_reason=self._stop_reason(),
             native_stop_reason=self._finish or "",
             response_id=start.response_id,
-            usage=self._read_usage() if self._usage else None,
+            usage=self._counted,
             extra=self._extra | self._reply.extra | {k: v for k, v in extra.items() if v},
         )
 

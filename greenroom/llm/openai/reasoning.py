@@ -27,8 +27,10 @@ def find_reasoning(delta: dict[str, object]) -> tuple[str, str]:
 
     Some gateways send the same piece in both fields, so only the first counts.
     """
-    pieces = ((name, as_text(delta.get(name))) for name in _FIELDS)
-    return next((pair for pair in pieces if pair[1]), ("", ""))
+    for name in _FIELDS:
+        if piece := as_text(delta.get(name)):
+            return name, piece
+    return "", ""
 
 
 def reasoning_for_server(block: ContentBlock, names: frozenset[str]) -> ContentBlock | None:
