@@ -35,13 +35,13 @@ from greenroom.cli.options import (
     SandboxChoice,
     Sandboxed,
     TraceContent,
+    WrittenFormat,
 )
 
 SHELLS = ("bash", "zsh", "fish")
 """The shells that `greenroom completion` has a script for."""
 
 _MODES = ("default", "accept-edits", "plan", "deny", "bypass")
-_EXPORT_FORMATS = ("markdown", "html", "json")
 
 
 def read_arguments(argv: list[str] | None = None) -> Options:
@@ -251,7 +251,7 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     "sessions rewind": (_ID, _TO, _flag("--files", "restore files that tools changed"), _YES),
     "sessions export": (
         _ID,
-        _choice("--format", _EXPORT_FORMATS, "(by the ending of FILE, else markdown)"),
+        _choice("--format", get_args(WrittenFormat), "(by the ending of FILE, else markdown)"),
         _FILE_OUT,
         _FORCE,
     ),

@@ -1,7 +1,7 @@
 """What the functions of the input line's commands are given."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 import trio
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # an agent that is not the command's own is shown without the
     from greenroom.cli.run_setup import RunSetup
 
 
-class NextRun(msgspec.Struct, frozen=True):
+class NextRun(NamedTuple):
     """What the terminal goes on with once the session that is shown has ended.
 
     Attributes:
@@ -37,7 +37,7 @@ class NextRun(msgspec.Struct, frozen=True):
     source: "SessionSource" = "resume"
 
 
-class OpenRun(msgspec.Struct, eq=False):
+class OpenRun:
     """A run of the `greenroom` command in the terminal.
 
     Attributes:
@@ -51,14 +51,23 @@ class OpenRun(msgspec.Struct, eq=False):
         followed: the agents and commands that the person follows, each with what ends that.
     """
 
-    options: "Options"
-    setup: "RunSetup"
-    runtime: AgentRuntime
-    said: str = ""
-    next: NextRun | None = None
-    branch: str = ""
-    is_light: bool = False
-    followed: dict[str, trio.CancelScope] = msgspec.field(default_factory=dict)
+    def __init__(
+        self,
+        options: "Options",
+        setup: "RunSetup",
+        runtime: AgentRuntime,
+        said: str = "",
+        *,
+        is_light: bool = False,
+    ) -> None:
+        self.options = options
+        self.setup = setup
+        self.runtime = runtime
+        self.said = said
+        self.next: NextRun | None = None
+        self.branch = ""
+        self.is_light = is_light
+        self.followed: dict[str, trio.CancelScope] = {}
 
     @property
     def place(self) -> Sequence[str]:

@@ -3,14 +3,9 @@
 They are apart from those since the input line of a run waits for all that is loaded before it.
 """
 
-from typing import TYPE_CHECKING
+from datetime import date
 
-from greenroom.cli.options import CostGroup, Options
-
-if TYPE_CHECKING:
-    from datetime import date
-
-    from greenroom.export._internal import ExportFormat
+from greenroom.cli.options import CostGroup, Options, WrittenFormat
 
 
 class SessionsOptions(Options, frozen=True, kw_only=True):
@@ -50,7 +45,7 @@ class SessionsOptions(Options, frozen=True, kw_only=True):
     to: int = 0
     files: bool = False
     yes: bool = False
-    format: "ExportFormat | None" = None
+    format: WrittenFormat | None = None
     output: str | None = None
     force: bool = False
     file: str = "-"
@@ -152,7 +147,7 @@ class CostOptions(Options, frozen=True, kw_only=True):
 
     session_id: str | None = None
     by: CostGroup | None = None
-    since: "date | None" = None
+    since: date | None = None
 
 
 class PromptOptions(Options, frozen=True, kw_only=True):

@@ -4,9 +4,8 @@ import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-import msgspec
 import trio
 
 from greenroom.agents._internal import user_rules_path
@@ -62,7 +61,7 @@ def named_files(options: Options) -> tuple[Path, ...]:
     return (path,)
 
 
-class FoundServer(msgspec.Struct, frozen=True):
+class FoundServer(NamedTuple):
     """A server that a file lists.
 
     Attributes:
@@ -135,7 +134,7 @@ def list_commands(workspace: Path) -> tuple[str, ...]:
     return tuple(" ".join((each.command, *each.args)) for each in servers if each.command)
 
 
-class OpenServers(msgspec.Struct, frozen=True, eq=False):
+class OpenServers(NamedTuple):
     """The servers of a run: connected, with the prompts that they offer, and notes on the others.
 
     Attributes:
@@ -176,7 +175,7 @@ async def open_servers(
     names = {each.name.casefold() for each in servers}
     servers += [each for each in others if each.name.casefold() not in names]
     async with open_connections(servers, tools) as opened:
-        yield msgspec.structs.replace(opened, notes=(*notes, *opened.notes))
+        yield opened._replace(notes=(*notes, *opened.notes))
 
 
 @asynccontextmanager

@@ -29,6 +29,9 @@ Sandboxed: TypeAlias = Literal["ask", "allow"]
 CostGroup: TypeAlias = Literal["day", "agent", "model", "session"]
 """What the rows of a bill are about."""
 
+WrittenFormat: TypeAlias = Literal["markdown", "html", "json"]
+"""What a session is written as for people or programs."""
+
 TraceContent: TypeAlias = Literal["none", "redacted", "full", "off"]
 """What of a conversation its trace holds; "off" writes none."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from textwrap import shorten
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 import trio
@@ -173,7 +173,7 @@ def describe_untrusted(texts: Iterable[ProjectText]) -> list[str]:
     return [_FOREIGN.format(path=each.path) for each in texts]
 
 
-class RunPlace(msgspec.Struct, frozen=True, eq=False):
+class RunPlace(NamedTuple):
     """Where a run begins that is not of the command line alone.
 
     Attributes:

@@ -134,7 +134,5 @@ def test_no_signature_shows_the_environment():
 def _describe(value):
     try:
         return str(inspect.signature(value))
-    except NameError:  # a struct, some of whose fields' types only a type checker loads
-        return str(value.__struct_defaults__)
     except (TypeError, ValueError):  # written in C
         return ""
