@@ -113,7 +113,7 @@ def shorten_home(place: str) -> str:
     return f"~{place[len(home) :]}" if is_below else place
 
 
-_KEYS = ("command", "file_path", "pattern", "url", "prompt")
+_KEYS = ("command", "file_path", "pattern", "url", "prompt", "question", "plan")
 _MAX_CALL = 120
 _MAX_END = 3  # lines at the end of what a call has printed before it was cut off, in a recap
 _MAX_LINES = 20  # of what a person has said, in a recap
@@ -121,7 +121,7 @@ _BLANKS = compile_later(r"[ \t\n]++")
 
 
 def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word that models and tools use
-    """Describe the input of a call: its command, file, pattern, address or prompt, else its JSON.
+    """Describe the input of a call by its command, file, question or the like, else by its JSON.
 
     Example:
         >>> describe_call({"file_path": "a.py", "old_string": "x"}), describe_call({"a": 1})

@@ -4,6 +4,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom import core
+from greenroom.cli.choices import SUBMIT_PLAN
 from greenroom.cli.folded import Folded
 from greenroom.cli.formatting import RecapLine, describe_call, describe_seconds
 from greenroom.cli.markdown_view import render_markdown
@@ -22,6 +23,7 @@ from greenroom.core._internal import EndStatus, exact, legible, visible
 _DETAIL_LINES = 6
 _MOST_OF_DIFF = 40  # rows that are shown whole
 _PROGRESS_LINES = 3
+_ASKED = frozenset({"AskPerson", SUBMIT_PLAN})  # tools whose input has been shown as a question
 _TODO_MARKS = {"completed": "☑", "in_progress": "▶", "pending": "☐"}
 
 
@@ -32,7 +34,8 @@ def render_call(
 
     Long details are cut, since a prompt has shown them.
     """
-    info = start.info or core.ToolInfo("", describe_call(start.input))
+    words = "" if start.name in _ASKED else describe_call(start.input)
+    info = start.info or core.ToolInfo("", words)
     head = Text("○ " if is_waiting else "● ")
     head.append(exact(start.name), scheme.tool)
     details = exact(info.details).splitlines()

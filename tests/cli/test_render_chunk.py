@@ -72,6 +72,8 @@ GOLDEN = [
     (ThinkingDelta("hmm"), "hmm"),
     (ThinkingComplete("hmm, well\n"), "hmm, well"),
     (ToolStart("t", "Bash", {"command": "ls"}, ToolInfo("Run a command", "ls")), "● Bash  ls"),
+    (ToolStart("t", "AskPerson", {"question": "Which?"}), "● AskPerson"),  # it stands above
+    (ToolStart("t", "SubmitPlan", {"plan": "# Plan\n\n1. Go"}), "● SubmitPlan"),
     (
         ToolStart("t", "Bash", {}, ToolInfo("Run", "rm\u00a0-rf\u2800x\ue000")),
         "● Bash  rm\\u{a0}-rf\\u{2800}x\\u{e000}",
