@@ -319,7 +319,8 @@ class _Execution:
 
     def _plan_retry(self, failure: Failure) -> float | None:
         """Return the seconds until another try by the policy's `Retry`, if it allows one."""
-        attempts = Attempts(replace(self.policy.retry, retryable=lambda error: True))
+        retry = msgspec.structs.replace(self.policy.retry, retryable=lambda error: True)
+        attempts = Attempts(retry)
         attempts.number = failure.failures  # those before a kill count as well
         return attempts.plan(PlanError(failure.error))
 

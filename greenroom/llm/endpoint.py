@@ -12,6 +12,8 @@ from hashlib import sha256
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+import msgspec
+
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import compile_later
 from greenroom.llm.model_errors import ModelCallForbiddenError
@@ -205,8 +207,7 @@ def missing_key(provider: str, variable: str) -> ConfigurationError:
     )
 
 
-@dataclass(frozen=True)
-class ModelTimeouts:
+class ModelTimeouts(msgspec.Struct, frozen=True):
     """Seconds to wait, on trio's clock; pings and comments count as pieces of the reply.
 
     None of them covers the wait until the provider has room for another connection. `math.inf`

@@ -5,7 +5,6 @@ Providers want user and assistant to alternate, so consecutive messages of one r
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -329,8 +328,7 @@ def _name_private_parts(message: Message) -> Iterable[str]:
                 yield from block.extra
 
 
-@dataclass(frozen=True, kw_only=True)
-class MediaLimits:
+class MediaLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest media and requests that a provider accepts, in bytes as sent; None is no limit.
 
     Attributes:
@@ -353,7 +351,7 @@ class MediaLimits:
         """Return the limits for a model that reads these media, as far as that is known."""
         image = 0 if images is False else self.image
         document = 0 if documents is False else self.document
-        return replace(self, image=image, document=document)
+        return msgspec.structs.replace(self, image=image, document=document)
 
     def find_faults(self, message: Message) -> list[str]:
         """Return what is wrong with each image and document of a message that is not accepted."""

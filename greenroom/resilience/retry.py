@@ -7,9 +7,9 @@ import math
 import random as _random
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import TypeVar, TypeVarTuple, Unpack
 
+import msgspec
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, GreenroomError
@@ -79,8 +79,7 @@ def is_in_attempt() -> bool:
     return attempt is not None and attempt.holds_caller
 
 
-@dataclass(frozen=True, kw_only=True)
-class Backoff:
+class Backoff(msgspec.Struct, frozen=True, kw_only=True):
     """Delays that grow by a factor up to a limit, each randomly shortened.
 
     The n-th delay is `min(max_delay, first * factor ** (n - 1)) * (1 - jitter * U)`, with a new U
@@ -156,8 +155,7 @@ def is_retryable(error: BaseException) -> bool:
     return all(isinstance(leaf, GreenroomError) and leaf.retryable for leaf in leaves(error))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """Calls a function again after it failed, with growing delays.
 
     By default it holds out for ten minutes, however many attempts that takes. The delay is the

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol
 
+import msgspec
 import trio
 
 from greenroom.core import BudgetExceededError, ConfigurationError, Price, Usage
@@ -13,8 +13,7 @@ from greenroom.resilience import Budget
 from greenroom.resilience._internal import Limit
 
 
-@dataclass(frozen=True, kw_only=True)
-class RuntimeLimits:
+class RuntimeLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much one agent may hold before something waits, is refused, or is forgotten.
 
     Attributes:

@@ -6,11 +6,12 @@ After each the connection pool is as it was, and the next request works.
 import gzip
 import math
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import pytest
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import Message, StopReason, Usage
 from greenroom.core._internal import serde

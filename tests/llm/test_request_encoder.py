@@ -101,9 +101,9 @@ def test_what_goes_on_from_what_was_said_equals_what_is_said_anew(sent):
 class Counting(MessagesDialect):
     """Counts the messages that are written, and knows in which threads that was."""
 
-    def __init__(self):
-        super().__init__("m", 9)
-        object.__setattr__(self, "written", [])
+    model: str = "m"
+    max_tokens: int = 9
+    written: list[threading.Thread] = []
 
     def write(self, message):
         self.written.append(threading.current_thread())

@@ -2,10 +2,9 @@
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from greenroom import core
 from greenroom.core._internal import NamedTool, OutputSchema, serde
@@ -136,8 +135,7 @@ _VERTEX_VERSION = "vertex-2023-10-16"
 _SAMPLING = ("temperature", "top_p", "top_k")
 
 
-@dataclass(frozen=True)
-class MessagesDialect:
+class MessagesDialect(Struct, frozen=True):
     """The format of Anthropic's requests.
 
     Thinking without a signature, and thinking at the end of a message, would be refused, so they

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgspec
 import trio
 
 from greenroom.core import ModelRequest, Price
@@ -122,7 +123,8 @@ class AnthropicProvider(HttpProvider):
         )
         limits = limits or dialect.limits
         images, documents = self.profile.images, self.profile.documents
-        dialect = replace(dialect, limits=limits.of_model(images=images, documents=documents))
+        limits = limits.of_model(images=images, documents=documents)
+        dialect = msgspec.structs.replace(dialect, limits=limits)
         self._requests = RequestEncoder(dialect)
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
