@@ -49,7 +49,7 @@ _NULL = frozenset({"null", "~"})
 _CONTINUES = compile_later(r"\s|-(\s|$)|#")
 _COMMENT = compile_later(r"(?:^|\s)#.*")
 _BLOCK = compile_later(r"(?P<style>[|>])[+-]?(?P<indent>[1-9])?[+-]?\s*(?:\s#.*)?")
-_QUOTED = compile_later(r"""(?:"((?:[^"\\]|\\.)*+)"|'((?:[^']|'')*+)')\s*(?:\s#.*)?""")
+_QUOTED = compile_later(r"""(?:"((?>(?:[^"\\]|\\.)*))"|'((?>(?:[^']|'')*))')\s*(?:\s#.*)?""")
 _MARKED = compile_later(r"[-?](\s|$)|[\[{&*!%@`]")
 _MAPPING = compile_later(r"\S+:(\s|$)")
 

@@ -89,6 +89,7 @@ async def _run(hook: Hook, event: bytes) -> tuple[int | None, str, str]:
     limit = trio.move_on_after(hook.settings.timeout)
     async with _open_pipes() as (ours, theirs):
         process = await _start(hook, theirs)
+        too_much = False
         try:
             with limit:
                 async with trio.open_nursery() as nursery:
@@ -97,9 +98,11 @@ async def _run(hook: Hook, event: bytes) -> tuple[int | None, str, str]:
                     nursery.start_soon(_collect, ours[2], err)
                     await process.follow(lambda _: None)
         except* _TooMuch:
-            raise _TooMuch from None
+            too_much = True
         finally:
             report = await process.aclose()
+    if too_much:
+        raise _TooMuch
     code = None if limit.cancelled_caught else -1 if report.code is None else report.code
     return code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 

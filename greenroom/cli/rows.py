@@ -16,7 +16,9 @@ from greenroom.core._internal import compile_later
 
 _TAB = 8
 _WORD = compile_later(r"\S+\s*|\s+")
-_JOINED = compile_later(r".[\ufe00-\ufe0f\u20e3]*+(?:\u200d.[\ufe00-\ufe0f\u20e3]*+)*+", re.DOTALL)
+_JOINED = compile_later(
+    r".[\ufe00-\ufe0f\u20e3]*+(?>(?:\u200d.[\ufe00-\ufe0f\u20e3]*+)*)", re.DOTALL
+)
 _AS_PICTURE = "\ufe0f"  # makes the sign before it a pictograph
 
 
@@ -51,7 +53,7 @@ def _longer_word(width: int) -> re.Pattern[str]:
 @lru_cache(16)
 def _row(width: int) -> re.Pattern[str]:
     """Return what matches as many words as fit, and the blanks behind them."""
-    return re.compile(rf"(\S(?:.{{0,{width - 1}}}(?<! )(?= |\Z))?+)\s*")
+    return re.compile(rf"(\S(?>(?:.{{0,{width - 1}}}(?<! )(?= |\Z))?))\s*")
 
 
 def fold(text: Text, width: int) -> list[Text]:

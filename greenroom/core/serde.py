@@ -357,8 +357,8 @@ class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 _TOKEN = compile_later(
-    r'(?P<key>"(?:[^"\\]|\\.)*+")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
-    r'|"(?:[^"\\]|\\.)*+"|[^\s,\[\]{}"]++'
+    r'(?P<key>"(?>(?:[^"\\]|\\.)*)")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
+    r'|"(?>(?:[^"\\]|\\.)*)"|[^\s,\[\]{}"]++'
 )
 
 E = TypeVar("E", bound=ConfigurationFileError)

@@ -146,7 +146,7 @@ def hides_something(text: str) -> bool:
 
 
 _PADDING = compile_later(r"[ \t]{33,}|\t{5,}")
-_EMPTY_LINES = compile_later(r"\n(?:[ \t]*+\n){4,}+")
+_EMPTY_LINES = compile_later(r"\n(?>(?:[ \t]*+\n){4,})")
 _SOME_EMPTY_LINES = compile_later(r"\n(?:[ \t]*+\n){4}")
 
 

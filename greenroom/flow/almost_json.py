@@ -39,11 +39,12 @@ class BrokenObject:
 
 
 _BLANK = (
-    r"(?:[\s\u200b\u2060\ufeff]|(?://|(?<![\n#])#(?!#))[^\n]{0,200}+|/\*(?:(?!\*/).){0,200}+\*/)*+"
+    r"(?>(?:[\s\u200b\u2060\ufeff]|(?://|(?<![\n#])#(?!#))[^\n]{0,200}+"
+    r"|/\*(?>(?:(?!\*/).){0,200})\*/)*)"
 )
 _QUOTES = {'"': '"', "'": "'", "`": "`", "“": "“”", "”": "“”", "„": "“”", "‘": "‘’", "’": "‘’"}
 _KEY = "|".join(
-    [rf"[{open_}](?:[^{close}\\]|\\.){{0,500}}+[{close}]" for open_, close in _QUOTES.items()]
+    [rf"[{open_}](?>(?:[^{close}\\]|\\.){{0,500}})[{close}]" for open_, close in _QUOTES.items()]
     + [r"[^\W\d][\w$.-]{0,100}+"]
 )
 _SEPARATOR = rf"{_BLANK}[:：=]"
@@ -54,21 +55,21 @@ def _compile(pattern: str) -> re.Pattern[str]:
 
 
 _ESCAPED_NAME = _compile(r'\s*+\\"')
-_ESCAPED = _compile(r'(?:[^"\\]++|\\.)*+')
+_ESCAPED = _compile(r'(?>(?:[^"\\]++|\\.)*)')
 _SKIP = _compile(_BLANK)
 _MEMBER = _compile(rf"(?P<key>{_KEY}){_SEPARATOR}")
-_COMMA = _compile(rf"[,，](?:{_BLANK}[,，])*+")
+_COMMA = _compile(rf"[,，](?>(?:{_BLANK}[,，])*)")
 _LITERAL = _compile(r"(?:true|false|null|none)\b|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?")
 _WORD = _compile(r"(?!(?:nan|infinity|undefined)\b)[^\W\d][\w.-]{0,100}+(?=[ \t]*+[,，}\])\r\n])")
 # What may follow a string in an object or a list, besides the closing bracket.
-_COMMAS = rf"{_BLANK}(?:[,，]{_BLANK})++"
+_COMMAS = rf"{_BLANK}(?>(?:[,，]{_BLANK})+)"
 _QUOTED_KEY = rf"(?=[\"'`“„‘])(?:{_KEY}){_SEPARATOR}"
 _NEXT_MEMBER = _compile(rf"{_COMMAS}(?:[}}\])]|(?:{_KEY}){_SEPARATOR})")
 _NEXT_ITEM = _compile(rf"{_COMMAS}(?:[\]\"'“‘{{\[-]|\d|(?:true|false|null|none)\b)")
 _MISSING_COMMA = _compile(rf"{_BLANK}{_QUOTED_KEY}")
 # What no string with unescaped quotes may contain, since it may not be part of it.
 _STRUCTURE = _compile(
-    rf"{_QUOTED_KEY}|.{_BLANK}(?:[,，]{_BLANK})*+{_QUOTED_KEY}|.{_SEPARATOR}"
+    rf"{_QUOTED_KEY}|.{_BLANK}(?>(?:[,，]{_BLANK})*){_QUOTED_KEY}|.{_SEPARATOR}"
     rf"|.{_BLANK}[,，]{_BLANK}(?=[\"'“])(?:{_KEY}){_BLANK}[\"'“{{\[\d-]"
 )
 # How a reply continues after an object whose last bracket is missing.
@@ -77,7 +78,7 @@ _END = _compile(
     r"(?:thought|action|observation|final[ _]answer|question)\b[^\n:：]{0,20}[:：])"
 )
 _UNTIL = {
-    quote: _compile(rf"(?:[^{close}\\]++|\\.)*+[{close}]") for quote, close in _QUOTES.items()
+    quote: _compile(rf"(?>(?:[^{close}\\]++|\\.)*)[{close}]") for quote, close in _QUOTES.items()
 }
 _NEXT_TEXT = _compile(rf".{_BLANK}[\"'“‘]")
 _APOSTROPHE = _compile(r"\w['’]\w")

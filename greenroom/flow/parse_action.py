@@ -216,13 +216,13 @@ EVENT = re.compile(
 _TAG = r"</?[|｜]?[\w▁]{1,40}[|｜]?>"
 _ALONE = re.compile(rf"\W*+(?:\w++[ ]?[:：,.!]\W*+)?|.*{_TAG}[\s\[]*+")
 _OPENING = re.compile(
-    rf"(?:```[\w-]*+\s|[\s`*]|_(?=\s)|json\b|print\((?=[\w.-]+\()|\[(?=\s*+\{{)|{_TAG})*+"
+    rf"(?>(?:```[\w-]*+\s|[\s`*]|_(?=\s)|json\b|print\((?=[\w.-]+\()|\[(?=\s*+\{{)|{_TAG})*)"
 )
 _NAME = re.compile(r"[\"'“\[]?(?P<name>[^\W\d](?:[\w.:/-]{0,126}[\w])?)(?:[\"'”]|\](?!\w))?")
 _INPUT = re.compile(
-    rf"(?:[\s,*`;:：(>✿]|{_TAG})*+"
+    rf"(?>(?:[\s,*`;:：(>✿]|{_TAG})*)"
     r"(?P<label>(?:action[ _]?input|tool[ _]?input|input|arguments?|args|parameters|params)"
-    rf"(?: ?\d+)?{_COLON})?(?:[\s*]|```[\w-]*+|json\b|\[ARGS\]|{_TAG})*+",
+    rf"(?: ?\d+)?{_COLON})?(?>(?:[\s*]|```[\w-]*+|json\b|\[ARGS\]|{_TAG})*)",
     re.IGNORECASE,
 )
 _FINAL_NAME = re.compile(

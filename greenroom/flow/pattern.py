@@ -114,11 +114,14 @@ class TeamTurn:
             else:
                 outputs[name] = output
 
+        failure: BaseException | None = None
         try:
             await run_each(lambda: left.popleft() if left else None, ask, len(members))
         except* (TeamError, BudgetExceededError) as failed:
             # Where a budget is spent, that is why the others failed.
-            raise min(leaves(failed), key=lambda error: isinstance(error, TeamError)) from None
+            failure = min(leaves(failed), key=lambda error: isinstance(error, TeamError))
+        if failure is not None:
+            raise failure
         return {name: outputs[name] for name in members if name in outputs}
 
 

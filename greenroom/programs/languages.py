@@ -8,16 +8,16 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-_TEXT = r"(?:\\.|[^{0}\\\n])*+"
+_TEXT = r"(?>(?:\\.|[^{0}\\\n])*)"
 # A delimiter inside brackets ends nothing, so brackets with one are not supported.
-_REGEX = r"(?:\\.|\[\^?\]?(?:\[:\w+:\]|[^\[\]{0}\n])*+\]|[^{0}\\\n\[])*+"
+_REGEX = r"(?>(?:\\.|\[\^?\]?(?>(?:\[:\w+:\]|[^\[\]{0}\n])*)\]|[^{0}\\\n\[])*)"
 _ADDRESS = rf"(?:\d+(?:~\d+)?|\$|/{_REGEX.format('/')}/I?)"
 _CHANGE = rf"s{{0}}{_REGEX}{{0}}{_TEXT}{{0}}[gpiI0-9]*+|y{{0}}{_TEXT}{{0}}{_TEXT}{{0}}"
 _CHANGES = "|".join(_CHANGE.format(each) for each in ("/", r"\|", ",", "#", "@", "!"))
 _SED_COMMAND = rf"(?:{_CHANGES}|[pPdDqQ=nNgGhHxlz]\d*+)"
 _SED = re.compile(
-    rf"[\s;{{}}]*+(?:(?:{_ADDRESS}(?:,[+~]?(?:{_ADDRESS}))?+)?+\s*+!?+\s*+[{{\s]*+{_SED_COMMAND}"
-    rf"[\s;}}]*+)*+"
+    rf"[\s;{{}}]*+(?>(?:(?>(?:{_ADDRESS}(?>(?:,[+~]?(?:{_ADDRESS}))?))?)\s*+!?+\s*+[{{\s]*+"
+    rf"{_SED_COMMAND}[\s;}}]*+)*)"
 )
 
 
@@ -34,15 +34,15 @@ def sed_only_prints(script: str) -> bool:
 _AWK_TOKEN = re.compile(
     r"""(?P<space>[ \t]++|\\\n|\#[^\n\\]*+(?=\n|\Z))
     |(?P<end>[;{}\n])
-    |(?P<text>"(?:\\[^\n]|[^"\\\n])*+")
-    |(?P<number>(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?\d++)?+(?![\w.]))
+    |(?P<text>"(?>(?:\\[^\n]|[^"\\\n])*)")
+    |(?P<number>(?:\d++(?>(?:\.\d*+)?)|\.\d++)(?>(?:[eE][-+]?\d++)?)(?![\w.]))
     |(?P<name>[A-Za-z_]\w*+)
     |(?P<sign>&&|\|\||\+\+|--|[-+*/%^<>=!~?:,$()\[\]&])""",
     re.VERBOSE | re.ASCII,
 )
 # Some let a slash in brackets end the expression, or a bracket at their beginning end them.
 _AWK_REGEX = re.compile(
-    r"/(?:\\[^\n]|\[\^?+(?:\\[^\]\n]|\[:\w+:\]|[^\]\[\\/\n])++\]|[^\[/\\\n])*+/", re.ASCII
+    r"/(?>(?:\\[^\n]|\[\^?+(?>(?:\\[^\]\n]|\[:\w+:\]|[^\]\[\\/\n])+)\]|[^\[/\\\n])*)/", re.ASCII
 )
 # They run programs, open other files, or give access to what does.
 _AWK_ACTS = re.compile(
@@ -137,7 +137,7 @@ _PS_KEY = (
     "|pmem|etimes?|time|cputime|stat|state|s|tty|tt|rss|rsz|vsz|vsize|size|start|start_time|lstart"
     "|stime|ni|nice|pri|nlwp|lwp|psr|wchan|f|class|cls)=?"
 )
-_PS_KEYS = rf"{_PS_KEY}(?:,{_PS_KEY})*+"
+_PS_KEYS = rf"{_PS_KEY}(?>(?:,{_PS_KEY})*)"
 _PS_WORD = (
     rf"-?[AacdfFHjlLmrTuvwxXy]++|--no-headers?|--forest|--sort[=\0]{_PS_KEYS}"
     rf"|-?[AadfFHjlLTwxy]*+[oO]\0?{_PS_KEYS}|-u\0?(?:root|\d+)|-[AadfFHjlLTwxy]*+p\0?[1-9][\d,]*+"
@@ -150,7 +150,7 @@ _PS_EVERY = rf"(?:-e[fFl]?w*|-eLf|-e\0?-?o\0?{_PS_KEYS})(?:\0--sort={_PS_KEYS})?
 @lru_cache(1)
 def _ps() -> re.Pattern[str]:
     # At its first use: it takes long to compile.
-    return re.compile(rf"(?:(?:{_PS_WORD})(?:\0(?:{_PS_WORD}))*+|{_PS_EVERY})?")
+    return re.compile(rf"(?:(?:{_PS_WORD})(?>(?:\0(?:{_PS_WORD}))*)|{_PS_EVERY})?")
 
 
 def ps_only_lists(words: Sequence[str]) -> bool:

@@ -57,7 +57,7 @@ _MARKS = "".join(map(chr, (*range(1, 9), *range(14, 14 + len(_SPECIAL) - 8))))
 _MARK, _UNMARK = str.maketrans(_SPECIAL, _MARKS), str.maketrans(_MARKS, _SPECIAL)
 _CONTROL = re.compile(r"[\0-\x08\x0b-\x1f\x7f]")
 
-_BLANKS = re.compile(r"(?:[ \t]|\\\n)*+")
+_BLANKS = re.compile(r"(?>(?:[ \t]|\\\n)*)")
 _COMMENT = re.compile(r"#[^\n]*")
 _LINE = re.compile(r"[^\n]*\n?")
 # Words without quotes, expansions, braces and patterns, as most are; `=` only after a dash.

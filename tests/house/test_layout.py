@@ -189,6 +189,26 @@ def test_only_the_terminal_adapter_and_the_thread_for_asyncio_know_asyncio():
     }
 
 
+def test_no_group_is_repeated_possessively():
+    """Before Python 3.11.5 `re` matches `(?:…)*+` wrongly; it is right about `(?>(?:…)*)`."""
+    possessive = re.compile(r"(?<![\\(])\)(?:[*+?]|\{\{?\d*,?\d*\}\}?)\+")
+    assert [str(module) for module in MODULES if possessive.search(module.read_text())] == []
+
+
+def test_nothing_is_raised_while_a_group_is_handled():
+    """Before Python 3.11.4 what an `except*` raises comes out as a group of its own."""
+    raising = [
+        f"{module}:{node.lineno}"
+        for module in MODULES
+        for tried in ast.walk(ast.parse(module.read_text()))
+        if isinstance(tried, ast.TryStar)
+        for handler in tried.handlers
+        for node in ast.walk(handler)
+        if isinstance(node, ast.Raise)
+    ]
+    assert raising == []
+
+
 def test_nothing_is_left_unsaid_or_undone():
     left = re.compile(r"NotImplementedError|# *(TODO|FIXME|XXX|HACK)|no cover")
     assert [str(module) for module in MODULES if left.search(module.read_text())] == []

@@ -13,8 +13,8 @@ _LEVELS = 50  # of parentheses, signs and powers
 _BITS = 10_000  # of a numerator or denominator; Python writes some 14,000
 
 _TOKEN = re.compile(
-    r"\s*+(?:(?P<number>(?:\d{1,3}(?:,\d{3})++|\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+-]?\d{1,4})?)"
-    r"(?P<sign>\*\*|//|[-+*/^%()×÷·−]|of\b)?+)"
+    r"\s*+(?:(?P<number>(?:\d{1,3}(?>(?:,\d{3})+)|\d[\d_]*+)?(?:\.\d*+)?(?:[eE][+-]?\d{1,4})?)"
+    r"(?>(?P<sign>\*\*|//|[-+*/^%()×÷·−]|of\b)?))"
 )
 _SAME = {"^": "**", "×": "*", "·": "*", "of": "*", "÷": "/", "−": "-"}
 _SUMS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {

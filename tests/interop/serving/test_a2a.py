@@ -664,9 +664,7 @@ class Alone:
         import httpx
 
         headers = {"authorization": f"Bearer {self.token}"}
-        return httpx.AsyncClient(
-            base_url=self.link, headers=headers, timeout=60, trust_env=False
-        )
+        return httpx.AsyncClient(base_url=self.link, headers=headers, timeout=60, trust_env=False)
 
 
 async def test_a_hundred_tasks_side_by_side_hear_of_themselves_alone(tmp_path):
