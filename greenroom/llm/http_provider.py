@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from greenroom.core import ConfigurationError, Message, ModelRequest, Price
 from greenroom.core._internal import InvalidJSONError
 from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
-from greenroom.llm.http_stream import ReplyDecoder, open_stream
+from greenroom.llm.http_stream import Exchange, ReplyDecoder, StreamedReply
 from greenroom.llm.merged_messages import DropNotices
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.portable_calls import dotted_names
@@ -135,31 +135,22 @@ class HttpProvider(ABC):
             changes.append(
                 f"not sent to {self.name}: thinking that no longer fits what comes before it"
             )
-        async with AsyncExitStack() as stack:
-            stream = await self._open(stack, encoded.content, names)
+        reply = await self._open(encoded.content, names)
+        async with reply as stream:
             stream.bind(encoded.prefix)
             if notice := self._notices.notice(request, changes):
                 stream.announce(notice)
             yield stream
 
-    async def _open(
-        self, stack: AsyncExitStack, content: bytes, names: Mapping[str, str]
-    ) -> ModelStream:
+    async def _open(self, content: bytes, names: Mapping[str, str]) -> StreamedReply:
         """Send a request, if need be again without what the provider refuses of it."""
         content = self._refused.replace(content)
         refusals: list[Refusal] = []
         while True:
-            opening = open_stream(
-                self._client,
-                self._endpoint,
-                content,
-                self.decoder(),
-                self._timeouts,
-                self.price,
-                names,
-            )
+            exchange = Exchange(self._client, self._endpoint, content, self._timeouts)
+            reply = StreamedReply(exchange, self.decoder(), self.price, names)
             try:
-                stream = await stack.enter_async_context(opening)
+                stream = await reply.open()
             except ModelBadRequestError as error:
                 refusal = await trio.to_thread.run_sync(self._refused.find, content, error)
                 if refusal is None or len(refusals) >= _MOST_REFUSALS:
@@ -170,7 +161,7 @@ class HttpProvider(ABC):
             for refusal in refusals:
                 self._refused.remember(refusal)
                 stream.announce(refusal.announcement)
-            return stream
+            return reply
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply.

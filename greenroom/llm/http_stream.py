@@ -6,8 +6,9 @@ types are often wrong, for streams too, so the first bytes decide.
 
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack, suppress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import trio
@@ -37,7 +38,9 @@ from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream, StreamEnd, StreamEvent
 
 if TYPE_CHECKING:
-    from greenroom.net._internal import ChunkIterator, HttpResponse, HttpTransport
+    from types import TracebackType
+
+    from greenroom.net._internal import ChunkIterator, HttpResponse, HttpTransport, Timeouts
 
 
 _PREFIX = 6
@@ -197,29 +200,54 @@ class ListReplyDecoder(ReplyDecoder, Protocol):
         """
 
 
-@asynccontextmanager
-async def open_stream(
-    client: "HttpTransport",
-    endpoint: Endpoint,
-    content: bytes,
-    decoder: ReplyDecoder,
-    timeouts: ModelTimeouts,
-    price: Price | None = None,
-    names: Mapping[str, str] = _NO_NAMES,
-) -> AsyncIterator[ModelStream]:
-    """Post a request and stream its reply; leaving the block early closes the connection.
+class StreamedReply:
+    """A request whose reply is streamed in the block; leaving it early closes the connection.
 
-    `names` maps the names that the model uses for tools to their own, as `dotted_names` returns.
-
-    Raises:
-        ModelError: no connection, no answer in time, or an answer that is an error.
-        ModelCallForbiddenError: calls of real models are forbidden.
+    Args:
+        exchange: the request.
+        decoder: translates the events of its reply.
+        price: what the provider charges.
+        names: the tools' own names by those that the model uses, as `dotted_names` returns them.
     """
-    endpoint = await _admit(client, endpoint, content, timeouts)
-    async with _send(client, endpoint, content, timeouts) as response:
-        stream = _HttpStream(response, endpoint, decoder, timeouts, price, names)
-        yield stream
-        await stream.drain()
+
+    def __init__(
+        self,
+        exchange: "Exchange",
+        decoder: ReplyDecoder,
+        price: Price | None = None,
+        names: Mapping[str, str] = _NO_NAMES,
+    ) -> None:
+        self._exchange = exchange
+        self._parts = decoder, exchange.timeouts, price, names
+        self._stream: _HttpStream | None = None
+
+    async def open(self) -> ModelStream:
+        """Send the request, and wait for the answer; the block has to follow.
+
+        Raises:
+            ModelError: no connection, no answer in time, or an answer that is an error.
+            ModelCallForbiddenError: calls of real models are forbidden.
+        """
+        response = await self._exchange.__aenter__()
+        self._stream = stream = _HttpStream(response, self._exchange.endpoint, *self._parts)
+        return stream
+
+    async def __aenter__(self) -> ModelStream:
+        return self._stream or await self.open()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> bool | None:
+        try:
+            if error is None and self._stream is not None:
+                await self._stream.drain()
+        except BaseException as failure:
+            await self._exchange.__aexit__(type(failure), failure, failure.__traceback__)
+            raise
+        return await self._exchange.__aexit__(kind, error, trace)
 
 
 async def fetch(
@@ -237,55 +265,76 @@ async def fetch(
         ModelError: no connection, no answer in time, or a status that is not a success.
         ModelCallForbiddenError: calls of real models are forbidden.
     """
-    endpoint = await _admit(client, endpoint, content, timeouts)
-    async with _send(client, endpoint, content, timeouts) as response:
+    async with Exchange(client, endpoint, content, timeouts) as response:
         try:
             return await response.read(limit)
         except NetworkError as error:
             raise _model_error(error, endpoint, timeouts, ModelConnectionError) from error
 
 
-async def _admit(
-    client: "HttpTransport", endpoint: Endpoint, content: bytes | None, timeouts: ModelTimeouts
-) -> Endpoint:
-    """Check that a request is allowed, and return the endpoint with the headers for it."""
-    check_call(endpoint, client)
-    return await authorize(endpoint, _method(content), content, timeouts.connect)
+class Exchange:
+    """A request, and in the block its answer, whose status is a success.
+
+    It is posted, unless its content is None.
+
+    Raises:
+        ModelError: no connection, no answer in time, or a status that is not a success.
+        ModelCallForbiddenError: calls of real models are forbidden.
+    """
+
+    def __init__(
+        self,
+        client: "HttpTransport",
+        endpoint: Endpoint,
+        content: bytes | None,
+        timeouts: ModelTimeouts,
+    ) -> None:
+        self._client = client
+        self._content = content
+        self.endpoint = endpoint
+        self.timeouts = timeouts
+
+    async def __aenter__(self) -> "HttpResponse":
+        check_call(self.endpoint, self._client)
+        content, timeouts = self._content, self.timeouts
+        method = "GET" if content is None else "POST"
+        self.endpoint = endpoint = await authorize(self.endpoint, method, content, timeouts.connect)
+        self._answer = self._client.stream(
+            method,
+            endpoint.url,
+            headers=endpoint.headers,
+            content=content,
+            timeout=_find_waits(timeouts),
+        )
+        try:
+            response = await self._answer.__aenter__()
+        except NetworkError as error:
+            raise _model_error(error, endpoint, timeouts, ModelConnectionError) from error
+        if response.status != 200:
+            async with AsyncExitStack() as stack:
+                stack.push_async_exit(self)
+                raise await _read_error(endpoint, response)
+        return response
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> bool | None:
+        return await self._answer.__aexit__(kind, error, trace)
 
 
-def _method(content: bytes | None) -> str:
-    return "GET" if content is None else "POST"
-
-
-@asynccontextmanager
-async def _send(
-    client: "HttpTransport", endpoint: Endpoint, content: bytes | None, timeouts: ModelTimeouts
-) -> AsyncIterator["HttpResponse"]:
-    """Send a request and wait for an answer whose status is a success."""
+@lru_cache(maxsize=64)
+def _find_waits(timeouts: ModelTimeouts) -> "Timeouts":
     from greenroom.net._internal import Timeouts
 
-    waits = Timeouts(
+    return Timeouts(
         connect=timeouts.connect,
         response=timeouts.first_event,
         read=timeouts.first_event,
         total=math.inf if timeouts.request is None else timeouts.request,
     )
-    async with AsyncExitStack() as stack:
-        try:
-            response = await stack.enter_async_context(
-                client.stream(
-                    _method(content),
-                    endpoint.url,
-                    headers=endpoint.headers,
-                    content=content,
-                    timeout=waits,
-                )
-            )
-        except NetworkError as error:
-            raise _model_error(error, endpoint, timeouts, ModelConnectionError) from error
-        if response.status != 200:
-            raise await _read_error(endpoint, response)
-        yield response
 
 
 class _HttpStream(ModelStream):

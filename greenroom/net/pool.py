@@ -11,8 +11,7 @@ request finds the connection, and no more than the limit are in use.
 """
 
 from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 
 import msgspec
@@ -63,23 +62,31 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()  # the last used one at the right
         self._run: trio.lowlevel.TrioToken | None = None
 
-    @asynccontextmanager
-    async def lend(self, route: Route) -> AsyncIterator[Connection]:
+    def lend(self, route: Route) -> AbstractAsyncContextManager[Connection]:
         """Wait for a place, however long that takes, and lend a connection for the block.
 
         Raises:
             ConfigurationError: the pool is in use in another run of trio, or a setting of the
                 environment for proxies or certificates can't be used.
         """
+        return _Loan(self, route)
+
+    async def take(self, route: Route) -> Connection:
+        """Wait for a place, and take a connection; `give_back` has to follow."""
         self._check_run()
-        async with self._places:
+        try:
+            self._places.acquire_nowait()  # what follows waits for an answer
+        except trio.WouldBlock:
+            await self._places.acquire()
+        connection = None
+        try:
             connection = self._take_idle(route) or await _make(route)
             self._busy.add(connection)
-            try:
-                await self._close_stale()
-                yield connection
-            finally:
-                await self._give_back(connection)
+            await self._close_stale()
+        except BaseException:
+            await self.give_back(connection)
+            raise
+        return connection
 
     async def aclose(self) -> None:
         """Close all connections, also when cancelled; exchanges that are under way break."""
@@ -129,17 +136,35 @@ class ConnectionPool:
         ):
             await self._idle.popleft().aclose()
 
-    async def _give_back(self, connection: Connection) -> None:
-        """Keep the connection for the next request, unless it has ended or the pool was closed."""
-        if connection.is_reusable and connection in self._busy:
-            connection.idle_since = trio.current_time()
-            self._idle.append(connection)
-            self._busy.discard(connection)
-            return
+    async def give_back(self, connection: Connection | None) -> None:
+        """Free a place, and keep its connection, unless that has ended or the pool was closed."""
         try:
-            await connection.aclose()
+            if connection is None:
+                return
+            if connection.is_reusable and connection in self._busy:
+                connection.idle_since = trio.current_time()
+                self._idle.append(connection)
+            else:
+                await connection.aclose()
         finally:
-            self._busy.discard(connection)
+            if connection is not None:
+                self._busy.discard(connection)
+            self._places.release()
+
+
+class _Loan:
+    """The block in which a connection is lent; each exchange has one, so it is no generator."""
+
+    def __init__(self, pool: ConnectionPool, route: Route) -> None:
+        self._pool = pool
+        self._route = route
+
+    async def __aenter__(self) -> Connection:
+        self._connection = await self._pool.take(self._route)
+        return self._connection
+
+    async def __aexit__(self, *_exit: object) -> None:
+        await self._pool.give_back(self._connection)
 
 
 async def _make(route: Route) -> Connection:
