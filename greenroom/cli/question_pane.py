@@ -45,6 +45,11 @@ def join(rows: list[StyleAndTextTuples]) -> StyleAndTextTuples:
     parts = StyleAndTextTuples()
     for number, row in enumerate(rows):
         parts += [("", "\n"), *row] if number else row
+        # Prompt_toolkit adds what has no width, such as an accent, to the cell before it, and
+        # writes it into the next one as well: at the end of a row it would be there twice.
+        last = row[-1][1][-1:] if row else ""
+        if last > "~" and not get_cwidth(last):
+            parts.append(("", " "))
     return parts
 
 

@@ -7,6 +7,7 @@ import time
 import trio
 
 from greenroom.cli import ConsoleRenderer
+from greenroom.cli.loading import begin_loading, end_loading
 from greenroom.core import TextComplete, TextDelta, ToolEnd, ToolResult, ToolStart
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
@@ -79,6 +80,10 @@ async def main():
 
 
 if __name__ == "__main__":
+    # As the command: a walk of the collector through all that is loaded takes a tenth of a second
+    # on a busy machine, in whatever step it comes.
+    begin_loading()
+    end_loading()
     holds = Holds()
     trio.run(main, instruments=[holds])
     print(*holds.found, sep="\n", file=sys.stderr)

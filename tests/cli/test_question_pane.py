@@ -2,9 +2,16 @@
 
 import pytest
 from hypothesis import given, strategies as st
+from prompt_toolkit.application import Application
+from prompt_toolkit.application.current import set_app
+from prompt_toolkit.input import DummyInput
+from prompt_toolkit.layout import FormattedTextControl, Window
+from prompt_toolkit.layout.mouse_handlers import MouseHandlers
+from prompt_toolkit.layout.screen import Screen, WritePosition
+from prompt_toolkit.output import DummyOutput
 from prompt_toolkit.utils import get_cwidth
 
-from greenroom.cli.question_pane import QuestionPane, fold
+from greenroom.cli.question_pane import QuestionPane, fold, join
 from greenroom.cli.terminal import QuestionText
 
 LINES = [f"line {number}" for number in range(50)]
@@ -32,6 +39,18 @@ def test_rows_hold_every_character_and_are_never_too_wide(text, style, columns):
     rows = texts(fold(f"{style}{text}{end}\n{text}\n", columns))
     assert "".join(rows) == text * 2
     assert all(get_cwidth(row) <= columns for row in rows)
+
+
+@pytest.mark.parametrize("text", ["Done ✔\ufe0f", "हिन्दी", "e\u0301", "done ✔\ufe0f ok", ""])
+def test_the_end_of_a_row_is_drawn_once_though_it_may_have_no_width(text):
+    screen, rows = Screen(), join(fold(f"{text}\n{text}\n", 40))
+    with set_app(Application(input=DummyInput(), output=DummyOutput())):
+        window = Window(FormattedTextControl(rows))
+        place = WritePosition(0, 0, 40, 2)
+        window.write_to_screen(screen, MouseHandlers(), place, "", erase_bg=True, z_index=0)
+    for row in (0, 1):
+        cells = screen.data_buffer[row]
+        assert "".join(cells[at].char for at in sorted(cells)).rstrip() == text
 
 
 def test_what_has_room_is_whole_and_read_once_it_was_shown():
