@@ -226,6 +226,5 @@ def test_the_renderer_is_found_in_the_package_and_nothing_else_is():
     import greenroom.cli
 
     assert greenroom.cli.ConsoleRenderer.__name__ == "ConsoleRenderer"
-    assert greenroom.cli.ColorScheme().error == "red"
     with pytest.raises(AttributeError, match="nothing"):
         _ = greenroom.cli.nothing
