@@ -15,6 +15,7 @@ from greenroom.cli.options import Options
 from greenroom.core import SessionLockedError
 from greenroom.interop._internal import SessionRequest
 from greenroom.tools import FileSystem
+from tests.absent_programs import needs
 from tests.cli.driven import Driver
 from tests.interop.servers import PROGRAM, children
 from tests.terminal_program import SECONDS
@@ -276,6 +277,7 @@ def test_the_end_of_the_input_and_a_lost_reader_end_a_turn(edit, project):
     assert code in (0, 141)
 
 
+@needs("pgrep")
 def test_a_signal_ends_it_in_order_and_nothing_is_left(project, start, env):
     process = start("acp", "--permission-mode", "bypass", stdin=subprocess.PIPE)
     for number, (method, params) in enumerate(

@@ -196,7 +196,8 @@ def test_what_holds_git_up_is_asked_about(script, made, monkeypatch):
     made.ground.shell(made.work, script)
     questions = [q._replace(seconds=min(q.seconds, 0.2)) for q in git_questions._QUESTIONS]
     monkeypatch.setattr(git_questions, "_QUESTIONS", tuple(questions))
-    assert WAITING[script] in ask(made).reason or "did not answer" in ask(made).reason
+    reason = ask(made).reason
+    assert WAITING[script] in reason or "did not answer" in reason
     assert made.answers.find(str(made.work)) is None
 
 

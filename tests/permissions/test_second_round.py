@@ -12,6 +12,8 @@ from tests.conftest import EXAMPLES
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
 ACTIVATE = ".venv/bin/activate"
 
+pytestmark = pytest.mark.usefixtures("everyday_programs")
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):

@@ -8,6 +8,8 @@ from greenroom.permissions import PermissionManager, PermissionRule
 
 ALLOW, ASK, DENY = RuleDecision.ALLOW, RuleDecision.ASK, RuleDecision.DENY
 
+pytestmark = pytest.mark.usefixtures("everyday_programs")
+
 
 @pytest.fixture
 def context(tmp_path):

@@ -11,6 +11,7 @@ import trio
 
 from benchmarks import calls, counts
 from greenroom import FileStore, InMemoryStore
+from greenroom.fs import loop_writes
 
 IN_MEMORY = [name for name, where in counts.COUNTS if where == "memory"]
 ROOT = Path(__file__).parents[2]
@@ -43,7 +44,8 @@ def test_what_an_operation_takes_in_memory_is_what_it_took(counter, operation):
 
 
 @pytest.mark.parametrize("operation", IN_FILES)
-def test_what_an_operation_takes_in_files_is_no_more_than_it_took(counter, operation):
+def test_what_an_operation_takes_in_files_is_no_more_than_it_took(counter, operation, monkeypatch):
+    monkeypatch.setattr(loop_writes, "SLOW", 60)  # a slow disk makes hops
     with tempfile.TemporaryDirectory() as folder:
         taken = trio.run(counts.count, counter, operation, FileStore(folder))
     told = counts.compare(taken, counts.COUNTS[operation, "files"], 3)
