@@ -20,7 +20,7 @@ from pathlib import Path
 import trio
 
 from greenroom import AgentSession, FileStore, Message, SessionStore, SQLiteStore
-from greenroom.session import SessionSearch
+from greenroom.session._internal import SessionSearch
 
 SESSIONS = 10_000
 MESSAGES = 20

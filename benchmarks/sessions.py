@@ -23,7 +23,7 @@ from pathlib import Path
 import trio
 
 from greenroom import AgentSession, FileStore, InMemoryStore, Message, SessionStore, SQLiteStore
-from greenroom.session import read_last
+from greenroom.session._internal import read_last
 
 MESSAGES = 100_000
 PER_LINE = 50  # how many messages one commit holds while the long session is made

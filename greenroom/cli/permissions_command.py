@@ -27,7 +27,7 @@ from greenroom.git._internal import GitAnswers
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions._internal import AnyTool, Explanation, encode_rule
 from greenroom.programs._internal import read_only_commands
-from greenroom.session import AgentSession, read_decisions
+from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry, builtin_tools
 
 if TYPE_CHECKING:
@@ -262,7 +262,7 @@ async def _collect_decisions(root: AgentSession) -> tuple[list[_Decision], list[
     rows, missing, seen, waiting = list[_Decision](), list[str](), set[str](), [root]
     while waiting:
         session = waiting.pop()
-        rows += [_Decision(session, record) for record in await read_decisions(session)]
+        rows += [_Decision(session, record) for record in await session.read_decisions()]
         seen.add(session.session_id)
         for id_ in session.child_session_ids:
             if id_ not in seen:

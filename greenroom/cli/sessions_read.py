@@ -28,8 +28,8 @@ from greenroom.cli.stored_sessions import load_session, open_store, working_fold
 from greenroom.core import ConfigurationError, Message, SessionError
 from greenroom.core._internal import serde, visible
 from greenroom.fs._internal import durable
-from greenroom.session import AgentSession, SessionMetadata, SessionSearch, read_branches
-from greenroom.session._internal import Branch, SearchHit
+from greenroom.session import AgentSession, SessionMetadata
+from greenroom.session._internal import Branch, SearchHit, SessionSearch
 
 if TYPE_CHECKING:
     from greenroom.export._internal import ExportFormat
@@ -208,7 +208,7 @@ async def show_session(options: SessionsOptions) -> int:
     session = await load_session(options.session_id, open_store(options))
     if session.repair is not None:
         tell(str(session.repair))
-    branches = await read_branches(session)
+    branches = await session.read_branches()
     branch = _find_branch(branches, options.branch)
     history = branch.history
     count = len(history)

@@ -3,18 +3,9 @@ from greenroom.llm.anthropic import AnthropicProvider as AnthropicProvider
 from greenroom.llm.cached import cached as cached
 from greenroom.llm.catalog import find_window as find_window, model_profile as model_profile
 from greenroom.llm.endpoint import Endpoint as Endpoint, ModelTimeouts as ModelTimeouts
-from greenroom.llm.failure import (
-    error_in_band as error_in_band,
-    error_of_response as error_of_response,
-)
 from greenroom.llm.gemini import GeminiProvider as GeminiProvider
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
-from greenroom.llm.json_fields import decode_event as decode_event
-from greenroom.llm.merged_messages import (
-    MediaLimits as MediaLimits,
-    MergedMessage as MergedMessage,
-    merge_messages as merge_messages,
-)
+from greenroom.llm.merged_messages import MediaLimits as MediaLimits, MergedMessage as MergedMessage
 from greenroom.llm.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,
     ModelBadRequestError as ModelBadRequestError,
@@ -39,7 +30,6 @@ from greenroom.llm.openai import (
     OpenAIProvider as OpenAIProvider,
 )
 from greenroom.llm.output_type import OutputType as OutputType
-from greenroom.llm.portable_calls import tool_use as tool_use
 from greenroom.llm.provider import LLMProvider as LLMProvider, ProviderWrapper as ProviderWrapper
 from greenroom.llm.recorded import RecordedProvider as RecordedProvider
 from greenroom.llm.resilient import resilient as resilient

@@ -10,8 +10,14 @@ from greenroom.llm.endpoint import (
     check_call as check_call,
     forbids_calls as forbids_calls,
 )
+from greenroom.llm.failure import (
+    error_in_band as error_in_band,
+    error_of_response as error_of_response,
+)
 from greenroom.llm.gemini import read_gemini_request as read_gemini_request
+from greenroom.llm.json_fields import decode_event as decode_event
 from greenroom.llm.keys import FILE_SUFFIX as FILE_SUFFIX, read_key as read_key
+from greenroom.llm.merged_messages import merge_messages as merge_messages
 from greenroom.llm.model_errors import (
     ModelConnectTimeoutError as ModelConnectTimeoutError,
     ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,
@@ -42,6 +48,7 @@ from greenroom.llm.openai import (
     read_chat_request as read_chat_request,
 )
 from greenroom.llm.output_type import ANSWER_TOOL as ANSWER_TOOL
+from greenroom.llm.portable_calls import tool_use as tool_use
 from greenroom.llm.provider import price_of as price_of, window_of as window_of
 from greenroom.llm.recorded import (
     ReplayStream as ReplayStream,

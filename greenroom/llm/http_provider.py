@@ -1,24 +1,27 @@
 """The base of providers over HTTP: a subclass encodes requests and decodes replies."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import trio
 
-from greenroom.core import ConfigurationError, Message, ModelRequest, Price
+from greenroom.core import ConfigurationError, Message, ModelRequest, Price, ToolUseBlock
 from greenroom.core._internal import InvalidJSONError
 from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
+from greenroom.llm.failure import error_in_band
 from greenroom.llm.http_stream import Exchange, ReplyDecoder, StreamedReply
-from greenroom.llm.merged_messages import DropNotices
-from greenroom.llm.model_errors import ModelBadRequestError
-from greenroom.llm.portable_calls import dotted_names
+from greenroom.llm.json_fields import decode_event
+from greenroom.llm.merged_messages import DropNotices, MergedMessage, merge_messages
+from greenroom.llm.model_errors import ModelBadRequestError, ModelError
+from greenroom.llm.portable_calls import dotted_names, tool_use
 from greenroom.llm.refused_blocks import Refusal, RefusedBlocks
 from greenroom.llm.request_encoder import EncodedRequest, assemble
 from greenroom.llm.request_rules import FittedRequest, fit_request, may_force
+from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import ModelStream, collect
 from greenroom.llm.windows import UNKNOWN_WINDOW, ContextWindow, check_window
 
@@ -34,7 +37,8 @@ class HttpProvider(ABC):
     """A provider that posts JSON and reads server-sent events.
 
     To write one, pass an `Endpoint`, return the body of a request from `encode`, and return a
-    `ReplyDecoder`, which translates the reply, from `decoder`.
+    `ReplyDecoder`, which translates the reply, from `decoder`. `merge_messages` helps to encode,
+    and `decode_event`, `error_in_band` and `tool_use` to decode.
     """
 
     api = ""
@@ -104,6 +108,31 @@ class HttpProvider(ABC):
     @abstractmethod
     def decoder(self) -> ReplyDecoder:
         """Return a decoder for one reply."""
+
+    def merge_messages(self, messages: Iterable[Message]) -> list[MergedMessage]:
+        """Merge consecutive messages of one role, so that user and assistant alternate.
+
+        What this provider would not understand is left out: another one's thinking, blocks of
+        unknown kinds, blank text.
+        """
+        return merge_messages(messages, self.name)
+
+    def decode_event(self, event: SSEEvent) -> dict[str, object]:
+        """Decode the JSON object of an event; for any other JSON, return an empty one.
+
+        Raises:
+            ModelStreamError: the event is not JSON, or is nested so deeply that it could not be
+                sent back.
+        """
+        return decode_event(event.data, self.name)
+
+    def error_in_band(self, report: object) -> ModelError:
+        """Return the error that the provider reports, as JSON, in the middle of a reply."""
+        return error_in_band(self.name, report)
+
+    def tool_use(self, call_id: str, name: str, arguments: str) -> ToolUseBlock:
+        """Make a call from its argument text; a text that can't be used makes the call invalid."""
+        return tool_use(call_id, name, arguments)
 
     async def prepare(self, request: ModelRequest) -> EncodedRequest:
         """Encode a streaming request that fits the model.

@@ -59,7 +59,8 @@ from greenroom.runtime.tool_runs import ToolRuns
 from greenroom.runtime.turn import Turn
 from greenroom.runtime.turns import Turns
 from greenroom.runtime.views import OwnView, View
-from greenroom.session import AgentSession, begin_epoch
+from greenroom.session import AgentSession
+from greenroom.session._internal import begin_epoch
 
 logger = logging.getLogger("greenroom.runtime")
 

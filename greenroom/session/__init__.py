@@ -5,7 +5,7 @@ who and when), a conversation (`conversation`: what is said, and what of it wait
 a journal (`journal`: what of it is stored, and who may write). The parts of a history are pure, and
 read no files: its `entries`, their sum (`transcript`), the conversations left behind (`branches`),
 the lines that commit entries (`history`), and what can be kept after damage (`salvage`). `store` is
-the protocol of a store, with the one in memory; others keep sessions in files (`file_store`,
+the protocol of a store; they keep sessions in memory (`memory_store`), in files (`file_store`,
 `session_folder`) or in a database (`sqlite_store`, `sqlite_database`). `past_sessions` works with
 stored sessions by their ids: it reads their end, archives, deletes and searches them.
 """

@@ -29,22 +29,26 @@ from greenroom.session.history import (
     History as History,
     encode_line as encode_line,
     read_backwards as read_backwards,
+    read_page as read_page,
 )
-from greenroom.session.holders import holder_of as holder_of
+from greenroom.session.holders import begin_epoch as begin_epoch, holder_of as holder_of
 from greenroom.session.past_sessions import (
     SearchHit as SearchHit,
+    SessionSearch as SessionSearch,
     descendants as descendants,
+    read_last as read_last,
     read_paid_calls as read_paid_calls,
     read_tree_used as read_tree_used,
 )
 from greenroom.session.postgres_open import lock_of as lock_of, open_server as open_server
-from greenroom.session.postgres_server import (
-    Connection as Connection,
-    transaction as transaction,
-)
+from greenroom.session.postgres_server import Connection as Connection, transaction as transaction
 from greenroom.session.postgres_store import ensure_presence as ensure_presence
 from greenroom.session.postgres_tables import free_sessions as free_sessions
 from greenroom.session.store import StoreOnDisk as StoreOnDisk
+from greenroom.session.store_errors import (
+    fenced_error as fenced_error,
+    locked_error as locked_error,
+)
 from greenroom.session.transcript import (
     WENT_ON as WENT_ON,
     answer_calls as answer_calls,

@@ -6,13 +6,13 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from greenroom.core import Message, ToolUseBlock, Usage, check_session_id, utc_now
+from greenroom.core import Message, PermissionRecord, ToolUseBlock, Usage, check_session_id, utc_now
 from greenroom.core._internal import JSON, SUMMARY, Used, new_id, thaw
 from greenroom.session.artifacts import ARTIFACT, Artifact, read_artifacts
-from greenroom.session.branches import replay_branch
+from greenroom.session.branches import Branch, find_branches, replay_branch
 from greenroom.session.conversation import Conversation
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
-from greenroom.session.entries import OpenQuestion
+from greenroom.session.entries import OpenQuestion, decode_decisions
 from greenroom.session.file_store import check_store, default_store
 from greenroom.session.files import copy_files
 from greenroom.session.history import RepairReport
@@ -354,6 +354,35 @@ class AgentSession:
         save artifacts with `AgentContext.save_artifact`.
         """
         return read_artifacts(self.records(ARTIFACT))
+
+    async def read_branches(self) -> tuple[Branch, ...]:
+        """Return all branches of the conversation as they were left, the current one last.
+
+        Rewinds, compactions and rewrites leave branches. They are read from the store, together
+        with what is unsaved; nothing of it stays in memory.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: the stored part is damaged.
+            SessionStorageError: it can't be read.
+            SessionError: the store holds less than before.
+        """
+        return await self.journal.read_entries(find_branches)
+
+    async def read_decisions(self) -> tuple[PermissionRecord, ...]:
+        """Return all decisions about this session's tool calls, in order.
+
+        No rewind or compaction removes any. Subagents' decisions are on record in their own
+        sessions, and a fork begins without decisions. They are read from the store, together with
+        what is unsaved; nothing of it stays in memory.
+
+        Raises:
+            SessionNotFoundError: the session was removed.
+            SessionCorruptError: the stored part is damaged.
+            SessionStorageError: it can't be read.
+            SessionError: the store holds less than before, or it is of a newer version.
+        """
+        return await self.journal.read_entries(decode_decisions)
 
     @property
     def store(self) -> SessionStore | None:

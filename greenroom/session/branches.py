@@ -103,7 +103,7 @@ def replay_branch(entries: Sequence[Entry], number: int) -> Transcript:
     if transcript.branch != number:
         raise SessionError(
             f"there is no branch {number}: the last is {transcript.branch}",
-            hint="read_branches(session) shows them",
+            hint="session.read_branches() shows them",
         )
     return transcript
 

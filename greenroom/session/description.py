@@ -22,7 +22,7 @@ class Origin(msgspec.Struct, frozen=True):
     Attributes:
         session_id: the other session.
         at: how many messages of its history the fork began with.
-        branch: the number of the branch with that history; see `read_branches`.
+        branch: the number of the branch with that history; see `AgentSession.read_branches`.
     """
 
     session_id: str
@@ -94,23 +94,50 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
             other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
         )
 
+    def encode(self, previous: bytes = b"", *, lines: int | None = None) -> bytes:
+        """Encode it as indented JSON, keeping keys of `previous` that this version does not know.
 
-def encode_metadata(
-    metadata: SessionMetadata, previous: bytes = b"", *, lines: int | None = None
-) -> bytes:
-    """Encode it as indented JSON, keeping keys of `previous` that this version does not know.
+        `lines` records how many lines the history has at least.
+        """
+        unknown = self.unknown or {}
+        known = serde.loads(serde.encode(msgspec.structs.replace(self, unknown=msgspec.UNSET)))
+        kept = serde.loads(previous) if previous else {}
+        both: dict[str, object] = {}
+        for each in (kept, unknown, known):
+            both |= each if isinstance(each, dict) else {}
+        if lines is not None:
+            both["lines"] = lines
+        return serde.dumps(both, pretty=True) + b"\n"
 
-    `lines` records how many lines the history has at least.
-    """
-    unknown = metadata.unknown or {}
-    known = serde.loads(serde.encode(msgspec.structs.replace(metadata, unknown=msgspec.UNSET)))
-    kept = serde.loads(previous) if previous else {}
-    both: dict[str, object] = {}
-    for each in (kept, unknown, known):
-        both |= each if isinstance(each, dict) else {}
-    if lines is not None:
-        both["lines"] = lines
-    return serde.dumps(both, pretty=True) + b"\n"
+    @staticmethod
+    def decode(data: bytes, *, session_id: str, path: str) -> "SessionMetadata":
+        """Read a `metadata.json`; keys that this version does not know are kept as `unknown`.
+
+        Raises:
+            SessionCorruptError: it is not JSON, lacks a key, or describes another session.
+        """
+        try:
+            found = _add_unknown(in_utc(_decode(data)), data)
+        except InvalidJSONError as error:
+            raise SessionCorruptError(
+                f"{path}: {error.message}",
+                session_id=session_id,
+                path=path,
+                line=1,
+                hint=f"nothing was changed; `greenroom sessions repair {shlex.quote(session_id)}` "
+                "reconstructs it: the messages are kept apart from it",
+            ) from error
+        if found.session_id != session_id:
+            raise SessionCorruptError(
+                f"{path} describes another session, {found.session_id[:140]!r}",
+                session_id=session_id,
+                path=path,
+                line=1,
+                hint="a session's folder is named after its id: rename it, or run "
+                f"`greenroom sessions repair {shlex.quote(session_id)}` to describe the session "
+                "by this id",
+            )
+        return found
 
 
 def with_line_count(data: bytes, lines: int) -> bytes:
@@ -151,36 +178,6 @@ def _key_decoder() -> Callable[[bytes], object]:
     return serde.make_decoder(
         msgspec.defstruct("_Known", fields, forbid_unknown_fields=True, gc=False)
     ).decode
-
-
-def decode_metadata(data: bytes, *, session_id: str, path: str) -> SessionMetadata:
-    """Read a `metadata.json`; keys that this version does not know are kept as `unknown`.
-
-    Raises:
-        SessionCorruptError: it is not JSON, lacks a key, or describes another session.
-    """
-    try:
-        found = _add_unknown(in_utc(_decode(data)), data)
-    except InvalidJSONError as error:
-        raise SessionCorruptError(
-            f"{path}: {error.message}",
-            session_id=session_id,
-            path=path,
-            line=1,
-            hint=f"nothing was changed; `greenroom sessions repair {shlex.quote(session_id)}` "
-            "reconstructs it: the messages are kept apart from it",
-        ) from error
-    if found.session_id != session_id:
-        raise SessionCorruptError(
-            f"{path} describes another session, {found.session_id[:140]!r}",
-            session_id=session_id,
-            path=path,
-            line=1,
-            hint="a session's folder is named after its id: rename it, or run "
-            f"`greenroom sessions repair {shlex.quote(session_id)}` to describe the session by "
-            "this id",
-        )
-    return found
 
 
 def _decode(data: bytes) -> SessionMetadata:

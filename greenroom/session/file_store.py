@@ -18,7 +18,7 @@ from greenroom.core import SessionError, check_session_id
 from greenroom.fs._internal import FolderLockedError, LoopWrites, durable, lock, lock_as
 from greenroom.session import folder_files
 from greenroom.session.description import SessionMetadata
-from greenroom.session.files import SessionFile, check_file, check_file_name
+from greenroom.session.files import SessionFile
 from greenroom.session.folder_names import (
     folder_name,
     has_name,
@@ -28,7 +28,7 @@ from greenroom.session.folder_names import (
 )
 from greenroom.session.history import START, RepairReport, check_count
 from greenroom.session.holders import begin_file_epoch, name_holder, new_store_id
-from greenroom.session.listing import SessionPage, newest_first, page_of
+from greenroom.session.listing import SessionPage, newest_first
 from greenroom.session.session_folder import (
     FileWriter,
     is_undescribed,
@@ -47,10 +47,7 @@ from greenroom.session.store import (
     StoreSurvey,
     release_after,
 )
-from greenroom.session.store_errors import (
-    locked_error,
-    unknown_error,
-)
+from greenroom.session.store_errors import locked_error, unknown_error
 from greenroom.threads._internal import SharedThreads
 
 T = TypeVar("T")
@@ -161,7 +158,7 @@ class FileStore:
         """
         found = await self.survey()
         sessions = found.log_damaged() if after is None else found.sessions
-        return page_of(sessions, after, limit, agent_type=agent_type, archived=archived)
+        return SessionPage.of(sessions, after, limit, agent_type=agent_type, archived=archived)
 
     async def survey(self) -> StoreSurvey:
         """Describe every stored session, and say which are damaged, without reading histories.
@@ -214,7 +211,7 @@ class FileStore:
             SessionError: the file is longer than 16 MB.
             SessionStorageError: the disk refused.
         """
-        check_file(session_id, name, data)
+        SessionFile.check(session_id, name, data)
         await self._run(session_id, lambda folder: folder_files.put_file(folder, name, data))
 
     async def open_file(self, session_id: str, name: str) -> BytesIO:
@@ -225,7 +222,7 @@ class FileStore:
             SessionNotFoundError: the session does not have this file.
             SessionStorageError: it can't be read.
         """
-        check_file_name(name)
+        SessionFile.check_name(name)
         return await self._run(
             session_id, lambda folder: folder_files.open_file(folder, session_id, name)
         )
@@ -245,7 +242,7 @@ class FileStore:
             ValueError: the name is not allowed.
             SessionStorageError: the disk refused.
         """
-        check_file_name(name)
+        SessionFile.check_name(name)
         await self._run(session_id, lambda folder: folder_files.remove_file(folder, name))
 
     async def in_thread(self, work: Callable[[], T]) -> T:

@@ -38,6 +38,36 @@ class SessionFile(msgspec.Struct, frozen=True):
     size: int
     changed: datetime
 
+    @staticmethod
+    def check_name(name: str) -> str:
+        """Return the name of a file if it leads nowhere else.
+
+        Raises:
+            ValueError: it may, or it is longer than 100 characters.
+        """
+        if not _NAME.fullmatch(name):
+            raise ValueError(
+                f"{name[:120]!r} can't name a file of a session: use up to 100 letters, digits, "
+                "'.', '_' and '-', and begin with a letter or digit"
+            )
+        return name
+
+    @classmethod
+    def check(cls, session_id: str, name: str, data: bytes) -> None:
+        """Check what a store is to keep.
+
+        Raises:
+            ValueError: the name leads elsewhere.
+            SessionError: the file is too long.
+        """
+        cls.check_name(name)
+        if len(data) > LONGEST_FILE:
+            raise SessionError(
+                f"{name} has {len(data):,} bytes, and a file of a session at most {LONGEST_FILE:,}",
+                session_id=session_id,
+                hint="keep a part of it, or several files",
+            )
+
 
 @runtime_checkable
 class KeepsFiles(Protocol):
@@ -82,36 +112,6 @@ class KeepsFiles(Protocol):
             ValueError: the name is not allowed.
             SessionStorageError: the disk refused.
         """
-
-
-def check_file_name(name: str) -> str:
-    """Return the name of a file if it leads nowhere else.
-
-    Raises:
-        ValueError: it may, or it is longer than 100 characters.
-    """
-    if not _NAME.fullmatch(name):
-        raise ValueError(
-            f"{name[:120]!r} can't name a file of a session: use up to 100 letters, digits, '.', "
-            "'_' and '-', and begin with a letter or digit"
-        )
-    return name
-
-
-def check_file(session_id: str, name: str, data: bytes) -> None:
-    """Check what is to be kept.
-
-    Raises:
-        ValueError: the name leads elsewhere.
-        SessionError: the file is too long.
-    """
-    check_file_name(name)
-    if len(data) > LONGEST_FILE:
-        raise SessionError(
-            f"{name} has {len(data):,} bytes, and a file of a session at most {LONGEST_FILE:,}",
-            session_id=session_id,
-            hint="keep a part of it, or several files",
-        )
 
 
 def no_file_error(session_id: str, name: str) -> SessionNotFoundError:

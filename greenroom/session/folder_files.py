@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from io import BytesIO
 
 from greenroom.fs._internal import durable
-from greenroom.session.files import SessionFile, check_file_name, no_file_error
+from greenroom.session.files import SessionFile, no_file_error
 
 _ABANDONED = 3_600  # seconds without a write, after which nobody is writing a file any more
 
@@ -50,7 +50,8 @@ def list_files(folder: str) -> tuple[SessionFile, ...]:
                 status = entry.stat(follow_symlinks=False)
                 changed = datetime.fromtimestamp(status.st_mtime, UTC)
                 if entry.is_file(follow_symlinks=False):
-                    found.append(SessionFile(check_file_name(entry.name), status.st_size, changed))
+                    name = SessionFile.check_name(entry.name)
+                    found.append(SessionFile(name, status.st_size, changed))
     return tuple(sorted(found, key=lambda each: each.name))
 
 

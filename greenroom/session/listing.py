@@ -30,6 +30,22 @@ class SessionPage(msgspec.Struct, frozen=True):
     sessions: tuple[SessionMetadata, ...]
     after: str | None = None
 
+    @staticmethod
+    def of(
+        sessions: Iterable[SessionMetadata],
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        agent_type: str | None = None,
+        archived: bool | None = None,
+    ) -> "SessionPage":
+        """Return a page of these sessions, given in any order; it looks at each once.
+
+        Raises:
+            ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
+        """
+        return PageOrder(after, limit, agent_type, archived).pick(sessions)
+
 
 def newest_first(sessions: Iterable[SessionMetadata]) -> tuple[SessionMetadata, ...]:
     """Sort descriptions for lists."""
@@ -77,22 +93,6 @@ class PageOrder(msgspec.Struct, frozen=True):
             found = heapq.nlargest(self.limit + 1, accepted, key=_order)
         page = tuple(found[: self.limit])
         return SessionPage(page, _write_place(page[-1]) if len(found) > self.limit else None)
-
-
-def page_of(
-    sessions: Iterable[SessionMetadata],
-    after: str | None = None,
-    limit: int = 100,
-    *,
-    agent_type: str | None = None,
-    archived: bool | None = None,
-) -> SessionPage:
-    """Return a page of these sessions, given in any order; it looks at each once.
-
-    Raises:
-        ValueError: the limit is not from 1 to 1,000, or `after` is not of an earlier page.
-    """
-    return PageOrder(after, limit, agent_type, archived).pick(sessions)
 
 
 def _order(session: SessionMetadata) -> tuple[datetime, str]:

@@ -15,7 +15,6 @@ import trio
 from greenroom.core import (
     ContentBlock,
     Message,
-    PermissionRecord,
     SessionError,
     SessionNotFoundError,
     TextBlock,
@@ -27,13 +26,7 @@ from greenroom.core._internal import Used
 from greenroom.session.agent_session import AgentSession
 from greenroom.session.branches import Branch, find_branches
 from greenroom.session.description import SessionMetadata
-from greenroom.session.entries import (
-    CompactionEntry,
-    CopiedEntry,
-    MessageEntry,
-    UsageEntry,
-    decode_decisions,
-)
+from greenroom.session.entries import CompactionEntry, CopiedEntry, MessageEntry, UsageEntry
 from greenroom.session.file_store import default_store
 from greenroom.session.history import START, Page
 from greenroom.session.store import (
@@ -43,9 +36,7 @@ from greenroom.session.store import (
     release_after,
     run_in_thread,
 )
-from greenroom.session.store_errors import (
-    unknown_error,
-)
+from greenroom.session.store_errors import unknown_error
 
 
 async def read_last(session_id: str, limit: int, *, store: SessionStore | None = None) -> Page:
@@ -66,37 +57,6 @@ async def read_last(session_id: str, limit: int, *, store: SessionStore | None =
     if found.metadata is None:
         raise unknown_error(session_id, store)
     return found.page
-
-
-async def read_branches(session: AgentSession) -> tuple[Branch, ...]:
-    """Return all branches of a conversation in the order in which they were left, the current last.
-
-    Rewinds, compactions and rewrites leave branches. They are read from the store, together with
-    what is unsaved; nothing of it stays in memory.
-
-    Raises:
-        SessionNotFoundError: the session was removed.
-        SessionCorruptError: the stored part is damaged.
-        SessionStorageError: it can't be read.
-        SessionError: the store holds less than before.
-    """
-    return await session.journal.read_entries(find_branches)
-
-
-async def read_decisions(session: AgentSession) -> tuple[PermissionRecord, ...]:
-    """Return all decisions about this session's tool calls, in order.
-
-    No rewind or compaction removes any. Subagents' decisions are on record in their own sessions,
-    and a fork begins without decisions. They are read from the store, together with what is
-    unsaved; nothing of it stays in memory.
-
-    Raises:
-        SessionNotFoundError: the session was removed.
-        SessionCorruptError: the stored part is damaged.
-        SessionStorageError: it can't be read.
-        SessionError: the store holds less than before, or it is of a newer version.
-    """
-    return await session.journal.read_entries(decode_decisions)
 
 
 async def read_tree_used(session: AgentSession) -> Used:

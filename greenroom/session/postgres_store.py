@@ -10,7 +10,7 @@ import trio
 
 from greenroom.core import SessionLockedError, check_session_id, utc_now
 from greenroom.session.description import SessionMetadata
-from greenroom.session.files import SessionFile, check_file, check_file_name, no_file_error
+from greenroom.session.files import SessionFile, no_file_error
 from greenroom.session.history import START, RepairReport, check_count
 from greenroom.session.holders import begin_epoch, name_holder, new_store_id, pid_of
 from greenroom.session.listing import PageOrder, SessionPage
@@ -284,7 +284,7 @@ class PostgresStore:
         from greenroom.session.postgres_files import put_file
 
         check_session_id(session_id)
-        check_file(session_id, name, data)
+        SessionFile.check(session_id, name, data)
         second = int(utc_now().timestamp())
         await self._server.run(
             session_id, lambda each: put_file(each, session_id, name, data, second)
@@ -301,7 +301,7 @@ class PostgresStore:
         from greenroom.session.postgres_files import read_file
 
         check_session_id(session_id)
-        check_file_name(name)
+        SessionFile.check_name(name)
         data = await self._server.run(session_id, lambda each: read_file(each, session_id, name))
         if data is None:
             raise no_file_error(session_id, name)
@@ -328,7 +328,7 @@ class PostgresStore:
         from greenroom.session.postgres_files import remove_file
 
         check_session_id(session_id)
-        check_file_name(name)
+        SessionFile.check_name(name)
         await self._server.run(session_id, lambda each: remove_file(each, session_id, name))
 
     async def in_thread(self, work: Callable[[], T]) -> T:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, LiteralString, cast
 
 from greenroom.core import SessionError, utc_now
-from greenroom.session.description import SessionMetadata, encode_metadata
+from greenroom.session.description import SessionMetadata
 from greenroom.session.history import Position
 from greenroom.session.postgres_server import Connection, Server, transaction
 from greenroom.session.stored_rows import Row
@@ -281,7 +281,7 @@ def write_description(
 
     Keys of the previous one that this version doesn't know are kept.
     """
-    data = encode_metadata(metadata, previous)
+    data = metadata.encode(previous)
     updated = int(metadata.updated_at.timestamp() // 1)
     query = """UPDATE sessions SET metadata = %s, updated = %s
         WHERE session_id = %s AND epoch = %s"""

@@ -20,13 +20,7 @@ from greenroom.fs._internal import (
     is_locked,
     unlock,
 )
-from greenroom.session.description import (
-    SessionMetadata,
-    decode_metadata,
-    encode_metadata,
-    read_line_count,
-    with_line_count,
-)
+from greenroom.session.description import SessionMetadata, read_line_count, with_line_count
 from greenroom.session.entries import Entry
 from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import (
@@ -214,7 +208,7 @@ def _read_description(folder: str, session_id: str) -> tuple[SessionMetadata | N
     data = durable.read_bytes(path)
     if data is None:
         return None, 0
-    found = decode_metadata(data, session_id=session_id, path=path).with_updated_at(
+    found = SessionMetadata.decode(data, session_id=session_id, path=path).with_updated_at(
         last_change(folder)
     )
     return found, read_line_count(data)
@@ -429,8 +423,9 @@ class FileWriter:
             if self._history < 0 and os.path.exists(history):
                 durable.rewrite(history, 0, 0)  # a writer emptied it and crashed before the sync
         else:
-            decode_metadata(previous, session_id=self._session_id, path=path)  # checks it is ours
-        self._describe(encode_metadata(metadata, previous or b"", lines=self._lines or None))
+            # That it is ours.
+            SessionMetadata.decode(previous, session_id=self._session_id, path=path)
+        self._describe(metadata.encode(previous or b"", lines=self._lines or None))
 
     def _describe(self, data: bytes) -> None:
         path = metadata_path(self._folder)
@@ -473,13 +468,13 @@ class FileWriter:
         path, id_ = metadata_path(self._folder), self._session_id
         try:
             if data is not None:
-                decode_metadata(data, session_id=id_, path=path)
+                SessionMetadata.decode(data, session_id=id_, path=path)
                 return ()
         except SessionCorruptError:
             durable.replace(_unused_path(f"{path}.damaged"), data or b"")
         moment = last_change(self._folder)
         metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
-        self._describe(encode_metadata(metadata))
+        self._describe(metadata.encode())
         return lost or ("session_id",)
 
     def _limit_lines(self, most: int) -> None:

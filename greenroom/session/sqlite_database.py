@@ -21,7 +21,7 @@ import trio
 from greenroom.core import SessionError, SessionStorageError, utc_now
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.fs import sqlite
-from greenroom.session.description import SessionMetadata, encode_metadata
+from greenroom.session.description import SessionMetadata
 from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import Position
 from greenroom.session.holders import begin_epoch
@@ -388,7 +388,7 @@ def write_description(
     connection: sqlite3.Connection, row: Row, metadata: SessionMetadata, previous: bytes = b""
 ) -> None:
     """Replace the description, keeping keys of the previous one that this version doesn't know."""
-    values = [encode_metadata(metadata, previous), _floor(metadata.updated_at), row.key]
+    values = [metadata.encode(previous), _floor(metadata.updated_at), row.key]
     connection.execute("UPDATE sessions SET metadata = ?, updated = ? WHERE key = ?", values)
 
 

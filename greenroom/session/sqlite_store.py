@@ -15,16 +15,9 @@ from greenroom.core import SessionError, SessionNotFoundError, SessionStorageErr
 from greenroom.fs._internal import FolderLockedError, lock, lock_as, unlock
 from greenroom.session.description import SessionMetadata
 from greenroom.session.errors import SessionCorruptError
-from greenroom.session.files import SessionFile, check_file, check_file_name, no_file_error
+from greenroom.session.files import SessionFile, no_file_error
 from greenroom.session.folder_names import folder_name
-from greenroom.session.history import (
-    START,
-    Page,
-    Position,
-    RepairReport,
-    check_count,
-    read_page,
-)
+from greenroom.session.history import START, Page, Position, RepairReport, check_count, read_page
 from greenroom.session.holders import name_holder, new_store_id
 from greenroom.session.listing import SessionPage
 from greenroom.session.row_salvage import salvage_rows
@@ -54,17 +47,8 @@ from greenroom.session.store import (
     StoreSurvey,
     release_after,
 )
-from greenroom.session.store_errors import (
-    locked_error,
-    unknown_error,
-)
-from greenroom.session.stored_rows import (
-    Row,
-    check_size,
-    damaged_error,
-    repair_hint,
-    verify_lines,
-)
+from greenroom.session.store_errors import locked_error, unknown_error
+from greenroom.session.stored_rows import Row, check_size, damaged_error, repair_hint, verify_lines
 
 
 def read_session(database: Database, session_id: str, since: Position) -> StoredSession:
@@ -478,7 +462,7 @@ class SQLiteStore:
             SessionStorageError: the disk refused.
         """
         check_session_id(session_id)
-        check_file(session_id, name, data)
+        SessionFile.check(session_id, name, data)
         await self._database.run(
             session_id, lambda: put_file(self._database, session_id, name, data)
         )
@@ -492,7 +476,7 @@ class SQLiteStore:
             SessionStorageError: it can't be read.
         """
         check_session_id(session_id)
-        check_file_name(name)
+        SessionFile.check_name(name)
         data = await self._database.run(
             session_id, lambda: read_file(self._database, session_id, name)
         )
@@ -517,7 +501,7 @@ class SQLiteStore:
             SessionStorageError: the disk refused.
         """
         check_session_id(session_id)
-        check_file_name(name)
+        SessionFile.check_name(name)
         await self._database.run(session_id, lambda: remove_file(self._database, session_id, name))
 
     async def in_thread(self, work: Callable[[], T]) -> T:

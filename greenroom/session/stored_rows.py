@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from greenroom.core import SessionStorageError
-from greenroom.session.description import SessionMetadata, decode_metadata
+from greenroom.session.description import SessionMetadata
 from greenroom.session.errors import SessionCorruptError
 from greenroom.session.history import History, Position, read_history
 
@@ -30,7 +30,7 @@ class Row(NamedTuple):
         if self.metadata is None:
             return None
         try:
-            found = decode_metadata(self.metadata, session_id=self.session_id, path=path)
+            found = SessionMetadata.decode(self.metadata, session_id=self.session_id, path=path)
         except SessionCorruptError as error:
             error.hint = repair_hint(path)  # the original hint is about files
             raise

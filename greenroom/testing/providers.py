@@ -100,7 +100,7 @@ def _check_reply(llm: LLMProvider, answer: RecordedAnswer, reply: Message) -> No
     _require(reply.model != "", "the model that answered", reply.model, "set Message.model")
     calls = [(call.name, call.input, bool(call.invalid)) for call in reply.tool_uses]
     expected_calls = [(call.name, call.input, bool(call.invalid)) for call in wanted.tool_uses]
-    advice = "make each with `tool_use`, of its whole argument text"
+    advice = "make each of its whole argument text, as `HttpProvider.tool_use` does"
     _require_equal(calls, expected_calls, "the calls (name, input, is invalid)", advice)
     ids = [call.id for call in reply.tool_uses]
     is_unique = all(ids) and len({*ids}) == len(ids)
@@ -406,7 +406,7 @@ async def _fail(
 ) -> ModelError:
     """Return the error of a request, which has to be of this class and to keep the key."""
     found = await _attempt(llm.generate(request))
-    advice = "raise an error of the tree, such as that of `error_of_response`"
+    advice = "raise the error of greenroom.llm for that status"
     _require(isinstance(found, kind), f"{kind.__name__} for {what}", found, advice)
     assert isinstance(found, kind)
     _require_equal(found.provider, llm.name, f"`provider` for {what}", "say whose error it is")
@@ -495,10 +495,10 @@ async def messages_of_other_providers_are_accepted(case: ProviderUnderTest) -> N
         for sent in server.requests:
             for word in ("question", "text", "argument", "result"):
                 is_sent = f"foreign {word}".encode() in sent
-                advice = "send what `merge_messages` returns"
+                advice = "send what `HttpProvider.merge_messages` returns"
                 _require(is_sent, f"the {word} of another provider's message", sent, advice)
             expected = "no signature, `extra` or unknown block of another provider in a request"
-            _require(b"private-" not in sent, expected, sent, "leave them out: `merge_messages`")
+            _require(b"private-" not in sent, expected, sent, "leave them out")
 
 
 _REPLY_CHECKS: Sequence[ProviderCheck] = (

@@ -11,25 +11,11 @@ from typing import cast
 
 import msgspec
 
-from greenroom.core import (
-    ConfigurationError,
-    Message,
-    PermissionRecord,
-    RuleDecision,
-)
-from greenroom.core._internal import (
-    AUTOMATIC_DECIDERS,
-    InvalidJSONError,
-    Wire,
-    serde,
-)
+from greenroom.core import ConfigurationError, Message, PermissionRecord, RuleDecision
+from greenroom.core._internal import AUTOMATIC_DECIDERS, InvalidJSONError, Wire, serde
 from greenroom.observability import Redactor, Span, Trace, semconv as names
-from greenroom.observability._internal import (
-    read_spans,
-    was_asked_again,
-    write_spans,
-)
-from greenroom.session import AgentSession, read_branches, read_decisions
+from greenroom.observability._internal import read_spans, was_asked_again, write_spans
+from greenroom.session import AgentSession
 from greenroom.testing.models import Step
 from greenroom.testing.traced_replies import Subagents, find_step, list_traced_errors
 
@@ -127,7 +113,7 @@ class Recording:
         unique: dict[str, Message] = {}
         before: tuple[Message, ...] = ()
         first = next((_input_id(each) for each in spans if each.kind == "turn"), "")
-        for branch in await read_branches(session):
+        for branch in await session.read_branches():
             history = branch.history
             at = [place for place, each in enumerate(history) if first and each.id == first]
             before = history[: at[0]] if at and not before else before
@@ -135,7 +121,7 @@ class Recording:
         known = {each.id for each in before}
         decided = [
             _read_decision(each)
-            for each in await read_decisions(session)
+            for each in await session.read_decisions()
             if each.by != "withdrawn"  # a question that nobody answered
         ]
         head = Head(

@@ -25,9 +25,8 @@ from greenroom.session import (
     SessionCorruptError,
     SessionStore,
     delete_session,
-    read_last,
 )
-from greenroom.session._internal import encode_line
+from greenroom.session._internal import encode_line, read_last
 
 E = TypeVar("E", bound=Exception)
 

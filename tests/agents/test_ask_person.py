@@ -20,7 +20,7 @@ from greenroom.core import (
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import CircuitBreaker, Retry
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, InMemoryStore, read_decisions
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import (
     Scenario,
     ScriptedApprover,
@@ -153,7 +153,7 @@ async def test_an_interrupt_withdraws_it():
                 await handle.interrupt()
             assert await handle.pending() == ()
             assert (await handle.ask("on")).text == "and now?"
-    [record] = await read_decisions(session)
+    [record] = await session.read_decisions()
     assert (record.by, record.decision) == ("withdrawn", DENY)
     check_accepted(session.history)
 
@@ -169,7 +169,7 @@ async def test_what_was_answered_is_on_record():
                 await nursery.start(approver.attend, handle)
                 await handle.ask("go")
                 nursery.cancel_scope.cancel()
-    [record] = await read_decisions(session)
+    [record] = await session.read_decisions()
     assert (record.asked, record.by, record.message) == (True, "user", "red")
 
 

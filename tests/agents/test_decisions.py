@@ -14,7 +14,7 @@ from greenroom.core import AgentContext, PermissionRequest, RuleDecision, ToolUs
 from greenroom.core._internal import PermissionPart, serde
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.runtime import AgentRuntime, RuntimeLimits
-from greenroom.session import AgentSession, FileStore, read_decisions
+from greenroom.session import AgentSession, FileStore
 from greenroom.testing import Reply, ScriptedProvider, call
 from greenroom.tools import Bash, Sandbox, ToolRegistry, examine_sandbox, tool
 
@@ -54,7 +54,7 @@ class Talk:
                 with trio.fail_after(60):
                     self.result = await handle.ask("go")
                 nursery.cancel_scope.cancel()
-        return await read_decisions(self.session)
+        return await self.session.read_decisions()
 
     async def _answer(self, handle, answer):
         async with handle.subscribe("all", answers=True) as chunks:
@@ -212,7 +212,7 @@ async def test_a_question_that_is_withdrawn_is_on_record_as_a_denial(tmp_path):
     (found,) = await talk.run(interrupt)
     assert talk.result.status is TurnStatus.INTERRUPTED
     assert (found.decision, found.by, found.asked) == (DENY, "withdrawn", True)
-    (stored,) = await read_decisions(await AgentSession.load("s", store=FileStore(tmp_path)))
+    (stored,) = await (await AgentSession.load("s", store=FileStore(tmp_path))).read_decisions()
     assert stored == found
 
 
@@ -359,7 +359,7 @@ async def test_a_subagent_s_decisions_are_on_record_in_its_own_session(tmp_path)
     (own,) = await talk.run()
     assert own.tool_name == "Task"
     (child,) = talk.session.child_session_ids
-    (found,) = await read_decisions(await AgentSession.load(child, store=FileStore(tmp_path)))
+    (found,) = await (await AgentSession.load(child, store=FileStore(tmp_path))).read_decisions()
     assert (found.tool_name, found.rule_id) == ("add", "everything")
 
 

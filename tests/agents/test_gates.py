@@ -17,7 +17,6 @@ from greenroom import (
 from greenroom.core import Approval, Ask, Deny, Gate, ToolEnd
 from greenroom.core._internal import StateKind
 from greenroom.permissions import PermissionManager, PermissionRule
-from greenroom.session import read_decisions
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 
@@ -90,7 +89,7 @@ async def run(gates, *, person=None, rules=ALLOW, function=None, calls=None):
             await nursery.start(person.attend, handle)
         with trio.fail_after(600):
             await handle.ask("Go.")
-        history, records = await handle.history(), await read_decisions(session)
+        history, records = await handle.history(), await session.read_decisions()
         nursery.cancel_scope.cancel()
     result = history[2].tool_results[0].text if len(history) > 2 else ""
     return ran, result, [(str(each.decision), each.by) for each in records]

@@ -11,7 +11,7 @@ from greenroom.agents import coder, run_tools, stream_reply
 from greenroom.core import Done, PermissionRequest, PermissionResponse, TurnStatus
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, read_branches, read_decisions
+from greenroom.session import AgentSession, FileStore
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry, tool
 from tests.agents.loops import simple_loop
@@ -98,7 +98,7 @@ async def test_where_nobody_is_there_the_turn_is_suspended_and_goes_on_with_the_
         assert (await handle.ask("go")).status is TurnStatus.WAITING
         assert await handle.pending() == ()
         await handle.shutdown()
-    assert await read_decisions(session) == ()
+    assert await session.read_decisions() == ()
     loaded = await shop.load(session)
     (question,) = loaded.open_questions
     async with shop.runtime() as runtime:
@@ -152,7 +152,7 @@ async def test_it_is_suspended_again_where_still_nobody_is_there(shop):
         assert chunks[-1].status is TurnStatus.WAITING
     assert len(ids) == 1
     assert len(files(shop.store.folder(session.session_id))["history.jsonl"]) == size
-    assert len(await read_branches(loaded)) == 1
+    assert len(await loaded.read_branches()) == 1
 
 
 async def test_the_last_who_could_answer_leaves_it_open(shop):

@@ -26,14 +26,8 @@ from greenroom import (
 from greenroom.agents import plan_restore
 from greenroom.export import export_session, import_session
 from greenroom.fs import loop_writes
-from greenroom.session import (
-    archive_session,
-    delete_session,
-    read_branches,
-    read_last,
-    search_sessions,
-    unarchive_session,
-)
+from greenroom.session import archive_session, delete_session, search_sessions, unarchive_session
+from greenroom.session._internal import read_last
 from greenroom.testing import ScriptedProvider, call
 
 OPERATIONS = {
@@ -100,7 +94,7 @@ async def play(store, workspace):
     await session.save()
     await session.compact("short", 1)
     fork = await session.fork(1, branch=0)
-    assert await read_branches(session)
+    assert await session.read_branches()
     copies = [await round_trip(session, store, form) for form in ("markdown", "html", "json")]
     await look(session, store)
     await archive_session(fork.session_id, store=store)

@@ -8,7 +8,8 @@ import pytest
 from greenroom import Agent
 from greenroom.core import Message, ModelRequest
 from greenroom.core._internal import set_clock
-from greenroom.llm import EstimatedCounter, merge_messages
+from greenroom.llm import EstimatedCounter
+from greenroom.llm._internal import merge_messages
 from greenroom.memory import ContextBudget, EpisodicMemory, SQLiteMemory, WorkingMemory
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider

@@ -30,7 +30,6 @@ from greenroom.observability import (
     TraceFile,
     Tracer,
 )
-from greenroom.session import read_decisions
 from greenroom.testing import ScriptedProvider, call
 
 ran = []
@@ -90,7 +89,7 @@ async def converse(store, instruments=(), gates=()):
         for request in llm.requests + sub.requests
     ]
     said = [[plain(each) for each in request.messages] for request in llm.requests + sub.requests]
-    decided = [(each.tool_use_id, each.decision, each.by) for each in await read_decisions(loaded)]
+    decided = [(each.tool_use_id, each.decision, each.by) for each in await loaded.read_decisions()]
     return asked, said, [plain(each) for each in loaded.history], sorted(ran), decided
 
 

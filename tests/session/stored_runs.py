@@ -23,7 +23,6 @@ from greenroom import AgentSession, FileStore, SQLiteStore
 from greenroom.core import ImageBlock, ThinkingBlock
 from greenroom.flow import PlanRun
 from greenroom.memory import WorkingMemory
-from greenroom.session import read_branches, read_decisions
 from greenroom.session.transcript import STARTED
 from tests.session.stored_kinds import KINDS
 
@@ -79,8 +78,8 @@ async def describe(store):
 
 
 async def describe_session(session):
-    branches = await read_branches(session)
-    decisions = await read_decisions(session)
+    branches = await session.read_branches()
+    decisions = await session.read_decisions()
     return {
         "type": session.agent_type,
         "parent": session.parent_session_id,

@@ -5,7 +5,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, SessionNotFoundError
-from greenroom.session import AgentSession, InMemoryStore, read_branches
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.session._internal import Origin
 
 
@@ -28,7 +28,7 @@ def say(session, letters):
 async def shown(session):
     """Each branch as (what it shares, its own)."""
     found = []
-    for branch in await read_branches(session):
+    for branch in await session.read_branches():
         own = "".join(texts(branch.messages))
         whole = "".join(texts(branch.history))
         assert whole.endswith(own)
@@ -40,7 +40,7 @@ async def test_a_rewind_leaves_a_branch(store):
     session = await said(store, "abcd")
     await session.rewind(to=2)
     say(session, "xy")
-    first, current = await read_branches(session)
+    first, current = await session.read_branches()
     assert (first.number, first.begun_by, first.parent, first.is_current) == (0, None, None, False)
     assert texts(first.messages) == list("abcd")
     assert (current.number, current.begun_by, current.begins_at) == (1, "rewind", 2)
@@ -57,7 +57,7 @@ async def test_branches_go_off_from_the_branch_that_holds_that_place(store):
     say(session, "z")
     await session.rewind(to=2)
     say(session, "q")
-    found = await read_branches(session)
+    found = await session.read_branches()
     assert await shown(session) == [("", "abcd"), ("abc", "xy"), ("abcx", "z"), ("ab", "q")]
     assert [each.parent and each.parent.number for each in found] == [None, 0, 1, 0]
 
@@ -74,7 +74,7 @@ async def test_a_compaction_leaves_what_it_summarises(store):
     session = await said(store, "abcd")
     await session.compact("S", keep=1)
     say(session, "x")
-    first, current = await read_branches(session)
+    first, current = await session.read_branches()
     assert (current.begun_by, current.begins_at, current.kept) == ("compaction", 4, 1)
     assert texts(current.messages) == ["S", "d", "x"]
     assert current.history == current.messages == session.history
@@ -119,7 +119,7 @@ async def test_the_past_is_read_while_a_save_is_under_way(store):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(session.save)
             for _ in range(3):
-                nursery.start_soon(read_branches, session)
+                nursery.start_soon(session.read_branches)
         assert (await shown(session))[0] == ("", "abc")
     assert await shown(session) == [("", "abc"), ("a", "xyz")]
 
@@ -128,7 +128,7 @@ async def test_the_past_of_a_session_that_was_removed_is_not_invented(store_unde
     session = await said(store_under_test.make(), "abc")
     await store_under_test.remove(session.session_id)
     with pytest.raises(SessionNotFoundError, match="was removed"):
-        await read_branches(session)
+        await session.read_branches()
 
 
 async def test_a_past_that_somebody_cut_off_is_an_error(store):
@@ -140,7 +140,7 @@ async def test_a_past_that_somebody_cut_off_is_an_error(store):
     await writer.set_aside(first)
     await writer.release()
     with pytest.raises(SessionError, match="was changed by another writer"):
-        await read_branches(session)
+        await session.read_branches()
 
 
 async def test_a_withdrawn_note_about_calls_does_not_shift_the_past(store, conversation):
@@ -152,7 +152,7 @@ async def test_a_withdrawn_note_about_calls_does_not_shift_the_past(store, conve
     session.conversation.withdraw_tools_started()
     session.add_message(conversation[2])
     await session.save()
-    (only,) = await read_branches(session)
+    (only,) = await session.read_branches()
     assert only.messages == conversation[:3]
 
 
@@ -279,7 +279,7 @@ async def live(steps, check):
 
 
 async def compare(session, model):
-    found = await read_branches(session)
+    found = await session.read_branches()
     assert texts(session.history) == model.now
     assert [texts(branch.history) for branch in found] == model.branches
     assert [branch.number for branch in found] == list(range(len(found)))

@@ -5,7 +5,7 @@ import trio
 from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, ToolUseBlock
-from greenroom.session import AgentSession, read_branches
+from greenroom.session import AgentSession
 from greenroom.session._internal import Conversation
 from greenroom.session.conversation import count_to_keep
 from greenroom.session.entries import CompactionEntry, decode_entries
@@ -44,7 +44,7 @@ async def test_the_conversation_goes_on_as_a_summary_and_its_last_messages(store
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history == session.history
     assert loaded.history[0].role == "user"
-    assert texts((await read_branches(loaded))[0].messages) == list("012345")
+    assert texts((await loaded.read_branches())[0].messages) == list("012345")
 
 
 async def test_it_is_a_record_and_not_an_edit(store, conversation):
@@ -112,7 +112,7 @@ async def test_a_compaction_cancelled_at_any_moment_is_done_by_the_next_save(sto
         await session.save()
         loaded = await AgentSession.load(session.session_id, store=store)
         assert loaded.history == session.history
-        assert len(await read_branches(loaded)) == 2
+        assert len(await loaded.read_branches()) == 2
     assert steps > 1
 
 
@@ -127,7 +127,7 @@ async def test_what_is_compacted_can_be_compacted_again_and_rewound(store):
     await session.rewind(to=1)
     loaded = await AgentSession.load(session.session_id, store=store)
     assert texts(loaded.history) == ["C"]
-    shown = [texts(branch.history) for branch in await read_branches(loaded)]
+    shown = [texts(branch.history) for branch in await loaded.read_branches()]
     assert shown == [list("0123"), ["A", "3", "4"], ["B", "4"], ["C", "5"], ["C"]]
 
 

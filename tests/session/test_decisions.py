@@ -10,7 +10,7 @@ import trio
 from greenroom.core import Message, PermissionRecord, SessionError, ToolUseBlock
 from greenroom.core._internal import InvalidJSONError
 from greenroom.export import export_session, import_session
-from greenroom.session import AgentSession, read_branches, read_decisions
+from greenroom.session import AgentSession
 from greenroom.session.history import encode_line
 
 
@@ -30,10 +30,10 @@ async def test_decisions_come_back_in_order_stored_or_not(session, wall):
     session.conversation.add_decision(found[0])
     await session.save()
     session.conversation.add_decision(found[1])
-    assert await read_decisions(session) == tuple(found)
+    assert await session.read_decisions() == tuple(found)
     await session.save()
     loaded = await AgentSession.load("mine", store=session.store)
-    assert await read_decisions(loaded) == tuple(found)
+    assert await loaded.read_decisions() == tuple(found)
 
 
 async def test_a_decision_alone_is_worth_a_save(session, wall):
@@ -49,18 +49,18 @@ async def test_no_rewind_and_no_compaction_takes_one_back(session, wall):
     session.add_message(Message.assistant("well"))
     session.conversation.add_decision(record(2, wall))
     await session.compact("short", keep=0)
-    assert [each.tool_use_id for each in await read_decisions(session)] == ["t1", "t2"]
-    assert len((await read_branches(session))[0].history) == 1
+    assert [each.tool_use_id for each in await session.read_decisions()] == ["t1", "t2"]
+    assert len((await session.read_branches())[0].history) == 1
 
 
 async def test_a_fork_and_an_import_have_decided_nothing(session, wall):
     session.add_message(Message.assistant([ToolUseBlock("t1", "Bash", {})]))
     session.conversation.add_decision(record(1, wall))
     await session.save()
-    assert await read_decisions(await session.fork()) == ()
+    assert await (await session.fork()).read_decisions() == ()
     await export_session(session, (text := io.StringIO()).write, "json")
     assert "decision" not in text.getvalue()
-    assert await read_decisions(await import_session(text.getvalue(), store=session.store)) == ()
+    assert await (await import_session(text.getvalue(), store=session.store)).read_decisions() == ()
 
 
 async def test_what_is_no_record_is_refused_at_once(session, wall):
@@ -68,7 +68,7 @@ async def test_what_is_no_record_is_refused_at_once(session, wall):
         session.conversation.add_decision({"decision": "allow"})
     with pytest.raises(InvalidJSONError):
         session.conversation.add_decision(record(1, wall, message=object()))
-    assert await read_decisions(session) == ()
+    assert await session.read_decisions() == ()
 
 
 async def test_one_of_a_newer_version_does_not_keep_the_session_from_being_loaded(files, wall):
@@ -84,4 +84,4 @@ async def test_one_of_a_newer_version_does_not_keep_the_session_from_being_loade
     loaded = await AgentSession.load("mine", store=files)
     assert len(loaded.history) == 1
     with pytest.raises(SessionError, match="can't be read"):
-        await read_decisions(loaded)
+        await loaded.read_decisions()

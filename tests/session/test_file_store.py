@@ -17,7 +17,6 @@ from greenroom.session import (
     FileStore,
     SessionCorruptError,
     archive_session,
-    read_branches,
     unarchive_session,
 )
 from greenroom.session.history import START, encode_line
@@ -226,7 +225,7 @@ async def test_what_a_newer_version_wrote_survives_all_that_is_done_to_its_sessi
     await unarchive_session("mine", store=files)
     assert history.read_bytes().startswith(line)
     assert json.loads(metadata.read_text())["tags"] == ["a"]
-    assert (await read_branches(session))[0].messages[1].content[0].raw == {
+    assert (await session.read_branches())[0].messages[1].content[0].raw == {
         "type": "smell",
         "of": "rose",
     }

@@ -24,7 +24,7 @@ from greenroom.core import (
     utc_now,
 )
 from greenroom.core._internal import Checkpoint, serde
-from greenroom.session import AgentSession, FileStore, SessionCorruptError, read_branches
+from greenroom.session import AgentSession, FileStore, SessionCorruptError
 from greenroom.session.entries import FORMAT, Entry, FormatEntry
 from greenroom.session.history import START, encode_line, read_history
 from tests.conftest import take_sample
@@ -194,7 +194,7 @@ async def test_a_session_of_every_version_is_read_and_goes_on_as_it_is(tmp_path,
     }
     session = await AgentSession.load(f"version-{version}", store=FileStore(tmp_path))
     assert [each.text for each in session.history] == expected[version]
-    left = (await read_branches(session))[0].messages
+    left = (await session.read_branches())[0].messages
     assert [each.text for each in left] == [*expected[1][:4], "oops"]
     await session.rewind(to=2)
     await session.compact("short", keep=1)
@@ -291,7 +291,7 @@ async def test_branches_rules_and_records_can_be_told_from_the_page_s_words(file
         await session.save()
         path = Path(files.folder("mine"), "history.jsonl")
         told, rules, records = retold(reader["read_entries"](path)[0] if path.exists() else [])
-        branches = [branch.history for branch in await read_branches(session)]
+        branches = [branch.history for branch in await session.read_branches()]
         assert [len(each) for each in told] == [len(each) for each in branches]
         assert json.loads(serde.encode(branches)) == told
         assert rules == list(session.conversation.grants)

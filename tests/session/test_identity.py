@@ -9,7 +9,8 @@ import pytest
 from greenroom.core import Message, TextBlock
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.export import export_session, import_session
-from greenroom.session import AgentSession, FileStore, InMemoryStore, read_last
+from greenroom.session import AgentSession, FileStore, InMemoryStore
+from greenroom.session._internal import read_last
 from greenroom.session.entries import decode_entries
 
 EXAMPLE = Path(__file__).parents[2] / "sessions" / "example"

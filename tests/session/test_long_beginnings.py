@@ -12,9 +12,8 @@ from greenroom.session import (
     InMemoryStore,
     SessionCorruptError,
     history as page_module,
-    read_branches,
-    read_last,
 )
+from greenroom.session._internal import read_last
 from greenroom.testing.session_stores import cancel_after
 
 TEXT = "so it goes " * 100
@@ -112,7 +111,7 @@ async def test_a_save_that_fails_on_the_way_leaves_no_session_and_can_be_repeate
         await session.save()
     with pytest.raises(SessionNotFoundError):
         await AgentSession.load("mine", store=store)
-    assert [branch.history for branch in await read_branches(session)] == [session.history]
+    assert [branch.history for branch in await session.read_branches()] == [session.history]
     await session.save()
     loaded = await AgentSession.load("mine", store=store)
     assert loaded.history == session.history

@@ -15,13 +15,9 @@ from greenroom.session import (
     SessionCorruptError,
     SQLiteStore,
     history as page_module,
-    read_branches,
-    read_last,
-    read_page,
     sqlite_database,
 )
-from greenroom.session._internal import read_backwards
-from greenroom.session.description import encode_metadata
+from greenroom.session._internal import read_backwards, read_last, read_page
 from greenroom.session.entries import (
     FORMAT,
     CompactionEntry,
@@ -205,7 +201,7 @@ async def test_looking_at_the_past_can_be_cancelled_at_any_moment(store, real_bl
     session.add_message(Message.user("go"))
     await session.save()
     for look in (
-        lambda: read_branches(session),
+        session.read_branches,
         lambda: read_last(session.session_id, 1, store=store),
     ):
         steps, is_cut = 0, True
@@ -310,7 +306,7 @@ async def test_of_a_file_no_more_is_read_than_its_blocks(files, monkeypatch, rea
 
     monkeypatch.setattr(os, "pread", counted)
     await read_last("long", 50, store=files)
-    described = len(encode_metadata(session.description.record))
+    described = len(session.description.record.encode())
     assert sum(map(len, read)) <= 2 * 64 * 1024 + described + 1000
 
 

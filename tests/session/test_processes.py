@@ -12,14 +12,8 @@ import trio
 
 from greenroom.core import Message, SessionLockedError
 from greenroom.fs.durable import FolderLockedError, check_lock, lock, unlock
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    SessionFencedError,
-    SQLiteStore,
-    fenced_error,
-    locked_error,
-)
+from greenroom.session import AgentSession, FileStore, SessionFencedError, SQLiteStore
+from greenroom.session._internal import fenced_error, locked_error
 from tests.warm_python import start_warm
 
 WRITER = """

@@ -7,13 +7,8 @@ import pytest
 import trio
 
 from greenroom.core import Message
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    SQLiteStore,
-    read_last,
-    session_folder as folder_module,
-)
+from greenroom.session import AgentSession, FileStore, SQLiteStore, session_folder as folder_module
+from greenroom.session._internal import read_last
 from greenroom.session.history import encode_line
 from tests.conftest import few
 from tests.session.faults.killed import installed

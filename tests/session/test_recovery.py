@@ -10,7 +10,8 @@ from hypothesis import given, strategies as st
 
 from greenroom.core import Message, SessionNotFoundError
 from greenroom.core._internal import serde
-from greenroom.session import AgentSession, FileStore, SessionCorruptError, read_last
+from greenroom.session import AgentSession, FileStore, SessionCorruptError
+from greenroom.session._internal import read_last
 from greenroom.session.history import START, encode_line, read_lines
 from greenroom.session.salvage import salvage_history
 from greenroom.session.transcript import Transcript

@@ -4,7 +4,8 @@ import pytest
 import trio
 
 from greenroom.core import Message, Usage
-from greenroom.session import AgentSession, read_branches, read_last
+from greenroom.session import AgentSession
+from greenroom.session._internal import read_last
 from greenroom.session.entries import RewriteEntry, decode_entries
 from greenroom.testing.session_stores import cancel_after
 
@@ -33,7 +34,7 @@ async def test_it_is_one_record_and_what_was_said_stays_on_file(session, convers
     entries = (await session.store.read(session.session_id)).history.entries
     assert entries[: len(before)] == before
     assert entries[-1] == RewriteEntry(other)
-    left, now = await read_branches(session)
+    left, now = await session.read_branches()
     assert (left.history, now.history, now.begun_by) == (conversation, other, "rewrite")
     assert (await session.fork(branch=0)).history == conversation
 
@@ -108,7 +109,7 @@ async def test_a_rewrite_cancelled_at_any_moment_is_done_by_the_next_save(store)
         steps, is_cut = steps + 1, scope.cancelled_caught
         await session.save()
         assert [each.text for each in (await loaded(session)).history] == ["after"]
-        assert len(await read_branches(session)) == 2
+        assert len(await session.read_branches()) == 2
     assert steps > 1
 
 

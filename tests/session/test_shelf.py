@@ -23,15 +23,14 @@ from greenroom.session import (
     FileStore,
     InMemoryStore,
     SessionCorruptError,
-    SessionSearch,
     SQLiteStore,
     archive_session,
     delete_session,
-    read_last,
     search_sessions,
     session_folder as folder_module,
     unarchive_session,
 )
+from greenroom.session._internal import SessionSearch, read_last
 from greenroom.session.past_sessions import descendants
 from greenroom.session.session_folder import FileWriter
 from tests.session.faults.killed import installed

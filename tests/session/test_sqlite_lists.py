@@ -10,13 +10,12 @@ from greenroom.core import Message
 from greenroom.core._internal import set_clock
 from greenroom.session import (
     AgentSession,
+    SessionMetadata,
     SQLiteStore,
     sqlite_database,
     sqlite_lists,
     sqlite_store,
-    stored_rows,
 )
-from greenroom.session.description import encode_metadata
 
 START = datetime(2026, 1, 14, 10, 30, tzinfo=UTC)
 
@@ -50,18 +49,19 @@ async def many(store, count):
 
 
 def write_as_before(connection, row, metadata, previous=b""):
-    values = [encode_metadata(metadata, previous), row.key]
+    values = [metadata.encode(previous), row.key]
     connection.execute("UPDATE sessions SET metadata = ? WHERE key = ?", values)
 
 
 async def test_a_page_decodes_only_the_descriptions_that_it_shows(store, path, monkeypatch):
     await many(store, 30)
-    decoded, real = [], stored_rows.decode_metadata
-    monkeypatch.setattr(
-        stored_rows,
-        "decode_metadata",
-        lambda data, **about: decoded.append(about["session_id"]) or real(data, **about),
-    )
+    decoded, real = [], SessionMetadata.decode
+
+    def decode(data, **about):
+        decoded.append(about["session_id"])
+        return real(data, **about)
+
+    monkeypatch.setattr(SessionMetadata, "decode", staticmethod(decode))
     first = await store.list_page(limit=3)
     second = await store.list_page(first.after, limit=3)
     assert [each.session_id for each in (*first.sessions, *second.sessions)] == [

@@ -11,16 +11,8 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.export import import_session
-from greenroom.session import (
-    AgentSession,
-    FileStore,
-    InMemoryStore,
-    SQLiteStore,
-    delete_session,
-    read_branches,
-    read_decisions,
-    read_last,
-)
+from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore, delete_session
+from greenroom.session._internal import read_last
 
 WRITTEN = Path(__file__).parent / "formats" / "all-kinds"
 BEFORE = ["read a.txt\u2028please", "Gladly.", "", "It says hällo."]
@@ -51,8 +43,8 @@ async def test_sessions_that_were_stored_before_are_read_as_they_were(stored):
     assert texts(parent.history) == ["a.txt was read", *BEFORE[1:], "thanks"]
     assert (parent.model, parent.get_metadata("title")) == ("m", "read a.txt")
     assert parent.child_session_ids == ("child",)
-    assert [record.decision for record in await read_decisions(parent)] == ["allow"]
-    first, current = await read_branches(parent)
+    assert [record.decision for record in await parent.read_decisions()] == ["allow"]
+    first, current = await parent.read_branches()
     assert texts(first.history[:4]) == BEFORE
     assert len(first.history) == 6
     assert current.history == parent.history

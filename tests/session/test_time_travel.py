@@ -3,7 +3,7 @@
 import pytest
 
 from greenroom.core import Message, SessionError
-from greenroom.session import AgentSession, read_branches
+from greenroom.session import AgentSession
 from greenroom.session.conversation import Conversation
 from greenroom.session.entries import MessageEntry, RewindEntry
 
@@ -103,7 +103,7 @@ async def test_what_was_taken_back_before_it_was_ever_saved_is_on_record(store):
     await session.rewind(to=0)
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history == ()
-    assert [each.history for each in await read_branches(loaded)] == [(Message.user("oops"),), ()]
+    assert [each.history for each in await loaded.read_branches()] == [(Message.user("oops"),), ()]
 
 
 async def test_what_was_recorded_before_anything_was_said_is_there_when_it_is_loaded(store):

@@ -13,7 +13,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.session import AgentSession, FileStore, read_branches
+from greenroom.session import AgentSession, FileStore
 from greenroom.testing.session_stores import AfterAppend
 from tests.session.test_faults import disk, failing, raising, short_write
 
@@ -158,7 +158,7 @@ async def test_a_start_that_is_withdrawn_is_on_record_only_where_it_landed(store
     assert loaded.history == session.history
     assert "not started" in loaded.history[-1].tool_results[0].text
     assert loaded.used.tool_calls == (1 if landed else 0)
-    assert len(await read_branches(loaded)) == len(await read_branches(session)) == 1
+    assert len(await loaded.read_branches()) == len(await session.read_branches()) == 1
 
 
 async def test_a_cancel_behind_the_line_is_no_double(store, unsure):

@@ -26,13 +26,17 @@ from greenroom.llm import (
     ModelStream,
     ModelStreamError,
     StreamEnd,
+)
+from greenroom.llm._internal import (
+    BlockStart,
+    UsageUpdate,
+    collect,
     decode_event,
     error_in_band,
     error_of_response,
     merge_messages,
     tool_use,
 )
-from greenroom.llm._internal import BlockStart, UsageUpdate, collect
 from greenroom.testing import ProviderUnderTest, RecordedAnswer
 
 

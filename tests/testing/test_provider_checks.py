@@ -7,15 +7,13 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import Price, StopReason, TextBlock, ThinkingBlock, ToolUseBlock
-from greenroom.llm import (
-    BlockDelta,
-    BlockEnd,
-    ModelError,
-    StreamEnd,
+from greenroom.llm import BlockDelta, BlockEnd, ModelError, StreamEnd
+from greenroom.llm._internal import (
+    BlockStart,
+    ModelNotFoundError,
     error_of_response,
     merge_messages,
 )
-from greenroom.llm._internal import BlockStart, ModelNotFoundError
 from greenroom.testing import check_provider, provider_checks, provider_server
 from tests.testing.parrot import Parrot, ParrotStream, case_of
 

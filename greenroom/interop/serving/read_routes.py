@@ -14,8 +14,8 @@ from greenroom.interop.serving.refusals import bad_request, not_found
 from greenroom.interop.serving.served_sessions import OWNER, Known, ServedSessions
 from greenroom.runtime import AgentHandle, AgentNotRunningError, Outcome
 from greenroom.runtime._internal import take_snapshot
-from greenroom.session import SessionMetadata, SessionSearch
-from greenroom.session._internal import MOST_VERSIONS
+from greenroom.session import SessionMetadata
+from greenroom.session._internal import MOST_VERSIONS, SessionSearch
 
 LONGEST_WAIT = 60.0
 """Seconds that a request may wait for a result; then it is 202, and may be sent again."""

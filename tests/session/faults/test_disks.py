@@ -28,10 +28,9 @@ from greenroom.session import (
     SessionFencedError,
     SQLiteStore,
     entries as pending_module,
-    read_branches,
-    read_last,
     sqlite_store,
 )
+from greenroom.session._internal import read_last
 from tests.absent_programs import needs
 from tests.session.faults.killed import OPERATIONS, installed, prepare
 
@@ -68,7 +67,7 @@ async def test_no_operation_on_a_file_elsewhere_runs_on_the_event_loop(
             await session.save(flush=not message.tool_results)
         session.set_metadata("title", "mine")
         await session.rewind(1)
-        assert len(await read_branches(session)) == 2
+        assert len(await session.read_branches()) == 2
         assert (await read_last("torn", 1, store=files)).messages
         await session.close()
         await files.salvage("torn")
