@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from greenroom.llm import HOSTS, HostProfile
-from greenroom.llm._internal import MODELS
+from greenroom.llm import HostProfile
+from greenroom.llm._internal import HOSTS, MODELS
 from greenroom.llm.endpoint import is_local
 
 FOLDER = Path(__file__).with_suffix("")

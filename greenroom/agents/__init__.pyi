@@ -23,7 +23,6 @@ from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as
 from greenroom.agents.project import project_notes as project_notes
 from greenroom.agents.questions import AskPerson as AskPerson
 from greenroom.agents.reply import stream_reply as stream_reply
-from greenroom.agents.reply_end import ask_again as ask_again, warn_of_end as warn_of_end
 from greenroom.agents.resilient_tool import resilient_tool as resilient_tool
 from greenroom.agents.result_cache import ResultCache as ResultCache
 from greenroom.agents.run_context import RunContext as RunContext

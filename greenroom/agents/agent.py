@@ -33,8 +33,8 @@ from greenroom.core import (
     TurnError,
     TurnStatus,
 )
-from greenroom.llm import LLMProvider, ModelOutputError, ModelSettings, OutputType
-from greenroom.llm._internal import ANSWER_TOOL, check_window
+from greenroom.llm import LLMProvider, ModelOutputError, ModelSettings
+from greenroom.llm._internal import ANSWER_TOOL, OutputType, check_window
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget

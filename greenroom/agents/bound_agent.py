@@ -12,24 +12,13 @@ from typing import Generic, TypeVar
 from msgspec import UNSET, to_builtins
 
 from greenroom.agents.callers import pass_permissions
-from greenroom.agents.configuration import (
-    AgentConfiguration,
-    Toolbox,
-    check_tools,
-    list_tools,
-)
+from greenroom.agents.configuration import AgentConfiguration, Toolbox, check_tools, list_tools
 from greenroom.agents.errors import GuardError
 from greenroom.agents.guards import GuardedStream, Guards, describe_rejection, note_unseen
 from greenroom.agents.handoff import Handoff
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.run_context import RunContext
-from greenroom.core import (
-    ContentBlock,
-    Message,
-    TextBlock,
-    ToolDefinition,
-    ToolResultBlock,
-)
+from greenroom.core import ContentBlock, Message, TextBlock, ToolDefinition, ToolResultBlock
 from greenroom.core._internal import (
     RUNTIME,
     ConversationInput,
@@ -38,14 +27,14 @@ from greenroom.core._internal import (
     ToolChoice,
     serde,
 )
-from greenroom.llm import (
-    ModelBadRequestError,
-    ModelOutputError,
-    ModelRequest,
-    ModelStream,
+from greenroom.llm import ModelBadRequestError, ModelOutputError, ModelRequest, ModelStream
+from greenroom.llm._internal import (
+    ANSWER_TOOL,
+    OutputModes,
     OutputType,
+    find_model,
+    make_correction,
 )
-from greenroom.llm._internal import ANSWER_TOOL, OutputModes, find_model, make_correction
 from greenroom.memory import Compactor
 from greenroom.memory._internal import remind
 from greenroom.runtime import AgentInternals

@@ -15,7 +15,8 @@ from greenroom.agents.guards import Guard
 from greenroom.agents.resilient_tool import unwrap_tool
 from greenroom.agents.run_context import RunContext, check_deps
 from greenroom.core import AgentContext
-from greenroom.llm import LLMProvider, ModelSettings, OutputType
+from greenroom.llm import LLMProvider, ModelSettings
+from greenroom.llm._internal import OutputType
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.resilience import Budget

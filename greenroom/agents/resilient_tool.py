@@ -26,8 +26,8 @@ from greenroom.resilience import (
     Retry,
 )
 from greenroom.resilience._internal import Attempts
-from greenroom.tools import Tool, as_tool, may_repeat
-from greenroom.tools._internal import OPTIONAL_MEMBERS, RegisteredTool
+from greenroom.tools import Tool, as_tool
+from greenroom.tools._internal import OPTIONAL_MEMBERS, RegisteredTool, may_repeat
 
 ToolLimit: TypeAlias = RateLimit | ConcurrencyLimit
 

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from greenroom.core import AgentContext, Remember, RuleFileError
-from greenroom.core._internal import serde
+from greenroom.core import AgentContext, RuleFileError
+from greenroom.core._internal import Remember, serde
 from greenroom.permissions import PermissionRule
 from greenroom.permissions._internal import (
     read_bytes,

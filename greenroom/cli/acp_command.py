@@ -44,7 +44,7 @@ from greenroom.interop._internal import (
 )
 from greenroom.llm import model_profile
 from greenroom.llm._internal import MODELS, VENDORS, window_of
-from greenroom.memory import COMPACT
+from greenroom.memory._internal import COMPACT
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
 from greenroom.session import AgentSession, SessionPage, delete_session
 

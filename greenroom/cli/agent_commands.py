@@ -19,7 +19,7 @@ from greenroom.cli.staying import OutputReader, describe_command
 from greenroom.core import ConfigurationError, Message, ModelRequest
 from greenroom.core._internal import SUMMARY, visible
 from greenroom.llm import EstimatedCounter, find_window
-from greenroom.memory import COMPACT
+from greenroom.memory._internal import COMPACT
 from greenroom.runtime import AgentHandle
 from greenroom.tools._internal import StayingCommand
 

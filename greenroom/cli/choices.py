@@ -2,8 +2,8 @@
 
 import msgspec
 
-from greenroom import core
 from greenroom.core import PermissionRequest, RuleDecision
+from greenroom.core._internal import Remember
 
 SUBMIT_PLAN, PLAN_OPTIONS = "SubmitPlan", ("approve", "approve, and accept edits")
 """The tool that puts a plan before the person, and the options of its requests.
@@ -33,7 +33,7 @@ class Choice(msgspec.Struct, frozen=True):
     words: tuple[str, ...]
     label: str
     decision: RuleDecision
-    remember: core.Remember | None = None
+    remember: Remember | None = None
     message: str = ""
     asks_why: bool = False
     asks_what: bool = False

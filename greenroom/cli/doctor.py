@@ -33,8 +33,7 @@ from greenroom.cli.stored_sessions import (
 )
 from greenroom.cli.tool_names import find_unknown_names
 from greenroom.core._internal import SandboxReport, serde
-from greenroom.llm import HOSTS
-from greenroom.llm._internal import DEFAULT_MODELS, MODEL_VARIABLE, VENDORS
+from greenroom.llm._internal import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions._internal import read_rules
 from greenroom.tools import Sandbox, examine_sandbox
 

@@ -45,12 +45,11 @@ from greenroom.core import (
     Message,
     OutputChunk,
     PermissionRequest,
-    Remember,
     RuleDecision,
     TextBlock,
     TurnStatus,
 )
-from greenroom.core._internal import exact, leaves, serde
+from greenroom.core._internal import Remember, exact, leaves, serde
 from greenroom.runtime import AgentHandle, AgentRuntime, InvalidAnswerError
 
 if TYPE_CHECKING:

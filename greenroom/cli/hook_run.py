@@ -13,8 +13,8 @@ import msgspec
 import trio
 
 from greenroom.cli.hook_files import Hook
-from greenroom.core import ToolError, conceal_secrets
-from greenroom.core._internal import InvalidJSONError, clip, describe_error, serde
+from greenroom.core import ToolError
+from greenroom.core._internal import InvalidJSONError, clip, conceal_secrets, describe_error, serde
 from greenroom.sandbox._internal import ContainedProcess, clean_environment
 
 MAX_OUTPUT = 64 << 10

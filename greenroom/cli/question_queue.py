@@ -10,7 +10,6 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from greenroom import core
 from greenroom.cli.choices import (
     COMMAND_FIELD,
     Choice,
@@ -23,7 +22,7 @@ from greenroom.cli.choices import (
 )
 from greenroom.cli.terminal import Line, PromptQuestion, QuestionText
 from greenroom.core import PermissionRequest, RuleDecision
-from greenroom.core._internal import InvalidJSONError, clip, exact, serde
+from greenroom.core._internal import InvalidJSONError, Remember, clip, exact, serde
 
 _ANSWER, _CHOOSE, _APPROVE = "answer> ", "allow? > ", "approve? > "
 _WHY = "why not? > "
@@ -44,7 +43,7 @@ class PersonDecision(msgspec.Struct, frozen=True):
 
     request_id: str
     decision: RuleDecision
-    remember: core.Remember | None = None
+    remember: Remember | None = None
     message: str = ""
     input: dict[str, object] | None = None
     value: str = ""

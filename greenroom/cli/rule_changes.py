@@ -14,7 +14,8 @@ from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.tool_names import check_names
-from greenroom.core import ConfigurationError, Remember, RuleDecision
+from greenroom.core import ConfigurationError, RuleDecision
+from greenroom.core._internal import Remember
 from greenroom.permissions import PermissionRule
 from greenroom.permissions._internal import read_rules
 

@@ -34,8 +34,8 @@ from greenroom.cli.settings_layers import read_run_settings
 from greenroom.cli.skills_command import list_skills
 from greenroom.cli.stdio import OutputWriter, collect_output
 from greenroom.cli.themes import DESCRIPTIONS, THEMES, name_look
-from greenroom.core import ConfigurationError, Remember, RuleDecision
-from greenroom.core._internal import Effort
+from greenroom.core import ConfigurationError, RuleDecision
+from greenroom.core._internal import Effort, Remember
 from greenroom.llm import model_profile
 from greenroom.llm._internal import full_name, similar_models, window_of
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +30,6 @@ from greenroom.session import (
     SessionStore,
     archive_session,
     delete_session,
-    unarchive_session,
 )
 from greenroom.session._internal import descendants
 
@@ -240,10 +240,10 @@ async def archive_sessions(options: SessionsOptions) -> int:
         SessionError: one is unknown; nothing was changed.
     """
     store = open_store(options)
-    change = unarchive_session if options.undo else archive_session
+    change = partial(archive_session, store=store, archived=not options.undo)
     chosen = await _find_ids(options, store)
     word = "restored" if options.undo else "archived"
-    return await _change_each(chosen, lambda each: change(each, store=store), word, options, {})
+    return await _change_each(chosen, change, word, options, {})
 
 
 async def _change_each(

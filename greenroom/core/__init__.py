@@ -55,7 +55,6 @@ from greenroom.core.message import (
     ToolResultBlock,
     ToolUseBlock,
     UnknownBlock,
-    check_session_id,
     utc_now,
 )
 from greenroom.core.output import (
@@ -90,13 +89,11 @@ from greenroom.core.permission import (
     Opaque,
     PermissionRecord,
     ReadPath,
-    Remember,
     RuleDecision,
     ShellCommand,
     WritePath,
 )
 from greenroom.core.resources import ResourceMap
-from greenroom.core.secrets import conceal_secrets
 from greenroom.core.tooling import (
     Approval,
     ModelRequest,
@@ -105,7 +102,6 @@ from greenroom.core.tooling import (
     ToolResult,
     ToolRun,
     ToolStatus,
-    portable_name,
 )
 from greenroom.core.usage import Price, Usage
 
@@ -149,7 +145,6 @@ __all__ = [
     "Price",
     "ReadPath",
     "RedactedThinkingBlock",
-    "Remember",
     "ResourceMap",
     "Restarted",
     "Resume",
@@ -196,8 +191,5 @@ __all__ = [
     "UserInput",
     "Workspace",
     "WritePath",
-    "check_session_id",
-    "conceal_secrets",
-    "portable_name",
     "utc_now",
 ]

@@ -40,6 +40,7 @@ from greenroom.core.message import (
     Role as Role,
     as_blocks as as_blocks,
     check_sender as check_sender,
+    check_session_id as check_session_id,
     new_id as new_id,
     seed_ids as seed_ids,
     set_clock as set_clock,
@@ -56,6 +57,7 @@ from greenroom.core.permission import (
     Effect as Effect,
     PermissionEffects as PermissionEffects,
     PermissionPart as PermissionPart,
+    Remember as Remember,
     describe_effects as describe_effects,
     is_own_file as is_own_file,
     protected_names as protected_names,
@@ -64,6 +66,7 @@ from greenroom.core.permission import (
 from greenroom.core.secret_forms import KEY_FORM as KEY_FORM
 from greenroom.core.secrets import (
     SECRET as SECRET,
+    conceal_secrets as conceal_secrets,
     conceal_texts as conceal_texts,
     map_texts as map_texts,
 )
@@ -85,6 +88,7 @@ from greenroom.core.tooling import (
     SandboxTier as SandboxTier,
     Thinking as Thinking,
     ToolChoice as ToolChoice,
+    portable_name as portable_name,
 )
 from greenroom.core.trace_context import (
     current_span as current_span,

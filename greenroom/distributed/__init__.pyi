@@ -11,7 +11,3 @@ from greenroom.distributed.remote_agent import (
     AgentStatus as AgentStatus,
     RemoteAgent as RemoteAgent,
 )
-from greenroom.distributed.shared import (
-    SharedBlackboard as SharedBlackboard,
-    SharedTopic as SharedTopic,
-)

@@ -7,8 +7,7 @@ from typing import Self
 
 import trio
 
-from greenroom.core import check_session_id
-from greenroom.core._internal import new_id
+from greenroom.core._internal import check_session_id, new_id
 from greenroom.distributed import directory, mailbox, places
 from greenroom.distributed.agent_types import AgentSpec, HostInfo
 from greenroom.distributed.database import Database

@@ -8,8 +8,7 @@ from typing import cast
 import msgspec
 import trio
 
-from greenroom.core import check_session_id
-from greenroom.core._internal import new_id, serde
+from greenroom.core._internal import check_session_id, new_id, serde
 from greenroom.distributed import shared_tables as tables
 from greenroom.distributed.agent_types import check_names
 from greenroom.distributed.links import Links

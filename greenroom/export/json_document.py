@@ -6,8 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
-from greenroom.core import Message, SessionError, UnknownBlock, check_session_id
-from greenroom.core._internal import UNKNOWN_FIELDS, InvalidJSONError, serde
+from greenroom.core import Message, SessionError, UnknownBlock
+from greenroom.core._internal import UNKNOWN_FIELDS, InvalidJSONError, check_session_id, serde
 from greenroom.export.content import SessionContent
 from greenroom.session import SessionMetadata
 from greenroom.session._internal import MessageEntry, decode_entries, in_utc

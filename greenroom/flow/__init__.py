@@ -27,14 +27,7 @@ write. `text_tools` gives tools to a model without native tool calls, `react` is
 `parse_action` parses replies, and `almost_json` the JSON in them.
 """
 
-from greenroom.flow.agent_message import (
-    AgentMessage,
-    ErrorReport,
-    SharedInformation,
-    StatusUpdate,
-    TaskRequest,
-    TaskResponse,
-)
+from greenroom.flow.agent_message import AgentMessage, TaskRequest, TaskResponse
 from greenroom.flow.blackboard import Blackboard
 from greenroom.flow.combinators import loop, parallel, pipeline
 from greenroom.flow.committee import Ruling, committee
@@ -63,7 +56,6 @@ from greenroom.flow.strategies import (
     TrackRecord,
     ask_person,
     by_authority,
-    find_contradictions,
     majority,
     most_confident,
     resolve,
@@ -88,7 +80,6 @@ __all__ = [
     "Blackboard",
     "ConflictError",
     "ErrorContext",
-    "ErrorReport",
     "Failure",
     "FinalAnswer",
     "ModelPlanner",
@@ -103,9 +94,7 @@ __all__ = [
     "Resolution",
     "ReviewPoint",
     "Ruling",
-    "SharedInformation",
     "StaleWriteError",
-    "StatusUpdate",
     "Subtask",
     "TaskQueue",
     "TaskRequest",
@@ -126,7 +115,6 @@ __all__ = [
     "composite",
     "escalate",
     "execute_plan",
-    "find_contradictions",
     "handoff_team",
     "loop",
     "majority",

@@ -1,5 +1,6 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
+from greenroom.flow.agent_message import SharedInformation as SharedInformation
 from greenroom.flow.blackboard import BlackboardEntry as BlackboardEntry
 from greenroom.flow.error_context import (
     Component as Component,
@@ -22,5 +23,6 @@ from greenroom.flow.plan_run import (
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
 from greenroom.flow.resume import Trace as Trace
 from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
+from greenroom.flow.strategies import find_contradictions as find_contradictions
 from greenroom.flow.topic import Delivery as Delivery, DeliveryStatus as DeliveryStatus
 from greenroom.flow.wrapped_agent import WrappedAgent as WrappedAgent

@@ -36,12 +36,7 @@ from greenroom.flow.plan_run import (
 )
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.resume import find_inspection
-from greenroom.flow.revision import (
-    Failure,
-    Planner,
-    ReplanPolicy,
-    SubtaskRecovery,
-)
+from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
 from greenroom.flow.undo import Undo, undo_completed
 from greenroom.permissions import PermissionManager
@@ -49,7 +44,8 @@ from greenroom.resilience._internal import Attempts
 from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
-from greenroom.tools import ToolRegistry, may_repeat
+from greenroom.tools import ToolRegistry
+from greenroom.tools._internal import may_repeat
 
 Ts = TypeVarTuple("Ts")
 

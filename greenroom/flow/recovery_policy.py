@@ -15,12 +15,7 @@ import trio
 
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import MAX_ERROR_TEXT, clip
-from greenroom.flow.error_context import (
-    Component,
-    ErrorClass,
-    ErrorContext,
-    RecoveryDecision,
-)
+from greenroom.flow.error_context import Component, ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.graph import suggest
 from greenroom.flow.plan_run import FailureReason, PlanRun
 from greenroom.flow.revision import Failure
@@ -29,8 +24,7 @@ from greenroom.flow.watched_model import WatchedModel
 from greenroom.llm import LLMProvider, resilient
 from greenroom.resilience import Backoff, Retry
 from greenroom.resilience._internal import is_retryable, shared_time
-from greenroom.tools import may_repeat
-from greenroom.tools._internal import RegisteredTool
+from greenroom.tools._internal import RegisteredTool, may_repeat
 
 Row: TypeAlias = tuple[Component, ErrorClass]
 

@@ -5,7 +5,7 @@ from greenroom.llm.catalog import find_window as find_window, model_profile as m
 from greenroom.llm.endpoint import Endpoint as Endpoint, ModelTimeouts as ModelTimeouts
 from greenroom.llm.gemini import GeminiProvider as GeminiProvider
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
-from greenroom.llm.merged_messages import MediaLimits as MediaLimits, MergedMessage as MergedMessage
+from greenroom.llm.merged_messages import MediaLimits as MediaLimits
 from greenroom.llm.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,
     ModelBadRequestError as ModelBadRequestError,
@@ -24,12 +24,7 @@ from greenroom.llm.model_errors import (
 from greenroom.llm.model_settings import ModelSettings as ModelSettings
 from greenroom.llm.named_models import open_model as open_model
 from greenroom.llm.offline import OfflineProvider as OfflineProvider
-from greenroom.llm.openai import (
-    HOSTS as HOSTS,
-    HostProfile as HostProfile,
-    OpenAIProvider as OpenAIProvider,
-)
-from greenroom.llm.output_type import OutputType as OutputType
+from greenroom.llm.openai import HostProfile as HostProfile, OpenAIProvider as OpenAIProvider
 from greenroom.llm.provider import LLMProvider as LLMProvider, ProviderWrapper as ProviderWrapper
 from greenroom.llm.recorded import RecordedProvider as RecordedProvider
 from greenroom.llm.resilient import resilient as resilient

@@ -43,11 +43,12 @@ from greenroom.llm.named_models import (
     use_model as use_model,
 )
 from greenroom.llm.openai import (
+    HOSTS as HOSTS,
     OpenAIEmbedder as OpenAIEmbedder,
     host_profile as host_profile,
     read_chat_request as read_chat_request,
 )
-from greenroom.llm.output_type import ANSWER_TOOL as ANSWER_TOOL
+from greenroom.llm.output_type import ANSWER_TOOL as ANSWER_TOOL, OutputType as OutputType
 from greenroom.llm.portable_calls import tool_use as tool_use
 from greenroom.llm.provider import price_of as price_of, window_of as window_of
 from greenroom.llm.recorded import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.core import ConfigurationError, Message, ModelRequest, Price, ToolUseBlock
-from greenroom.core._internal import InvalidJSONError
+from greenroom.core._internal import InvalidJSONError, portable_name
 from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.failure import error_in_band
@@ -116,6 +116,14 @@ class HttpProvider(ABC):
         unknown kinds, blank text.
         """
         return merge_messages(messages, self.name)
+
+    def portable_name(self, name: str) -> str:
+        """Return the name of a tool without dots, for an API that refuses them.
+
+        It is for the tools and for the calls of the history; the calls of a reply get the original
+        names back.
+        """
+        return portable_name(name)
 
     def decode_event(self, event: SSEEvent) -> dict[str, object]:
         """Decode the JSON object of an event; for any other JSON, return an empty one.

@@ -17,18 +17,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.core import (
-    ContentBlock,
-    ToolDefinition,
-    ToolResultBlock,
-    ToolUseBlock,
-    portable_name,
-)
+from greenroom.core import ContentBlock, ToolDefinition, ToolResultBlock, ToolUseBlock
 from greenroom.core._internal import (
     EMPTY,
     InvalidJSONError,
     compile_later,
     new_id,
+    portable_name,
     serde,
     valid_unicode,
 )

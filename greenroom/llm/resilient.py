@@ -17,9 +17,8 @@ from greenroom.core import (
     ModelRequest,
     NetworkError,
     Price,
-    conceal_secrets,
 )
-from greenroom.core._internal import OutputSchema, clip, describe_error, visible
+from greenroom.core._internal import OutputSchema, clip, conceal_secrets, describe_error, visible
 from greenroom.llm.catalog import find_window
 from greenroom.llm.model_attempt import CallLimit, ModelAttempt, ModelTarget, gate_of
 from greenroom.llm.model_errors import (

@@ -1,6 +1,6 @@
 from greenroom.llm._internal import OpenAIEmbedder as OpenAIEmbedder
 from greenroom.memory.agent_memory import memory_tools as memory_tools
-from greenroom.memory.compactor import COMPACT as COMPACT, Compactor as Compactor
+from greenroom.memory.compactor import Compactor as Compactor
 from greenroom.memory.context_window import ContextBudget as ContextBudget, fit as fit
 from greenroom.memory.memory_protocol import (
     Embedder as Embedder,

@@ -7,8 +7,8 @@ from typing import TypeVar, cast
 
 import msgspec
 
-from greenroom.core import ConfigurationError, conceal_secrets
-from greenroom.core._internal import SECRET, compile_later, map_texts
+from greenroom.core import ConfigurationError
+from greenroom.core._internal import SECRET, compile_later, conceal_secrets, map_texts
 
 T = TypeVar("T")
 

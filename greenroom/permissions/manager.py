@@ -10,8 +10,8 @@ from weakref import ref
 
 import msgspec
 
-from greenroom.core import AgentContext, Remember, RuleDecision
-from greenroom.core._internal import SandboxReport
+from greenroom.core import AgentContext, RuleDecision
+from greenroom.core._internal import Remember, SandboxReport
 from greenroom.permissions import judging
 from greenroom.permissions.audience import Audience, sort_key
 from greenroom.permissions.grants import ANSWER, GrantKeeper, encode_grants, read_grants

@@ -12,7 +12,6 @@ from greenroom.core import (
     ContentBlock,
     Message,
     PermissionRequest,
-    Remember,
     RuleDecision,
     ToolError,
     ToolResult,
@@ -22,7 +21,7 @@ from greenroom.core import (
     Usage,
     UserInput,
 )
-from greenroom.core._internal import AUTOMATIC_DECIDERS
+from greenroom.core._internal import AUTOMATIC_DECIDERS, Remember
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.answers import MOST_KEPT, Waiter
 from greenroom.runtime.calls import Wait, pause_reading

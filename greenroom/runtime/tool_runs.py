@@ -25,12 +25,12 @@ from greenroom.core import (
     ToolRun,
     ToolStatus,
     ToolUseBlock,
-    conceal_secrets,
 )
 from greenroom.core._internal import (
     GATE_METHODS,
     Instruments,
     clip,
+    conceal_secrets,
     describe_error,
     freeze,
     log_error,

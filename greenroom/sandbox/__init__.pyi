@@ -1,1 +1,0 @@
-from greenroom.sandbox.report import SandboxUnavailableError as SandboxUnavailableError

@@ -18,6 +18,7 @@ from greenroom.sandbox.process import (
 )
 from greenroom.sandbox.process_tree import NOTE_FD as NOTE_FD, become_subreaper as become_subreaper
 from greenroom.sandbox.report import (
+    SandboxUnavailableError as SandboxUnavailableError,
     check_required as check_required,
     describe_sandbox as describe_sandbox,
 )

@@ -15,7 +15,6 @@ from greenroom.session.past_sessions import (
     archive_session as archive_session,
     delete_session as delete_session,
     search_sessions as search_sessions,
-    unarchive_session as unarchive_session,
 )
 from greenroom.session.postgres_store import PostgresStore as PostgresStore
 from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore

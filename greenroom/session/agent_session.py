@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-from greenroom.core import Message, PermissionRecord, ToolUseBlock, Usage, check_session_id, utc_now
-from greenroom.core._internal import JSON, SUMMARY, Used, new_id, thaw
+from greenroom.core import Message, PermissionRecord, ToolUseBlock, Usage, utc_now
+from greenroom.core._internal import JSON, SUMMARY, Used, check_session_id, new_id, thaw
 from greenroom.session.artifacts import ARTIFACT, Artifact, read_artifacts
 from greenroom.session.branches import Branch, find_branches, replay_branch
 from greenroom.session.conversation import Conversation

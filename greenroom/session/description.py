@@ -8,8 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from greenroom.core import SessionError, check_session_id, utc_now
-from greenroom.core._internal import EMPTY, InvalidJSONError, freeze_fields, serde
+from greenroom.core import SessionError, utc_now
+from greenroom.core._internal import EMPTY, InvalidJSONError, check_session_id, freeze_fields, serde
 from greenroom.session.errors import SessionCorruptError
 
 FORKED_FROM = "forked_from"
@@ -93,6 +93,15 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         return self is not other and (
             other is None or self != msgspec.structs.replace(other, updated_at=self.updated_at)
         )
+
+    @staticmethod
+    def check_id(session_id: str) -> str:
+        """Return the id of a session if it is one: 1 to 200 characters, no control characters.
+
+        Raises:
+            SessionError: it is not.
+        """
+        return check_session_id(session_id)
 
     def encode(self, previous: bytes = b"", *, lines: int | None = None) -> bytes:
         """Encode it as indented JSON, keeping keys of `previous` that this version does not know.

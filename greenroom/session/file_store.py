@@ -14,7 +14,8 @@ from typing import TypeVar
 
 import trio
 
-from greenroom.core import SessionError, check_session_id
+from greenroom.core import SessionError
+from greenroom.core._internal import check_session_id
 from greenroom.fs._internal import FolderLockedError, LoopWrites, durable, lock, lock_as
 from greenroom.session import folder_files
 from greenroom.session.description import SessionMetadata

@@ -9,8 +9,7 @@ import hashlib
 import os
 import re
 
-from greenroom.core import check_session_id
-from greenroom.core._internal import compile_later
+from greenroom.core._internal import check_session_id, compile_later
 
 _PLAIN = compile_later(r"[a-z0-9][a-z0-9._-]{0,99}")
 _PLAIN_BEFORE = compile_later(r"[A-Za-z0-9][A-Za-z0-9_-]{0,127}")

@@ -7,7 +7,8 @@ from io import BytesIO
 import msgspec
 import trio
 
-from greenroom.core import SessionNotFoundError, SessionStorageError, check_session_id, utc_now
+from greenroom.core import SessionNotFoundError, SessionStorageError, utc_now
+from greenroom.core._internal import check_session_id
 from greenroom.session.description import SessionMetadata
 from greenroom.session.files import SessionFile, no_file_error
 from greenroom.session.history import Position, read_backwards

@@ -20,9 +20,8 @@ from greenroom.core import (
     TextBlock,
     ToolUseBlock,
     Usage,
-    check_session_id,
 )
-from greenroom.core._internal import Used
+from greenroom.core._internal import Used, check_session_id
 from greenroom.session.agent_session import AgentSession
 from greenroom.session.branches import Branch, find_branches
 from greenroom.session.description import SessionMetadata
@@ -123,10 +122,17 @@ async def read_paid_calls(
     return tuple(found)
 
 
-async def archive_session(session_id: str, *, store: SessionStore | None = None) -> None:
+async def archive_session(
+    session_id: str, *, store: SessionStore | None = None, archived: bool = True
+) -> None:
     """Hide a session from lists and searches; it can be loaded and continued as before.
 
     The key `archived` of its metadata says so; its time of change stays as it was.
+
+    Args:
+        session_id: the session.
+        store: where it is; by default `sessions/`.
+        archived: False shows it in lists again.
 
     Raises:
         SessionNotFoundError: the store holds no such session.
@@ -134,15 +140,7 @@ async def archive_session(session_id: str, *, store: SessionStore | None = None)
         SessionCorruptError: it is damaged before its end.
         SessionStorageError: the disk refused.
     """
-    await _set_archived(session_id, store or default_store(), archived=True)
-
-
-async def unarchive_session(session_id: str, *, store: SessionStore | None = None) -> None:
-    """Show a session in lists again; raises what `archive_session` raises."""
-    await _set_archived(session_id, store or default_store(), archived=False)
-
-
-async def _set_archived(session_id: str, store: SessionStore, *, archived: bool) -> None:
+    store = store or default_store()
     async with _hold(session_id, store) as writer:
         metadata = (await writer.read(START)).metadata
         if metadata is None:

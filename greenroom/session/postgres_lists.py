@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import LiteralString, cast
 
-from greenroom.core import SessionError, check_session_id
+from greenroom.core import SessionError
+from greenroom.core._internal import check_session_id
 from greenroom.session.description import SessionMetadata
 from greenroom.session.listing import PageOrder, SessionPage, newest_first
 from greenroom.session.postgres_server import Connection

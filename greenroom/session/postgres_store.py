@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 import trio
 
-from greenroom.core import SessionLockedError, check_session_id, utc_now
+from greenroom.core import SessionLockedError, utc_now
+from greenroom.core._internal import check_session_id
 from greenroom.session.description import SessionMetadata
 from greenroom.session.files import SessionFile, no_file_error
 from greenroom.session.history import START, RepairReport, check_count

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Iterator
 
-from greenroom.core import SessionError, check_session_id
+from greenroom.core import SessionError
+from greenroom.core._internal import check_session_id
 from greenroom.session.description import SessionMetadata
 from greenroom.session.listing import PageOrder, SessionPage, newest_first
 from greenroom.session.sqlite_database import NEWEST, Database

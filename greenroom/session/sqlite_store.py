@@ -11,7 +11,8 @@ from typing import Self, TypeVar
 
 import trio
 
-from greenroom.core import SessionError, SessionNotFoundError, SessionStorageError, check_session_id
+from greenroom.core import SessionError, SessionNotFoundError, SessionStorageError
+from greenroom.core._internal import check_session_id
 from greenroom.fs._internal import FolderLockedError, lock, lock_as, unlock
 from greenroom.session.description import SessionMetadata
 from greenroom.session.errors import SessionCorruptError

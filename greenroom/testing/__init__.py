@@ -30,22 +30,15 @@ from greenroom.testing.models import (
     forbid_model_calls,
 )
 from greenroom.testing.provider_server import ProviderUnderTest, RecordedAnswer
-from greenroom.testing.providers import check_provider, provider_checks
-from greenroom.testing.recorded_run import (
-    AgentRunError,
-    ScriptedApprover,
-    marbles,
-    run_agent,
-    run_agent_async,
-)
+from greenroom.testing.providers import check_provider
+from greenroom.testing.recorded_run import AgentRunError, ScriptedApprover, marbles, run_agent
 from greenroom.testing.replay import replay
 from greenroom.testing.rerun import Drift, check_record, drift, export_test
 from greenroom.testing.session_store_contents import StoreUnderTest
-from greenroom.testing.session_stores import SESSION_STORE_CHECKS, check_session_store
+from greenroom.testing.session_stores import check_session_store
 from greenroom.testing.virtual_time import run_in_virtual_time
 
 __all__ = [
-    "SESSION_STORE_CHECKS",
     "AgentRunError",
     "Case",
     "Drift",
@@ -71,9 +64,7 @@ __all__ = [
     "export_test",
     "forbid_model_calls",
     "marbles",
-    "provider_checks",
     "replay",
     "run_agent",
-    "run_agent_async",
     "run_in_virtual_time",
 ]

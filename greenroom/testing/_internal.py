@@ -6,3 +6,6 @@ from greenroom.testing.cassettes import (
     request_from_wire as request_from_wire,
 )
 from greenroom.testing.evaluation import EvaluationRow as EvaluationRow
+from greenroom.testing.providers import provider_checks as provider_checks
+from greenroom.testing.recorded_run import run_agent_async as run_agent_async
+from greenroom.testing.session_stores import SESSION_STORE_CHECKS as SESSION_STORE_CHECKS

@@ -10,17 +10,10 @@ from greenroom.tools.builtin.grep import Grep as Grep
 from greenroom.tools.builtin.read import Read as Read
 from greenroom.tools.builtin.todo import Todo as Todo
 from greenroom.tools.builtin.web import WebFetch as WebFetch
-from greenroom.tools.builtin.web_search import (
-    SearchResult as SearchResult,
-    WebSearch as WebSearch,
-)
+from greenroom.tools.builtin.web_search import WebSearch as WebSearch
 from greenroom.tools.file_system import FileSystem as FileSystem
 from greenroom.tools.function_tool import as_tool as as_tool, tool as tool
-from greenroom.tools.interface import (
-    Tool as Tool,
-    ToolProvider as ToolProvider,
-    may_repeat as may_repeat,
-)
+from greenroom.tools.interface import Tool as Tool, ToolProvider as ToolProvider
 from greenroom.tools.isolation.frame import ProcessLimits as ProcessLimits
 from greenroom.tools.isolation.worker_pool import WorkerPool as WorkerPool
 from greenroom.tools.registry import ToolRegistry as ToolRegistry

@@ -33,7 +33,6 @@ from greenroom.core import (
     ToolRun,
     ToolStatus,
     Workspace,
-    conceal_secrets,
 )
 from greenroom.core._internal import (
     MAX_ERROR_TEXT,
@@ -44,6 +43,7 @@ from greenroom.core._internal import (
     clip,
     compile_later,
     conceal,
+    conceal_secrets,
     conceal_texts,
     describe_error,
     exact,

@@ -8,8 +8,8 @@ from typing import Protocol, Self, TypeAlias, cast, runtime_checkable
 
 import msgspec
 
-from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult, portable_name
-from greenroom.core._internal import Effect, compile_later, serde
+from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import Effect, compile_later, portable_name, serde
 from greenroom.sandbox._internal import Sandbox
 
 DEFAULT_TIMEOUT = 30.0

@@ -3,7 +3,8 @@
 import logging
 from collections.abc import Iterator, Mapping
 
-from greenroom.core import ToolError, portable_name
+from greenroom.core import ToolError
+from greenroom.core._internal import portable_name
 from greenroom.tools.execution import RegisteredTool
 from greenroom.tools.interface import Tool, ToolProvider
 

@@ -12,9 +12,8 @@ from greenroom.core import (
     ToolInfo,
     ToolResult,
     ToolUseBlock,
-    portable_name,
 )
-from greenroom.core._internal import thaw, visible
+from greenroom.core._internal import portable_name, thaw, visible
 from greenroom.tools.execution import RegisteredTool
 from greenroom.tools.interface import Tool, ToolProvider, plain_info
 from greenroom.tools.provided import MergedTools

@@ -23,7 +23,7 @@ from greenroom.core import (
 )
 from greenroom.core._internal import serde
 from greenroom.llm import OfflineProvider
-from greenroom.memory import COMPACT
+from greenroom.memory._internal import COMPACT
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, FileStore, InMemoryStore

@@ -19,7 +19,8 @@ from greenroom.llm import (
 )
 from greenroom.llm._internal import StreamStart, UsageUpdate
 from greenroom.resilience import Backoff, Retry
-from greenroom.testing import ScriptedProvider, run_agent_async
+from greenroom.testing import ScriptedProvider
+from greenroom.testing._internal import run_agent_async
 
 LONG = "ä" * 9_000  # two bytes each
 EVEN = Retry(attempts=4, backoff=Backoff(first=1.0, jitter=0))

@@ -4,8 +4,15 @@ from datetime import UTC, datetime
 
 import pytest
 
-from greenroom.core import check_session_id, utc_now
-from greenroom.core._internal import InvalidSessionIdError, new_id, seed_ids, set_clock, timestamp
+from greenroom.core import utc_now
+from greenroom.core._internal import (
+    InvalidSessionIdError,
+    check_session_id,
+    new_id,
+    seed_ids,
+    set_clock,
+    timestamp,
+)
 
 
 def test_ids_are_distinct():

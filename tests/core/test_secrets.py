@@ -11,8 +11,15 @@ import traceback
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import conceal_secrets, secret_forms
-from greenroom.core._internal import conceal_texts, describe_error, log_error, map_texts, notice
+from greenroom.core import secret_forms
+from greenroom.core._internal import (
+    conceal_secrets,
+    conceal_texts,
+    describe_error,
+    log_error,
+    map_texts,
+    notice,
+)
 from greenroom.core.secret_forms import compile_forms
 from greenroom.core.secrets import SECRET
 

@@ -34,7 +34,7 @@ def work():
 """
 _OUTPUT = """
 from greenroom.core import Message
-from greenroom.llm import OutputType
+from greenroom.llm._internal import OutputType
 def work():
     OutputType(Message)._decode(b'{"role":"user","content":[{"type":"text","text":"a"}]}', "")
 """

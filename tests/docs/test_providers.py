@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from greenroom.llm import HOSTS
+from greenroom.llm._internal import HOSTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SCRIPT = runpy.run_path(str(DOCS / "reference" / "providers.py"))

@@ -26,7 +26,7 @@ from greenroom import (
 from greenroom.agents import plan_restore
 from greenroom.export import export_session, import_session
 from greenroom.fs import loop_writes
-from greenroom.session import archive_session, delete_session, search_sessions, unarchive_session
+from greenroom.session import archive_session, delete_session, search_sessions
 from greenroom.session._internal import read_last
 from greenroom.testing import ScriptedProvider, call
 
@@ -98,7 +98,7 @@ async def play(store, workspace):
     copies = [await round_trip(session, store, form) for form in ("markdown", "html", "json")]
     await look(session, store)
     await archive_session(fork.session_id, store=store)
-    await unarchive_session(fork.session_id, store=store)
+    await archive_session(fork.session_id, store=store, archived=False)
     await delete_session(fork.session_id, store=store)
     assert len(await AgentSession.list_all(store=store)) == 2
     assert copies[2].history == session.history

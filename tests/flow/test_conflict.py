@@ -12,14 +12,15 @@ from greenroom.flow import (
     TrackRecord,
     ask_person,
     by_authority,
-    find_contradictions,
     majority,
     most_confident,
     resolve,
     verify,
     within,
 )
-from greenroom.testing import ScriptedApprover, ScriptedProvider, run_agent_async
+from greenroom.flow._internal import find_contradictions
+from greenroom.testing import ScriptedApprover, ScriptedProvider
+from greenroom.testing._internal import run_agent_async
 
 ALLOW = RuleDecision.ALLOW
 ADA = AgentAnswer("ada", "Tabs.", 0.6, "width")

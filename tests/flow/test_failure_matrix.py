@@ -16,7 +16,8 @@ from greenroom.flow import (
     plan_and_execute,
 )
 from greenroom.resilience import Backoff, Retry
-from greenroom.testing import Reply, ScriptedProvider, call, run_agent_async
+from greenroom.testing import Reply, ScriptedProvider, call
+from greenroom.testing._internal import run_agent_async
 from tests.flow.planned import Planned
 
 

@@ -26,8 +26,8 @@ from greenroom.testing import (
     ScriptedProvider,
     call,
     cancel_at_every_checkpoint,
-    run_agent_async,
 )
+from greenroom.testing._internal import run_agent_async
 from tests.conftest import few
 from tests.flow.weather import PATIENCE, Weather
 

@@ -19,14 +19,8 @@ from greenroom import (
 from greenroom.core import TurnStatus
 from greenroom.flow import TextTools, react
 from greenroom.resilience import Budget
-from greenroom.testing import (
-    Reply,
-    Scenario,
-    ScriptedProvider,
-    call,
-    cancel_at_every_checkpoint,
-    run_agent_async,
-)
+from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
+from greenroom.testing._internal import run_agent_async
 from greenroom.tools import calculator
 from tests.conftest import few
 

@@ -32,7 +32,8 @@ from greenroom.llm import (
     ModelStreamError,
 )
 from greenroom.resilience import Backoff
-from greenroom.testing import Reply, ScriptedProvider, call, run_agent_async
+from greenroom.testing import Reply, ScriptedProvider, call
+from greenroom.testing._internal import run_agent_async
 from greenroom.testing.fuzz import sweep
 from greenroom.tools import calculator, tool
 from tests.flow.planned import Planned

@@ -5,12 +5,8 @@ import trio
 
 from greenroom import Agent, AgentSession, Custom
 from greenroom.flow import Plan, PlanRun, Subtask, orchestrator, plan_and_execute, undo_plan
-from greenroom.testing import (
-    Scenario,
-    ScriptedProvider,
-    cancel_at_every_checkpoint,
-    run_agent_async,
-)
+from greenroom.testing import Scenario, ScriptedProvider, cancel_at_every_checkpoint
+from greenroom.testing._internal import run_agent_async
 from tests.conftest import few
 from tests.flow.planned import Planned, worker
 

@@ -7,7 +7,8 @@ import pytest
 from greenroom import Custom, ToolEnd, tool
 from greenroom.core import TurnStatus
 from greenroom.flow import react
-from greenroom.testing import ScriptedProvider, run_agent_async
+from greenroom.testing import ScriptedProvider
+from greenroom.testing._internal import run_agent_async
 
 
 @tool(name="CalculatorTool")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.testing import provider_checks
+from greenroom.testing._internal import provider_checks
 from tests.llm.provider_cases import CASES
 
 EVERY = [

@@ -8,15 +8,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from greenroom import Agent, AgentRuntime, InMemoryStore, ToolEnd, ToolStart, tool
-from greenroom.core import (
-    Message,
-    ModelRequest,
-    ToolDefinition,
-    ToolError,
-    ToolResultBlock,
-    portable_name,
-)
-from greenroom.core._internal import NamedTool
+from greenroom.core import Message, ModelRequest, ToolDefinition, ToolError, ToolResultBlock
+from greenroom.core._internal import NamedTool, portable_name
 from greenroom.flow import Action, parse_action
 from greenroom.llm import AnthropicProvider, ModelBadRequestError, OpenAIProvider
 from greenroom.permissions import PermissionManager, PermissionRule

@@ -19,7 +19,8 @@ from greenroom.core import (
     UnknownBlock,
 )
 from greenroom.core._internal import NamedTool
-from greenroom.llm import HOSTS, AnthropicProvider, ModelBadRequestError, ModelRequest
+from greenroom.llm import AnthropicProvider, ModelBadRequestError, ModelRequest
+from greenroom.llm._internal import HOSTS
 from tests.llm.dialects import encode_anthropic, encode_openai
 
 READ = ToolDefinition("Read", "Reads a file.", {"type": "object", "properties": {}})

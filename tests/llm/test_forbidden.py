@@ -4,7 +4,6 @@ import pytest
 
 from greenroom.core import ConfigurationError, Message, ModelRequest
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     Endpoint,
     ModelCallForbiddenError,
@@ -12,7 +11,7 @@ from greenroom.llm import (
     OpenAIProvider,
     RecordedProvider,
 )
-from greenroom.llm._internal import FORBID_VARIABLE, check_call, forbids_calls
+from greenroom.llm._internal import FORBID_VARIABLE, HOSTS, check_call, forbids_calls
 from greenroom.net import HttpClient
 from greenroom.testing import ScriptedProvider, forbid_model_calls
 from tests.llm.server import Answer, model_server

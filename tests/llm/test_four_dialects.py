@@ -8,14 +8,13 @@ import pytest
 from greenroom.agents import run_tools, stream_reply
 from greenroom.core import ImageBlock, TextBlock, ToolResult, TurnStatus
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     GeminiProvider,
     ModelSettings,
     OpenAIProvider,
     OpenAIResponsesProvider,
 )
-from greenroom.llm._internal import MODELS
+from greenroom.llm._internal import HOSTS, MODELS
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry, tool

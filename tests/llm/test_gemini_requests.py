@@ -16,8 +16,8 @@ from greenroom.core import (
     ToolUseBlock,
 )
 from greenroom.core._internal import NamedTool, OutputSchema
-from greenroom.llm import GeminiProvider, ModelBadRequestError, ModelRequest, OutputType
-from greenroom.llm._internal import MODELS, OutputModes, with_output
+from greenroom.llm import GeminiProvider, ModelBadRequestError, ModelRequest
+from greenroom.llm._internal import MODELS, OutputModes, OutputType, with_output
 from greenroom.llm.gemini.decode import GeminiDecoder
 from greenroom.llm.request_rules import EFFORTS
 from greenroom.testing._internal import request_from_wire, same_request

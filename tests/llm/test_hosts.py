@@ -3,8 +3,8 @@
 import pytest
 
 from greenroom.core import ConfigurationError, Message, TextBlock
-from greenroom.llm import HOSTS, ModelRequest, OpenAIProvider, open_model
-from greenroom.llm._internal import host_profile
+from greenroom.llm import ModelRequest, OpenAIProvider, open_model
+from greenroom.llm._internal import HOSTS, host_profile
 from greenroom.llm.endpoint import LOCAL_PROGRAMS
 
 
@@ -104,3 +104,12 @@ def test_an_address_that_can_not_be_read_is_refused(address):
 def test_a_server_without_a_common_address_asks_for_one():
     with pytest.raises(ConfigurationError, match="base URL of azure"):
         OpenAIProvider("m", host=HOSTS["azure"], env={"AZURE_OPENAI_API_KEY": "k"})
+
+
+def test_a_server_is_passed_by_its_name():
+    url = "https://ai.example.org"
+    llm = OpenAIProvider("m", base_url=url, host="litellm", api_key="k", env={})
+    assert llm.host is HOSTS["litellm"]
+    with pytest.raises(ConfigurationError, match="no server is known as 'lightllm'") as caught:
+        OpenAIProvider("m", host="lightllm", api_key="k", env={})
+    assert "litellm" in caught.value.hint

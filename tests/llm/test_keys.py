@@ -5,8 +5,8 @@ import os
 import pytest
 
 from greenroom.core import ConfigurationError
-from greenroom.llm import HOSTS, AnthropicProvider, OpenAIProvider, open_model
-from greenroom.llm._internal import choose_model
+from greenroom.llm import AnthropicProvider, OpenAIProvider, open_model
+from greenroom.llm._internal import HOSTS, choose_model
 from greenroom.llm.keys import find_key_variable, read_key
 from greenroom.llm.openai import OpenAIEmbedder
 from greenroom.testing.concealment import Concealment

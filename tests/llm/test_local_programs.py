@@ -6,14 +6,13 @@ from greenroom.agents import Agent
 from greenroom.core import Message, TextBlock, ThinkingBlock
 from greenroom.core._internal import OutputSchema, serde
 from greenroom.llm import (
-    HOSTS,
     ModelConnectionError,
     ModelContextTooLongError,
     ModelRequest,
     OpenAIProvider,
     open_model,
 )
-from greenroom.llm._internal import full_name
+from greenroom.llm._internal import HOSTS, full_name
 from greenroom.llm.endpoint import LOCAL_PROGRAMS
 from greenroom.session import AgentSession, InMemoryStore
 from tests.llm.local_servers import LocalServer, as_json, reply

@@ -12,13 +12,13 @@ from greenroom.core import (
 )
 from greenroom.core._internal import serde
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     MediaLimits,
     ModelBadRequestError,
     ModelRequest,
     OpenAIProvider,
 )
+from greenroom.llm._internal import HOSTS
 from greenroom.llm.responses import OpenAIResponsesProvider
 
 MIB = 1024 * 1024

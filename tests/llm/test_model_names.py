@@ -10,7 +10,6 @@ import pytest
 from greenroom.core import ConfigurationError, Message
 from greenroom.core._internal import serde
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     GeminiProvider,
     LLMProvider,
@@ -23,6 +22,7 @@ from greenroom.llm import (
 )
 from greenroom.llm._internal import (
     DEFAULT_MODELS,
+    HOSTS,
     VENDORS,
     ModelChoice,
     ModelNotFoundError,

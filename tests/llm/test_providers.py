@@ -11,7 +11,6 @@ import trio.testing
 from greenroom.core import ConfigurationError, Message, ToolDefinition
 from greenroom.core._internal import serde
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     Endpoint,
     GeminiProvider,
@@ -27,7 +26,7 @@ from greenroom.llm import (
     OpenAIProvider,
     OpenAIResponsesProvider,
 )
-from greenroom.llm._internal import ModelFirstEventTimeoutError, ModelIdleTimeoutError
+from greenroom.llm._internal import HOSTS, ModelFirstEventTimeoutError, ModelIdleTimeoutError
 from greenroom.net import HttpClient
 from tests.llm import wire
 from tests.llm.server import Answer, model_server

@@ -12,10 +12,9 @@ from greenroom.llm import (
     ModelBadRequestError,
     ModelRequest,
     OpenAIProvider,
-    OutputType,
     open_model,
 )
-from greenroom.llm._internal import DEFAULT_MODELS, MODELS, OutputModes, with_output
+from greenroom.llm._internal import DEFAULT_MODELS, MODELS, OutputModes, OutputType, with_output
 from greenroom.llm.request_rules import EFFORTS
 from tests.llm.refusals import refuse_chat, refuse_messages
 

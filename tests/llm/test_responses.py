@@ -17,7 +17,6 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     ModelBadRequestError,
     ModelError,
@@ -26,6 +25,7 @@ from greenroom.llm import (
     ModelStreamError,
     OpenAIResponsesProvider,
 )
+from greenroom.llm._internal import HOSTS
 from greenroom.llm.responses.decode import ResponsesDecoder
 from greenroom.llm.stream import BlockDelta
 from greenroom.runtime import AgentRuntime

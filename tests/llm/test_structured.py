@@ -9,7 +9,6 @@ import pytest
 from greenroom.core import ConfigurationError, Message, StopReason, ToolDefinition
 from greenroom.core._internal import NamedTool, OutputSchema
 from greenroom.llm import (
-    HOSTS,
     AnthropicProvider,
     ModelBadRequestError,
     ModelContentFilterError,
@@ -19,10 +18,10 @@ from greenroom.llm import (
     ModelRequest,
     OfflineProvider,
     OpenAIProvider,
-    OutputType,
     generate_structured,
     resilient,
 )
+from greenroom.llm._internal import HOSTS, OutputType
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.resilience import Retry
 from greenroom.testing import Reply, ScriptedProvider, call

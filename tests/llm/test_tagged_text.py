@@ -6,7 +6,8 @@ from hypothesis import given, strategies as st
 
 from greenroom.agents import Agent
 from greenroom.core import StopReason, TextBlock, ThinkingBlock, ToolUseBlock
-from greenroom.llm import HOSTS, BlockDelta, OpenAIProvider
+from greenroom.llm import BlockDelta, OpenAIProvider
+from greenroom.llm._internal import HOSTS
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.tagged_text import TaggedText
 from greenroom.session import AgentSession, InMemoryStore

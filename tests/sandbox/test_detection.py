@@ -10,7 +10,8 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import AgentContext, ToolError, Workspace
-from greenroom.sandbox import SandboxUnavailableError, detection, enforce
+from greenroom.sandbox import detection, enforce
+from greenroom.sandbox._internal import SandboxUnavailableError
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.process import Exit

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from greenroom.core import Workspace
-from greenroom.sandbox import SandboxUnavailableError, resolved_policy as ground
+from greenroom.sandbox import resolved_policy as ground
+from greenroom.sandbox._internal import SandboxUnavailableError
 from greenroom.sandbox.resolved_policy import PolicyPaths
 from greenroom.tools import Bash, Sandbox, examine_sandbox
 from tests.sandbox.held import Held

@@ -9,7 +9,8 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ToolError, ToolResult, Workspace
-from greenroom.sandbox import SandboxUnavailableError, detection
+from greenroom.sandbox import detection
+from greenroom.sandbox._internal import SandboxUnavailableError
 from greenroom.sandbox.report import Mechanisms
 from greenroom.tools import Sandbox, ToolRegistry, WorkerPool, tool
 from tests.sandbox import tools

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from greenroom.core import AgentContext, ToolError, Workspace
 from greenroom.core._internal import SandboxReport
-from greenroom.sandbox import SandboxUnavailableError, detection, resolved_policy as user
+from greenroom.sandbox import detection, resolved_policy as user
+from greenroom.sandbox._internal import SandboxUnavailableError
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms

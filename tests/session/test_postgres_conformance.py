@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from greenroom.testing import SESSION_STORE_CHECKS
+from greenroom.testing._internal import SESSION_STORE_CHECKS
 from tests.conftest import take_sample
 
 

@@ -28,7 +28,6 @@ from greenroom.session import (
     delete_session,
     search_sessions,
     session_folder as folder_module,
-    unarchive_session,
 )
 from greenroom.session._internal import SessionSearch, read_last
 from greenroom.session.past_sessions import descendants
@@ -224,7 +223,7 @@ async def test_an_archived_session_is_out_of_the_lists_until_it_is_brought_back(
     loaded = await AgentSession.load("s-1", store=store)
     assert [each.text for each in loaded.history] == ["one"]
     assert loaded.metadata == {"title": "mine", "archived": True}
-    await unarchive_session("s-1", store=store)
+    await archive_session("s-1", store=store, archived=False)
     assert [each.description.record for each in [await AgentSession.load("s-1", store=store)]] == [
         before
     ]
@@ -247,9 +246,9 @@ async def test_only_a_session_that_exists_and_is_free_can_be_archived(store):
         await archive_session("s-1", store=store)
     session = await saved(store, "s-1")
     await session.open()
-    for change in (archive_session, unarchive_session):
+    for archived in (True, False):
         with pytest.raises(SessionLockedError):
-            await change("s-1", store=store)
+            await archive_session("s-1", store=store, archived=archived)
     await session.close()
 
 

@@ -3,7 +3,8 @@
 import pytest
 import trio
 
-from greenroom.testing import SESSION_STORE_CHECKS, check_session_store
+from greenroom.testing import check_session_store
+from greenroom.testing._internal import SESSION_STORE_CHECKS
 
 
 @pytest.mark.every(5)

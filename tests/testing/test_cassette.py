@@ -13,8 +13,8 @@ from greenroom import PermissionManager, PermissionRule, ToolRegistry, coder, to
 from greenroom.core import ConfigurationError, Message, ModelRequest
 from greenroom.llm import AnthropicProvider, OpenAIProvider
 from greenroom.net import HttpClient
-from greenroom.testing import cassette, cassettes, forbid_model_calls, run_agent_async
-from greenroom.testing._internal import CassetteError
+from greenroom.testing import cassette, cassettes, forbid_model_calls
+from greenroom.testing._internal import CassetteError, run_agent_async
 from greenroom.testing.concealment import PLACEHOLDER, Concealment
 from tests.llm.server import Answer, model_server
 

@@ -14,7 +14,8 @@ from greenroom.llm._internal import (
     error_of_response,
     merge_messages,
 )
-from greenroom.testing import check_provider, provider_checks, provider_server
+from greenroom.testing import check_provider, provider_server
+from greenroom.testing._internal import provider_checks
 from tests.testing.parrot import Parrot, ParrotStream, case_of
 
 # Those of its client, httpx, where a stream is left.

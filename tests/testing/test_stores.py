@@ -13,10 +13,11 @@ from greenroom.session import (
     SessionCorruptError,
     SessionPage,
     StoredSession,
-    store as memory_store,
+    memory_store,
 )
 from greenroom.session._internal import History, encode_line
-from greenroom.testing import SESSION_STORE_CHECKS, StoreUnderTest, check_session_store
+from greenroom.testing import StoreUnderTest, check_session_store
+from greenroom.testing._internal import SESSION_STORE_CHECKS
 from greenroom.testing.session_store_contents import check_equal, expect_error
 from greenroom.testing.session_store_outcomes import a_line_whose_fate_is_unknown_is_stored_once
 

@@ -7,8 +7,8 @@ import pytest
 from greenroom.agents import resilient_tool
 from greenroom.core import AgentContext, ToolError
 from greenroom.permissions import PermissionManager
-from greenroom.tools import ToolRegistry, as_tool, builtin_tools, may_repeat, tool
-from greenroom.tools._internal import RegisteredTool
+from greenroom.tools import ToolRegistry, as_tool, builtin_tools, tool
+from greenroom.tools._internal import RegisteredTool, may_repeat
 
 FLAGS = ("read_only", "idempotent", "destructive")
 CONTEXT = AgentContext(session_id="s-1", agent_type="test")

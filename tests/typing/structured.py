@@ -4,7 +4,8 @@ from dataclasses import dataclass
 from typing import TypedDict, assert_type
 
 from greenroom import LLMProvider
-from greenroom.llm import ModelRequest, OutputType, generate_structured
+from greenroom.llm import ModelRequest, generate_structured
+from greenroom.llm._internal import OutputType
 
 
 @dataclass

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from greenroom.core import Answer, PermissionRequest, Remember, RuleDecision
-from greenroom.core._internal import clip, describe_effects, exact, thaw, visible
+from greenroom.core import Answer, PermissionRequest, RuleDecision
+from greenroom.core._internal import Remember, clip, describe_effects, exact, thaw, visible
 
 _YES, _NO = RuleDecision.ALLOW, RuleDecision.DENY
 _DENY, _RAN = Answer(_NO), Answer(_NO, input={"result": None})

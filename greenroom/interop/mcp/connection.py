@@ -21,8 +21,15 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from greenroom._version import __version__
-from greenroom.core import AgentContext, ToolError, ToolResult, conceal_secrets
-from greenroom.core._internal import clip, current_traceparent, describe_error, leaves, visible
+from greenroom.core import AgentContext, ToolError, ToolResult
+from greenroom.core._internal import (
+    clip,
+    conceal_secrets,
+    current_traceparent,
+    describe_error,
+    leaves,
+    visible,
+)
 from greenroom.interop.mcp.definitions import AllowedDefinitions
 from greenroom.interop.mcp.http import open_http
 from greenroom.interop.mcp.oauth import LoginError

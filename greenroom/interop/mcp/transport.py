@@ -21,8 +21,7 @@ from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from greenroom.core import conceal_secrets
-from greenroom.core._internal import visible
+from greenroom.core._internal import conceal_secrets, visible
 from greenroom.interop.line_reader import MAX_MESSAGE, LineReader
 from greenroom.interop.mcp.server import MCPServer
 from greenroom.sandbox._internal import ContainedProcess, clean_environment

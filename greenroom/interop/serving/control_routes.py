@@ -5,17 +5,12 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from greenroom.core import DocumentBlock, ImageBlock, Remember, TextBlock, ToolResult
-from greenroom.core._internal import check_sender
+from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolResult
+from greenroom.core._internal import Remember, check_sender
 from greenroom.interop.serving.asgi import Reply, json_reply
 from greenroom.interop.serving.calls import Call, with_traceparent
 from greenroom.interop.serving.read_routes import describe_outcome
-from greenroom.interop.serving.refusals import (
-    RequestRefusedError,
-    bad_request,
-    conflict,
-    forbidden,
-)
+from greenroom.interop.serving.refusals import RequestRefusedError, bad_request, conflict, forbidden
 from greenroom.interop.serving.served_sessions import OWNER, Known, ServedSessions
 from greenroom.interop.serving.tokens import Role
 from greenroom.runtime import AgentHandle

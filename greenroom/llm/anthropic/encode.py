@@ -7,7 +7,7 @@ from typing import TypeAlias
 from msgspec import UNSET, Struct
 
 from greenroom import core
-from greenroom.core._internal import NamedTool, OutputSchema, serde
+from greenroom.core._internal import NamedTool, OutputSchema, portable_name, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
 from greenroom.llm.model_errors import ModelBadRequestError
@@ -287,7 +287,7 @@ def _write_system(request: core.ModelRequest) -> str | list[object]:
 def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     made = {
-        "name": core.portable_name(tool.name),
+        "name": portable_name(tool.name),
         "description": tool.description,
         "input_schema": fold_root(tool.parameters),
     }
@@ -298,7 +298,7 @@ def _write_tool_choice(request: core.ModelRequest) -> dict[str, object] | None:
     choice = request.tool_choice
     apart = {} if request.parallel_tools is not False else {"disable_parallel_tool_use": True}
     if isinstance(choice, NamedTool):
-        return {"type": "tool", "name": core.portable_name(choice.name), **apart}
+        return {"type": "tool", "name": portable_name(choice.name), **apart}
     if choice == "none" or (choice == "auto" and not apart):
         return None if choice == "auto" else {"type": choice}
     return {"type": choice, **apart}

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from greenroom import core
-from greenroom.core._internal import NamedTool, ToolChoice
+from greenroom.core._internal import NamedTool, ToolChoice, portable_name
 from greenroom.llm.gemini.calls import SIGNATURE
 from greenroom.llm.gemini.decode import ASKED
 from greenroom.llm.json_fields import as_dict, extend, without
@@ -247,7 +247,7 @@ def _write_system(system: str | Sequence[core.TextBlock]) -> dict[str, object]:
 def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     made = {
-        "name": core.portable_name(tool.name),
+        "name": portable_name(tool.name),
         "description": tool.description,
         "parametersJsonSchema": fold_root(tool.parameters),
         **({"responseJsonSchema": tool.output_schema} if tool.output_schema else {}),
@@ -268,7 +268,7 @@ def _merge_tools(request: core.ModelRequest) -> dict[str, object]:
 
 def _write_tool_choice(choice: ToolChoice) -> dict[str, object]:
     if isinstance(choice, NamedTool):
-        names = [core.portable_name(choice.name)]
+        names = [portable_name(choice.name)]
         return {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": names}}
     mode = {"auto": "", "any": "ANY", "none": "NONE"}[choice]
     return {"functionCallingConfig": {"mode": mode}} if mode else {}

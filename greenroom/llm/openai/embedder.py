@@ -34,7 +34,7 @@ class OpenAIEmbedder:
         api_key: the key; else found in the environment as `OpenAIProvider` does.
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
-        host: the peculiarities of the server, if its address does not tell.
+        host: the server, if its address does not tell: its name, or its peculiarities.
         dimensions: the numbers in each vector, for models that support it; None: their default.
         client: an HTTP client to share; without one it opens its own.
         timeout: seconds for one request.
@@ -55,7 +55,7 @@ class OpenAIEmbedder:
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        host: HostProfile | None = None,
+        host: HostProfile | str | None = None,
         dimensions: int | None = None,
         client: "HttpTransport | None" = None,
         timeout: float = 30.0,

@@ -5,7 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from greenroom import core
-from greenroom.core._internal import Effort, NamedTool, OutputSchema, ToolChoice, serde
+from greenroom.core._internal import (
+    Effort,
+    NamedTool,
+    OutputSchema,
+    ToolChoice,
+    portable_name,
+    serde,
+)
 from greenroom.llm.endpoint import is_same_server
 from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
@@ -296,7 +303,7 @@ def _write_system(request: core.ModelRequest) -> list[object]:
 def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     function = {
-        "name": core.portable_name(tool.name),
+        "name": portable_name(tool.name),
         "description": tool.description,
         "parameters": fold_root(tool.parameters),
     }
@@ -305,7 +312,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
 
 def _write_tool_choice(choice: ToolChoice) -> object:
     if isinstance(choice, NamedTool):
-        return {"type": "function", "function": {"name": core.portable_name(choice.name)}}
+        return {"type": "function", "function": {"name": portable_name(choice.name)}}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from greenroom.core import ModelRequest, Price
+from greenroom.core import ConfigurationError, ModelRequest, Price
 from greenroom.core._internal import OutputSchema
 from greenroom.llm.catalog import model_profile
 from greenroom.llm.endpoint import (
@@ -45,7 +45,8 @@ class OpenAIProvider(HttpProvider):
             private address needs none.
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
-        host: the server's peculiarities, if its address does not tell, such as `HOSTS["litellm"]`.
+        host: the server, if its address does not tell: its name, such as "litellm", or its
+            peculiarities.
         auth: returns headers for each request, such as a signature or a token that expires; see
             `RequestAuth`. With it no key is needed, and none is read from the environment.
         client: an HTTP client to share; without one the provider opens its own.
@@ -75,7 +76,7 @@ class OpenAIProvider(HttpProvider):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        host: HostProfile | None = None,
+        host: HostProfile | str | None = None,
         auth: RequestAuth | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,
@@ -133,8 +134,16 @@ class OpenAIProvider(HttpProvider):
         return OpenAIDecoder(self.name, counts_cache_apart=is_apart, has_tags=tags)
 
 
+def _known_host(name: str) -> HostProfile:
+    if name not in HOSTS:
+        raise ConfigurationError(
+            f"no server is known as {name!r}", hint=f"known are {', '.join(sorted(HOSTS))}"
+        )
+    return HOSTS[name]
+
+
 def find_server(
-    host: HostProfile | None,
+    host: HostProfile | str | None,
     base_url: str | None,
     path: str,
     api_key: str | None,
@@ -145,9 +154,11 @@ def find_server(
     """Find the profile of a server, and the address and the key for one of its APIs.
 
     Raises:
-        ConfigurationError: the key is missing, or the key or the base URL can't be used.
+        ConfigurationError: the key is missing, or the key, the base URL or the name of the host
+            can't be used.
     """
     env = os.environ if env is None else env
+    host = _known_host(host) if isinstance(host, str) else host
     base = (host or HOSTS["openai"]).base(env) if base_url is None else base_url.strip()
     host, base = host or host_profile(base), base.rstrip("/")
     variable = host.key_variables[0] if host.key_variables else "OPENAI_API_KEY"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from greenroom import core
-from greenroom.core._internal import NamedTool, ToolChoice, serde
+from greenroom.core._internal import NamedTool, ToolChoice, portable_name, serde
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
 from greenroom.llm.model_errors import ModelBadRequestError
@@ -267,7 +267,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
     """Write a tool with its `extra`."""
     made = {
         "type": "function",
-        "name": core.portable_name(tool.name),
+        "name": portable_name(tool.name),
         "description": tool.description,
         "parameters": fold_root(tool.parameters),
         "strict": False,
@@ -277,7 +277,7 @@ def write_tool(tool: core.ToolDefinition) -> dict[str, object]:
 
 def _write_tool_choice(choice: ToolChoice) -> object:
     if isinstance(choice, NamedTool):
-        return {"type": "function", "name": core.portable_name(choice.name)}
+        return {"type": "function", "name": portable_name(choice.name)}
     return {"auto": None, "any": "required", "none": "none"}[choice]
 
 

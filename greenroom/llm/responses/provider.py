@@ -31,7 +31,7 @@ class OpenAIResponsesProvider(HttpProvider):
         api_key: the key; else `OPENAI_API_KEY`, or the file that `OPENAI_API_KEY_FILE` names.
         base_url: the server, with `/v1`; else that of `host`, else `OPENAI_BASE_URL`, else OpenAI's
             own.
-        host: the server's peculiarities, if its address does not tell.
+        host: the server, if its address does not tell: its name, or its peculiarities.
         auth: returns headers for each request, such as a signature or a token that expires; see
             `RequestAuth`. With it no key is needed, and none is read from the environment.
         client: an HTTP client to share; without one the provider opens its own.
@@ -63,7 +63,7 @@ class OpenAIResponsesProvider(HttpProvider):
         *,
         api_key: str | None = None,
         base_url: str | None = None,
-        host: HostProfile | None = None,
+        host: HostProfile | str | None = None,
         auth: RequestAuth | None = None,
         client: "HttpTransport | None" = None,
         connections: int | None = None,

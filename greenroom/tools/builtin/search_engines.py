@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from typing import TypeGuard
 from urllib.parse import urlencode
 
-from greenroom.core import ConfigurationError, NetworkError, ToolError, conceal_secrets
-from greenroom.core._internal import InvalidJSONError, clip, serde
+from greenroom.core import ConfigurationError, NetworkError, ToolError
+from greenroom.core._internal import InvalidJSONError, clip, conceal_secrets, serde
 from greenroom.net import HttpClient
 from greenroom.net._internal import Timeouts, check_url
 

@@ -202,7 +202,7 @@ def _read(given: object, limit: int) -> list[SearchResult]:
     except msgspec.ValidationError as error:
         raise ToolError(
             f"the search gave what is not a result: {error}",
-            hint="give SearchResult(title, url, text)",
+            hint="give a title, a url and a text",
         ) from error
     return [each for each in found if len(each.url) <= _URL and len(each.url.split()) == 1]
 

@@ -26,9 +26,17 @@ from greenroom.core import (
     ToolError,
     ToolResult,
     Workspace,
-    conceal_secrets,
 )
-from greenroom.core._internal import Wire, clip, is_a, leaves, message_of, serde, type_name
+from greenroom.core._internal import (
+    Wire,
+    clip,
+    conceal_secrets,
+    is_a,
+    leaves,
+    message_of,
+    serde,
+    type_name,
+)
 from greenroom.sandbox._internal import NOTE_FD, become_subreaper
 from greenroom.tools.execution import LIVE_CHARACTERS, describe_failure
 from greenroom.tools.function_tool import FunctionTool

@@ -9,7 +9,8 @@ from greenroom.core import AgentContext, NetworkError, ToolError, ToolStatus
 from greenroom.memory import SQLiteMemory, memory_tools
 from greenroom.resilience import Backoff, Retry
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import SearchResult, ToolRegistry, WebSearch, builtin_tools
+from greenroom.tools import ToolRegistry, WebSearch, builtin_tools
+from greenroom.tools._internal import SearchResult
 
 CONTEXT = AgentContext(session_id="s-1", agent_type="test")
 PAGE = SearchResult("Trio", "https://trio.test/", "A friendly library.\nFor async.")
