@@ -63,8 +63,8 @@ from greenroom.core.permission import (
     protected_names as protected_names,
     usual_effects as usual_effects,
 )
-from greenroom.core.secret_forms import KEY_FORM as KEY_FORM
 from greenroom.core.secrets import (
+    KEY_FORM as KEY_FORM,
     SECRET as SECRET,
     conceal_secrets as conceal_secrets,
     conceal_texts as conceal_texts,

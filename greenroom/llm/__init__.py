@@ -7,8 +7,8 @@
 - Around any provider: `resilient` (retries, limits, fallbacks), `cached` (earlier replies again).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key that
-  `keys` has read, `request_auth` asks for the headers of one request, `http_stream` sends a request
-  and streams the reply, `sse` decodes its bytes, `failure` and `retry_after` read its errors.
+  `keys` has read, or asks for the headers of one request, `http_stream` sends a request and
+  streams the reply, `sse` decodes its bytes, `failure` and `retry_after` read its errors.
 - Requests: `merged_messages` (the messages that a provider accepts), `portable_calls` (tool calls
   with ids and names that a vendor accepts), `request_encoder` (requests as bytes, each message
   encoded once), `request_rules` (what each model accepts, and requests made to fit it),

@@ -1,22 +1,29 @@
 """The address and the key of a provider, its time-outs, and the switch that forbids real calls.
 
-Settings that are not passed come from the environment.
+Settings that are not passed come from the environment. One request may have headers of its own,
+which authorise it: signatures, and tokens that expire.
 """
 
 import ipaddress
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
+import trio
 
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import compile_later
-from greenroom.llm.model_errors import ModelCallForbiddenError
+from greenroom.llm.model_errors import (
+    ModelAuthenticationError,
+    ModelCallForbiddenError,
+    ModelConnectTimeoutError,
+    ModelError,
+)
 
 _SHORTEST_SECRET = 8
 _LIKE_A_KEY = compile_later(r"\d|^sk[-_]|.{20}")
@@ -275,3 +282,54 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost" or host.endswith(".localhost")
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
+
+
+async def authorize(
+    endpoint: Endpoint, method: str, content: bytes | None, seconds: float
+) -> Endpoint:
+    """Return the endpoint with the headers for one request, which its errors won't show.
+
+    Raises:
+        ModelAuthenticationError: `auth` has failed, or has returned something else than headers.
+        ModelConnectTimeoutError: it took longer than these seconds.
+        ModelError: it has raised one.
+    """
+    if endpoint.auth is None:
+        return endpoint
+    given = {name.lower(): value for name, value in endpoint.headers.items()}
+    added: object = None
+    with trio.move_on_after(seconds) as scope:
+        try:
+            added = await endpoint.auth(method, endpoint.url, dict(given), content or b"")
+        except ModelError as error:
+            error.provider = error.provider or endpoint.provider
+            raise
+        except Exception as error:
+            # Its own text may have a part of a key.
+            raise _failure(endpoint, f"failed with {type(error).__name__}") from error
+    if scope.cancelled_caught:
+        raise ModelConnectTimeoutError(
+            f"`auth` of {endpoint.provider} did not return within {seconds:g} seconds",
+            provider=endpoint.provider,
+            hint="check what it waits for, or allow more time with ModelTimeouts(connect=…)",
+        )
+    if not isinstance(added, Mapping) or not all(
+        _is_header(part) for pair in added.items() for part in pair
+    ):
+        raise _failure(endpoint, "did not return headers", "return a dict of ASCII texts")
+    new = {name.lower(): value for name, value in added.items()}
+    secrets = [value for name, value in new.items() if value != given.get(name)]
+    words = [word for value in secrets for word in value.replace(",", " ").split()]
+    return replace(endpoint, headers=given | new, secrets=(*endpoint.secrets, *secrets, *words))
+
+
+def _is_header(part: object) -> bool:
+    return isinstance(part, str) and part.isascii() and part.isprintable()
+
+
+def _failure(endpoint: Endpoint, what: str, hint: str = "") -> ModelAuthenticationError:
+    return ModelAuthenticationError(
+        f"`auth` of {endpoint.provider} {what}",
+        provider=endpoint.provider,
+        hint=hint or "its cause says why",
+    )

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from greenroom.core import NetworkError, Price
 from greenroom.core._internal import InvalidJSONError, NetworkTimeoutError, serde
 from greenroom.llm.catalog import MODELS, similar_models, without_date
-from greenroom.llm.endpoint import Endpoint, ModelTimeouts, check_call
+from greenroom.llm.endpoint import Endpoint, ModelTimeouts, authorize, check_call
 from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
 from greenroom.llm.json_fields import as_dict, as_list, decode_event
 from greenroom.llm.model_errors import (
@@ -33,7 +33,6 @@ from greenroom.llm.model_errors import (
     ModelTimeoutError,
 )
 from greenroom.llm.portable_calls import restore_names
-from greenroom.llm.request_auth import authorize
 from greenroom.llm.sse import EVENT_LIMIT, SSEDecoder, SSEEvent
 from greenroom.llm.stream import ModelStream, StreamEnd, StreamEvent
 

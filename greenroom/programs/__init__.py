@@ -8,7 +8,7 @@ looks into small scripts, as those of sed, and `hosts` finds the hosts in URLs a
 
 `reach`, with the table `reach.txt`, says what a command reads or contacts that no word has to name,
 `git_words` what the words of git name, and `verbs`, with `verbs.txt`, how many of the first words
-say what a command does. `spellings` compares commands that are written in different ways. The
+say what a command does. `words` compares commands that are written in different ways. The
 package runs nothing and looks at no disk.
 
 Example:

@@ -47,12 +47,6 @@ from greenroom.programs.risks import (
     names_program as names_program,
     only_writes as only_writes,
 )
-from greenroom.programs.spellings import (
-    fold_program as fold_program,
-    is_flag as is_flag,
-    occurs_in as occurs_in,
-    resembles as resembles,
-)
 from greenroom.programs.verbs import (
     FIRST_WORDS as FIRST_WORDS,
     VERBS as VERBS,
@@ -64,5 +58,9 @@ from greenroom.programs.verbs import (
 from greenroom.programs.words import (
     basename as basename,
     extract_words as extract_words,
+    fold_program as fold_program,
+    is_flag as is_flag,
+    occurs_in as occurs_in,
+    resembles as resembles,
     split_names as split_names,
 )

@@ -41,19 +41,17 @@ from greenroom.core._internal import (
 )
 from greenroom.resilience import Budget
 from greenroom.runtime.approvals import Approvals, Unattended
-from greenroom.runtime.artifacts import Artifacts
+from greenroom.runtime.artifacts import Artifacts, files_of
 from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope
 from greenroom.runtime.errors import AgentNotRunningError
-from greenroom.runtime.flag import Flag
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
-from greenroom.runtime.session_files import files_of
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
-from greenroom.runtime.tasks import Life, error_chunk, require_loop
+from greenroom.runtime.tasks import Flag, Life, error_chunk, require_loop
 from greenroom.runtime.ties import AgentFunction, Membership
 from greenroom.runtime.tool_runs import ToolRuns
 from greenroom.runtime.turn import Turn

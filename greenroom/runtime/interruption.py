@@ -34,9 +34,9 @@ from typing import Literal, Protocol, TypeAlias, get_args
 
 import trio
 
-from greenroom.runtime.flag import Flag
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import MAX_NAMES, InterruptReport
+from greenroom.runtime.tasks import Flag
 
 InterruptMode: TypeAlias = Literal["now", "after_step"]
 """When an interrupt takes effect: at once, or at the next boundary between two steps."""

@@ -10,11 +10,10 @@ import trio
 
 from greenroom.core import AgentExit, OutputChunk, SubAgentOutput, SubAgentResult, TurnStatus
 from greenroom.core._internal import EndStatus
-from greenroom.runtime.flag import Flag
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
-from greenroom.runtime.tasks import Dependent
+from greenroom.runtime.tasks import Dependent, Flag
 
 
 class Subagent(Protocol):

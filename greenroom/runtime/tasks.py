@@ -15,7 +15,8 @@ new task is given the owner in whose tree it begins, to make the variable right.
 trio's tree does not tell which tasks are alive either. If code never leaves a nursery that it has
 entered, trio closes another one in its place, or drops it together with the task that opened it;
 its tasks live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends
-them, and the end of a `Life` waits for the last one of its `TaskGroup`.
+them, and the end of a `Life` waits for the last one of its `TaskGroup`. Nobody waits for most ends
+of agents and turns, so a `Flag` that says them makes no event until somebody does.
 
 What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
 errors ends a turn; a cancel and any other error go further. The functions at the end take such
@@ -40,6 +41,40 @@ from greenroom.core._internal import (
     read_text,
     type_name,
 )
+
+
+class Flag:
+    """Says that something has happened, once and for good, as a `trio.Event` does.
+
+    The event is made when a task waits: most ends of agents and turns are waited for by nobody.
+    """
+
+    __slots__ = ("_event", "_is_set")
+
+    def __init__(self) -> None:
+        """Begin with what has not happened."""
+        self._is_set = False
+        self._event: trio.Event | None = None
+
+    def is_set(self) -> bool:
+        """Whether it has happened."""
+        return self._is_set
+
+    def set(self) -> None:
+        """Say that it has happened, and wake those who wait."""
+        self._is_set = True
+        if self._event is not None:
+            self._event.set()
+
+    async def wait(self) -> None:
+        """Wait until it has happened."""
+        if self._is_set:
+            await trio.lowlevel.checkpoint()
+            return
+        if self._event is None:
+            self._event = trio.Event()
+        await self._event.wait()
+
 
 _owner_var: ContextVar[object | None] = ContextVar("greenroom_actor", default=None)
 _owners: dict[trio.lowlevel.Task, object] = {}

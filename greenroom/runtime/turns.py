@@ -15,8 +15,7 @@ from greenroom.runtime.interruption import InterruptMode
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
-from greenroom.runtime.turn import Turn, TurnAgent
-from greenroom.runtime.turn_stage import Stage, move
+from greenroom.runtime.turn import Stage, Turn, TurnAgent, move
 
 logger = logging.getLogger("greenroom.runtime")
 

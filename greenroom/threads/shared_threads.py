@@ -1,15 +1,57 @@
-"""Threads for short work that comes in crowds, such as the statements of many sessions."""
+"""Work in threads: on files, in crowds, and on values that are too large for the event loop.
+
+`FileThreads` are a limit on how many threads work at once. `SharedThreads` take short work that
+comes in crowds, such as the statements of many sessions. `run_heavy` takes work whose time depends
+on a value that others made.
+"""
 
 import contextvars
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
 
 import trio
+from msgspec import Struct
+from msgspec.structs import astuple
 
 T = TypeVar("T")
+
+
+class FileThreads:
+    """Runs blocking work in threads, up to a limit; further work waits its turn.
+
+    It may be created before trio runs, and used in several runs: each has its own limit.
+
+    Example:
+        >>> threads = FileThreads("example", 2)
+        >>> trio.run(threads.run, lambda: sum(range(10)))
+        45
+    """
+
+    def __init__(self, name: str, most: int) -> None:
+        """Set the limiter's name and how many threads may work at once."""
+        self._most = most
+        # A limiter belongs to one run of trio.
+        self._limiter: trio.lowlevel.RunVar[trio.CapacityLimiter] = trio.lowlevel.RunVar(name)
+
+    @property
+    def limiter(self) -> trio.CapacityLimiter:
+        """The limiter for this run of trio."""
+        try:
+            return self._limiter.get()
+        except LookupError:
+            limiter = trio.CapacityLimiter(self._most)
+            self._limiter.set(limiter)
+            return limiter
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Run this work in a thread, to its end even if cancelled.
+
+        Work that takes long may call `trio.from_thread.check_cancelled`.
+        """
+        return await trio.to_thread.run_sync(work, limiter=self.limiter)
 
 
 class ThreadFigures(NamedTuple):
@@ -173,3 +215,53 @@ class _Crew:
         """Wake the tasks whose work is done."""
         while self._done:
             trio.lowlevel.reschedule(self._done.popleft().task)
+
+
+_LARGE = 100_000  # characters, items and attributes together; to convert them takes about 1 ms
+
+_TEXTS = (str, bytes, bytearray)
+_NUMBERS = (int, float)
+_SEQUENCES = (list, tuple, set, frozenset)
+_MAPPINGS = (dict, Mapping)  # a dict is known to be one at once
+
+
+async def run_heavy(work: Callable[[], T], value: object) -> T:
+    """Do work on a value: here, or in a thread if it is so large that it would hold up the loop.
+
+    A cancel waits for the end of the work.
+
+    Example:
+        >>> trio.run(run_heavy, lambda: "a".upper(), "a")
+        'A'
+    """
+    return await trio.to_thread.run_sync(work) if is_large(value) else work()
+
+
+def is_large(value: object, most: int = _LARGE) -> bool:
+    """Whether a value has more than `most` characters and items; it looks at no more of them.
+
+    Example:
+        >>> is_large(["a" * 50_000]), is_large({"rows": [[0] * 60_000] * 2})
+        (False, True)
+    """
+    room, todo = most, [value]
+    while todo and room >= 0:
+        each = todo.pop()
+        if isinstance(each, _TEXTS):
+            room -= len(each)
+        elif each is None or isinstance(each, _NUMBERS):
+            room -= 1
+        elif isinstance(each, _SEQUENCES):
+            room -= len(each)
+            todo += each if room >= 0 else ()
+        elif isinstance(each, _MAPPINGS):
+            room -= len(each)
+            todo += (*each, *each.values()) if room >= 0 else ()
+        elif isinstance(each, Struct):
+            room -= 1
+            todo += astuple(each)
+        else:
+            names = tuple(getattr(each, "__dict__", ()))
+            room -= 1 + len(names)
+            todo += [getattr(each, name, None) for name in names]
+    return room < 0

@@ -3,7 +3,7 @@
 - `interface` says what a tool is, and checks that an object is one. `function_tool` turns a
   function (`@tool`) or an almost-tool (`as_tool`) into one; `schema` makes its JSON Schema from the
   signature and the docstring.
-- `registry` holds an agent's tools, and `provided` those that a provider has at each moment.
+- `registry` holds an agent's tools, and those that a provider has at each moment.
   `execution` runs a call: it has `greenroom.schemas` check the input, keeps the time-out, turns
   failures into results and cuts long ones. `blocking` runs plain functions in threads. `call_order`
   decides which calls of a reply run side by side.

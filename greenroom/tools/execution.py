@@ -72,9 +72,8 @@ from greenroom.tools.interface import (
     plain_info,
     read_credentials,
 )
-from greenroom.tools.media_check import leave_out_faulty_media
 from greenroom.tools.output_check import OutputValidator
-from greenroom.tools.returned_values import read_result
+from greenroom.tools.returned_values import leave_out_faulty_media, read_result
 
 _MAX_LEAVES = 5
 _PASSING = (trio.Cancelled, KeyboardInterrupt, GeneratorExit, AgentCrashError)

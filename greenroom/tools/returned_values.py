@@ -1,9 +1,19 @@
-"""Makes results of what tools return: texts, values of JSON, and results of another type."""
+"""Makes results of what tools return: texts, values of JSON, and results of another type.
 
-from collections.abc import Mapping
+Images and PDFs are checked before a model sees them, by their headers and their ends. A provider
+refuses a whole request for one image that it can't read, and each later request repeats it. Nothing
+is decoded here: a file that passes may still be broken inside.
+"""
 
-from greenroom.core import TextBlock, ToolError, ToolResult, ToolStatus
-from greenroom.core._internal import valid_unicode
+import base64
+import binascii
+import zlib
+from collections.abc import Callable, Mapping
+
+from msgspec.structs import replace
+
+from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolError, ToolResult, ToolStatus
+from greenroom.core._internal import ResultContent, valid_unicode
 
 
 def to_result(name: str, value: object) -> ToolResult:
@@ -69,3 +79,148 @@ def _read_status(value: object) -> ToolStatus:
         return ToolStatus.ERROR  # when in doubt, it failed
     failed = status is ToolStatus.SUCCESS and getattr(value, "is_error", False)
     return ToolStatus.ERROR if failed else status
+
+
+LONGEST_SIDE = 8_000
+"""The most pixels that a side of an image may have."""
+
+PDF = b"%PDF-"
+_PNG = b"\x89PNG\r\n\x1a\n"
+_JPEG = b"\xff\xd8\xff"
+_GIF = (b"GIF87a", b"GIF89a")
+
+_BROKEN = "it is broken, or ends early"
+
+
+def image_type(start: bytes) -> str:
+    r"""Return the media type of an image by its first 12 bytes; empty for anything else.
+
+    Example:
+        >>> image_type(b"GIF89a\x01\x00\x01\x00\x00\x00"), image_type(b"hello")
+        ('image/gif', '')
+    """
+    if start.startswith(_PNG):
+        return "image/png"
+    if start.startswith(_JPEG):
+        return "image/jpeg"
+    if start.startswith(_GIF):
+        return "image/gif"
+    return "image/webp" if start[:4] == b"RIFF" and start[8:12] == b"WEBP" else ""
+
+
+def find_media_fault(data: bytes) -> str:
+    r"""Say why providers would refuse an image (PNG, JPEG, GIF or WebP) or a PDF; empty if not.
+
+    Data of any other kind has no fault.
+
+    Example:
+        >>> find_media_fault(b"%PDF-1.7\n")
+        'it is broken, or ends early'
+        >>> find_media_fault(b"GIF89a\xff\xff\x01\x00\x00\x00\x00;")
+        'it has 65535 by 1 pixels, and a side may have 8000'
+    """
+    if data.startswith(PDF):
+        return "" if b"%%EOF" in data else _BROKEN
+    reader = _READERS.get(image_type(data[:12]))
+    if reader is None:
+        return ""
+    size = reader(data)
+    if size is None or 0 in size:
+        return _BROKEN
+    if max(size) > LONGEST_SIDE:
+        return f"it has {size[0]} by {size[1]} pixels, and a side may have {LONGEST_SIDE}"
+    return ""
+
+
+def leave_out_faulty_media(result: ToolResult) -> ToolResult:
+    """Return a result with a line of text for each image or PDF that providers would refuse."""
+    content = tuple(map(_check_block, result.content))
+    return result if content == result.content else replace(result, content=content)
+
+
+def _check_block(block: ResultContent) -> ResultContent:
+    if not isinstance(block, ImageBlock | DocumentBlock) or not block.data:
+        return block
+    try:
+        fault = find_media_fault(base64.b64decode(block.data))
+    except binascii.Error:
+        return block
+    kind = "image" if isinstance(block, ImageBlock) else "document"
+    return TextBlock(f"[This {kind} was left out: {fault}]") if fault else block
+
+
+def _read_png(data: bytes) -> tuple[int, int] | None:
+    """Return width and height if the chunks are whole, up to the one that ends the image."""
+    at, size, has_pixels = len(_PNG), None, False
+    while at + 12 <= len(data):
+        length, kind = _big(data, at, 4), data[at + 4 : at + 8]
+        end = at + 8 + length
+        is_critical = kind[:1].isupper()
+        if is_critical and zlib.crc32(data[at + 4 : end]) != _big(data, end, 4):
+            return None
+        if size is None:
+            if kind != b"IHDR" or length != 13:
+                return None
+            size = _big(data, at + 8, 4), _big(data, at + 12, 4)
+        has_pixels |= kind == b"IDAT"
+        if kind == b"IEND":
+            return size if has_pixels else None
+        at = end + 4
+    return None
+
+
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_SCAN = 0xDA
+_BARE = frozenset({0x01, *range(0xD0, 0xD8)})  # markers without a segment
+_END = b"\xff\xd9"
+
+
+def _read_jpeg(data: bytes) -> tuple[int, int] | None:
+    """Return width and height from the frame's header, if the pixels and an end follow."""
+    at, size = 2, None
+    while at + 4 <= len(data) and data[at] == 0xFF:
+        marker = data[at + 1]
+        if marker == 0xFF or marker in _BARE:
+            at += 1 if marker == 0xFF else 2
+            continue
+        if marker in _FRAMES:
+            size = _big(data, at + 7, 2), _big(data, at + 5, 2)
+        if marker == _SCAN:
+            return size if data.rfind(_END) > at else None
+        at += 2 + max(2, _big(data, at + 2, 2))
+    return None
+
+
+def _read_gif(data: bytes) -> tuple[int, int] | None:
+    size = _little(data, 6, 2), _little(data, 8, 2)
+    return size if len(data) > 13 and data.rstrip(b"\0").endswith(b";") else None
+
+
+def _read_webp(data: bytes) -> tuple[int, int] | None:
+    kind = data[12:16]
+    if len(data) < max(30, 8 + _little(data, 4, 4)):
+        return None
+    if kind == b"VP8X":
+        return 1 + _little(data, 24, 3), 1 + _little(data, 27, 3)
+    if kind == b"VP8L" and data[20] == 0x2F:
+        bits = _little(data, 21, 4)
+        return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    if kind == b"VP8 " and data[23:26] == b"\x9d\x01\x2a":
+        return _little(data, 26, 2) & 0x3FFF, _little(data, 28, 2) & 0x3FFF
+    return None
+
+
+def _big(data: bytes, at: int, count: int) -> int:
+    return int.from_bytes(data[at : at + count], "big")
+
+
+def _little(data: bytes, at: int, count: int) -> int:
+    return int.from_bytes(data[at : at + count], "little")
+
+
+_READERS: dict[str, Callable[[bytes], tuple[int, int] | None]] = {
+    "image/png": _read_png,
+    "image/jpeg": _read_jpeg,
+    "image/gif": _read_gif,
+    "image/webp": _read_webp,
+}

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from greenroom.core import AgentContext, SessionStorageError, WritePath
-from greenroom.runtime.session_files import files_of
+from greenroom.runtime.artifacts import files_of
 from greenroom.session import AgentSession, InMemoryStore, SQLiteStore
 from greenroom.testing import call
 from greenroom.tools import file_contents, tool

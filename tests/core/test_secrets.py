@@ -11,7 +11,7 @@ import traceback
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import secret_forms
+from greenroom.core import secrets as secret_forms
 from greenroom.core._internal import (
     conceal_secrets,
     conceal_texts,
@@ -20,8 +20,7 @@ from greenroom.core._internal import (
     map_texts,
     notice,
 )
-from greenroom.core.secret_forms import compile_forms
-from greenroom.core.secrets import SECRET
+from greenroom.core.secrets import SECRET, compile_forms
 
 KEY = "sk-ant-api03-Zm9vYmFyMTIz"
 PEM = "-----BEGIN {0}PRIVATE KEY-----\nMIIEvQIBADANBgkqh\nkiG9w0\n-----END {0}PRIVATE KEY-----"

@@ -3,7 +3,7 @@
 import trio
 from trio.testing import assert_checkpoints, wait_all_tasks_blocked
 
-from greenroom.runtime.flag import Flag
+from greenroom.runtime.tasks import Flag
 
 
 async def test_it_wakes_all_who_wait(nursery):

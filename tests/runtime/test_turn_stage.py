@@ -5,7 +5,7 @@ import trio
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, TextBlock, UserInput
 from greenroom.core import TurnError
-from greenroom.runtime.turn_stage import Stage, may_open, move
+from greenroom.runtime.turn import Stage, may_open, move
 
 MOVES = {
     ("queued", "taken"),

@@ -5,7 +5,7 @@ from hypothesis import given, strategies as st
 from jsonschema import Draft202012Validator
 
 from greenroom.core._internal import freeze
-from greenroom.schemas.plain_schema import compile_plain
+from greenroom.schemas.bounded_check import compile_plain
 
 NAMES = st.sampled_from(["a", "b", "c"])
 ATOMS = st.none() | st.booleans() | st.integers(-3, 3) | st.sampled_from([0.5, 1.0, "", "x", "xy"])

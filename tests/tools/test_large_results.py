@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from greenroom.core import AgentContext, ImageBlock, TextBlock, ToolResult, tooling
-from greenroom.threads.heavy_work import is_large, run_heavy
+from greenroom.threads.shared_threads import is_large, run_heavy
 from greenroom.tools import ToolRegistry, as_tool, execution, tool
 from greenroom.tools.execution import MAX_FILE, MAX_TEXT
 

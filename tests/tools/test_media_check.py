@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolResult
-from greenroom.tools.media_check import find_media_fault, leave_out_faulty_media
+from greenroom.tools.returned_values import find_media_fault, leave_out_faulty_media
 from tests.tools.media import PDF, gif, jpeg, png, webp_extended, webp_lossless, webp_lossy
 
 FORMATS = [png, jpeg, gif, webp_lossy, webp_lossless, webp_extended]

@@ -39,7 +39,7 @@ from greenroom.tools.builtin.file_access import (
     resolve_and_show,
 )
 from greenroom.tools.builtin.plain_names import effects_on_disk
-from greenroom.tools.media_check import find_media_fault, image_type
+from greenroom.tools.returned_values import find_media_fault, image_type
 
 _LINE_CHARACTERS = 2_000
 _PIECE = 65_536
