@@ -9,7 +9,7 @@
 - `errors`: the tree of all exceptions, and those that several packages raise. `untrusted` makes
   foreign texts and exceptions safe to store, and `secrets` takes keys out of them; `visibility`
   shows such texts, and `lookalikes` finds what poses.
-- `serde`: JSON in and out. `frozen`: the dicts and lists of frozen values, which nobody changes.
+- `serde`: JSON in and out. `frozen`: what frozen values hold, which nobody changes.
 """
 
 from greenroom.core.agent_state import AgentState

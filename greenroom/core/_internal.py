@@ -18,6 +18,7 @@ from greenroom.core.frozen import (
     freeze as freeze,
     freeze_fields as freeze_fields,
     thaw as thaw,
+    valid_unicode as valid_unicode,
 )
 from greenroom.core.gate import GATE_METHODS as GATE_METHODS
 from greenroom.core.input import ConversationInput as ConversationInput
@@ -106,7 +107,6 @@ from greenroom.core.untrusted import (
     notice as notice,
     read_text as read_text,
     type_name as type_name,
-    valid_unicode as valid_unicode,
     write_to_stderr as write_to_stderr,
 )
 from greenroom.core.usage import Used as Used

@@ -1,4 +1,4 @@
-"""Dicts and lists that can't be changed, for the fields of frozen values.
+"""What frozen values hold: dicts and lists that can't be changed, and texts that UTF-8 can carry.
 
 A frozen value copies the JSON that it is made from, and what it hands out can be read by anybody,
 instruments included: nobody can change what runs, what is sent or what is stored. `freeze` makes
@@ -7,7 +7,7 @@ tool gets one of its input.
 """
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NoReturn, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from greenroom.core.errors import InvalidJSONError
 
 T = TypeVar("T")
 
+_PART = 100_000  # characters, which take some milliseconds
 _DEEPEST = 2_000  # levels; no decoder takes as many, so a value that has them holds itself
 
 
@@ -213,3 +214,32 @@ def freeze_fields(owner: object, *names: str) -> None:
                 force_setattr(owner, name, freeze(value))
             else:
                 object.__setattr__(owner, name, freeze(value))
+
+
+def valid_unicode(text: str) -> str:
+    r"""Replace lone surrogates, which no UTF-8 can carry, with U+FFFD.
+
+    Example:
+        >>> valid_unicode("a\ud800b")
+        'a�b'
+    """
+    if text.isascii():  # the usual case, and no copy of a large text
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "".join(
+            part.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            for part in _split(text)
+        )
+    return text
+
+
+def _split(text: str) -> Iterator[str]:
+    """Split a text, but no pair of surrogates: to replace them all at once holds up all threads."""
+    start = 0
+    while start < len(text):
+        end = start + _PART
+        end += "\udc00" <= text[end : end + 1] <= "\udfff"
+        yield text[start:end]
+        start = end

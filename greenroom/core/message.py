@@ -15,10 +15,9 @@ from typing import Literal, TypeAlias, get_args
 from msgspec.structs import force_setattr, replace
 
 from greenroom.core.errors import InvalidSessionIdError
-from greenroom.core.frozen import EMPTY, freeze_fields
+from greenroom.core.frozen import EMPTY, freeze_fields, valid_unicode
 from greenroom.core.late_pattern import compile_later
 from greenroom.core.serde import Wire
-from greenroom.core.untrusted import valid_unicode
 from greenroom.core.usage import Usage
 from greenroom.core.visibility import without_hidden
 

@@ -12,8 +12,8 @@ from greenroom.core.errors import (
     ConfigurationFileError,
     InvalidJSONError as InvalidJSONError,  # noqa: PLC0414 (callers catch serde.InvalidJSONError)
 )
+from greenroom.core.frozen import valid_unicode
 from greenroom.core.late_pattern import compile_later
-from greenroom.core.untrusted import valid_unicode
 
 if TYPE_CHECKING:
     from json import JSONDecoder

@@ -8,16 +8,10 @@ from typing import Literal, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.core.frozen import EMPTY, freeze_fields
-from greenroom.core.message import (
-    Message,
-    ResultContent,
-    TextBlock,
-    ToolResultBlock,
-    hold_blocks,
-)
+from greenroom.core.frozen import EMPTY, freeze_fields, valid_unicode
+from greenroom.core.message import Message, ResultContent, TextBlock, ToolResultBlock, hold_blocks
 from greenroom.core.serde import Wire
-from greenroom.core.untrusted import MAX_ERROR_TEXT, clip, valid_unicode
+from greenroom.core.untrusted import MAX_ERROR_TEXT, clip
 
 
 class ToolDefinition(Wire, frozen=True):

@@ -1,6 +1,6 @@
 """Foreign texts and exceptions, made safe to store and log.
 
-Texts are made valid and cut between characters.
+Texts are cut between characters.
 
 An exception of a tool or an agent reaches chunks, histories, logs and the mailboxes of other
 agents, and nothing about it can be trusted: `__str__` may raise or exit, a message may be megabytes
@@ -14,41 +14,11 @@ import contextlib
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeGuard, TypeVar
 
+from greenroom.core.frozen import valid_unicode
 from greenroom.core.secrets import conceal_secrets
-
-_PART = 100_000  # characters, which take some milliseconds
-
-
-def valid_unicode(text: str) -> str:
-    r"""Replace lone surrogates, which no UTF-8 can carry, with U+FFFD.
-
-    Example:
-        >>> valid_unicode("a\ud800b")
-        'a�b'
-    """
-    if text.isascii():  # the usual case, and no copy of a large text
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return "".join(
-            part.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            for part in _split(text)
-        )
-    return text
-
-
-def _split(text: str) -> Iterator[str]:
-    """Split a text, but no pair of surrogates: to replace them all at once holds up all threads."""
-    start = 0
-    while start < len(text):
-        end = start + _PART
-        end += "\udc00" <= text[end : end + 1] <= "\udfff"
-        yield text[start:end]
-        start = end
 
 
 def clip(text: str, limit: int) -> str:

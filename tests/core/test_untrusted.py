@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.core import untrusted
+from greenroom.core import frozen
 from greenroom.core._internal import clip, disguises, exact, valid_unicode, visible
 
 ODD = "\u00a0\u2003\u2800\u3000\u202f"
@@ -84,8 +84,8 @@ def test_any_text_becomes_valid(text):
 def test_a_long_text_is_made_valid_in_parts_and_no_pair_is_split(text, part):
     """A text of 10 MB, all at once, held up every thread for two seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(untrusted, "_PART", part)
-        assert max(map(len, untrusted._split(text)), default=0) <= part + 1
+        patch.setattr(frozen, "_PART", part)
+        assert max(map(len, frozen._split(text)), default=0) <= part + 1
         made = valid_unicode(text)
     assert made == text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
