@@ -48,8 +48,8 @@ FIGURES: dict[str, dict[str, float]] = {
     "3.11": {
         "calls of a tool step, anthropic": 2431,
         "calls of a tool step, openai": 2502,
-        "calls of a delta, anthropic": 28.7,
-        "calls of a delta, openai": 28.9,
+        "calls of a delta, anthropic": 17.8,
+        "calls of a delta, openai": 18.1,
         "objects of an idle agent": 80,
         "bytes of an idle agent": 13300,
         "modules": 334,
@@ -57,8 +57,8 @@ FIGURES: dict[str, dict[str, float]] = {
     "3.12": {
         "calls of a tool step, anthropic": 2911,
         "calls of a tool step, openai": 3048,
-        "calls of a delta, anthropic": 30.7,
-        "calls of a delta, openai": 30.9,
+        "calls of a delta, anthropic": 17.8,
+        "calls of a delta, openai": 18.1,
         "objects of an idle agent": 80,
         "bytes of an idle agent": 13200,
         "modules": 340,
@@ -66,8 +66,8 @@ FIGURES: dict[str, dict[str, float]] = {
     "3.13": {
         "calls of a tool step, anthropic": 2884,
         "calls of a tool step, openai": 3018,
-        "calls of a delta, anthropic": 30.7,
-        "calls of a delta, openai": 30.9,
+        "calls of a delta, anthropic": 17.8,
+        "calls of a delta, openai": 18.1,
         "objects of an idle agent": 80,
         "bytes of an idle agent": 13300,
         "modules": 343,

@@ -233,17 +233,20 @@ class _Reader(msgspec.Struct, frozen=True):
         stream = opened if self.watch is None else self.watch(opened)
         dropped = ""  # the text of the reply that was thrown away last
         sent = 0
+        texts: list[TextDelta] = []  # that arrived one after the other
         try:
             while events := await stream.take(_BATCH):
                 for event in events:
-                    match event:
-                        case BlockDelta(kind="text", text=text):
-                            self.agent.send_nowait(TextDelta(text))
-                        case StreamRestart(partial):
-                            call.discard(partial)
-                            dropped = partial.text
-                        case _:
-                            self._publish(event, dropped)
+                    if isinstance(event, BlockDelta) and event.kind == "text":
+                        texts.append(TextDelta(event.text))
+                        continue
+                    self._send(texts)
+                    if isinstance(event, StreamRestart):
+                        call.discard(event.partial)
+                        dropped = event.partial.text
+                    else:
+                        self._publish(event, dropped)
+                self._send(texts)
                 sent += len(events)
                 if sent >= _BATCH:  # others have to run, also if no event waits for anything
                     sent = 0
@@ -253,6 +256,11 @@ class _Reader(msgspec.Struct, frozen=True):
             raise
         self._keep(stream.message, call)
         return stream.message
+
+    def _send(self, texts: list[TextDelta]) -> None:
+        if texts:
+            self.agent.send_nowait(*texts)
+            texts.clear()
 
     def _publish(self, event: StreamEvent, dropped: str) -> None:
         chunk = _chunk(event)

@@ -394,7 +394,11 @@ class _HttpStream(ModelStream):
         events: list[StreamEvent] = []
         try:
             while waiting and len(events) < self.wanted:
-                events += self._translate(waiting.popleft())
+                event = waiting.popleft()
+                try:
+                    events += list(self._decoder.feed(event))
+                except ModelError as error:
+                    events += self._translate_concealed(event, error)
                 if events and isinstance(events[-1], StreamEnd):
                     break
         except ModelError as error:
@@ -436,15 +440,16 @@ class _HttpStream(ModelStream):
         body = await self._read(_PAGE_LIMIT, body)
         raise not_a_stream(self._endpoint, self._content_type, body)
 
-    def _translate(self, event: SSEEvent) -> list[StreamEvent]:
-        """Translate an event; if it reports an error, remove the key from the message."""
-        try:
-            return list(self._decoder.feed(event))
-        except ModelError:
-            concealed = self._endpoint.conceal(event.data.encode()).decode()
-            if concealed == event.data:
-                raise
-        return list(self._decoder.feed(replace(event, data=concealed)))
+    def _translate_concealed(self, event: SSEEvent, error: ModelError) -> Iterable[StreamEvent]:
+        """Translate an event that reports an error once more, with the key removed from it.
+
+        Raises:
+            ModelError: the same, without the key.
+        """
+        concealed = self._endpoint.conceal(event.data.encode()).decode()
+        if concealed == event.data:
+            raise error
+        return self._decoder.feed(replace(event, data=concealed))
 
     async def _read(self, size: int, beginning: bytes = b"") -> bytes:
         """Read on to this size or to the end of the answer; skip blanks at its beginning."""

@@ -71,7 +71,8 @@ class EventReader:
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._halves: dict[tuple[object, ...], str] = {}
+        self.halves: dict[tuple[object, ...], str] = {}
+        """The halves of characters that wait for the next event."""
 
     def read(self, data: str) -> dict[str, object]:
         """Decode the JSON object of one event; for any other JSON, return an empty one.
@@ -80,15 +81,10 @@ class EventReader:
             ModelStreamError: as `decode_event`.
         """
         value = decode_event(data, self._provider)
-        if not (self._halves or _has_surrogates(data)):
+        if not (self.halves or _has_surrogates(data)):
             return value
         value = as_dict(serde.loads_utf16(data))
         return as_dict(self._join(value, (_index_of(value, None),)))
-
-    @property
-    def is_within_character(self) -> bool:
-        """Whether half a character waits for the next event."""
-        return bool(self._halves)
 
     def _join(self, value: object, path: tuple[object, ...]) -> object:
         if isinstance(value, str):
@@ -100,12 +96,12 @@ class EventReader:
         return value
 
     def _join_text(self, text: str, path: tuple[object, ...]) -> str:
-        text = self._halves.pop(path, "") + text
+        text = self.halves.pop(path, "") + text
         if _HIGH.match(text[-1:]):
-            self._halves[path] = text[-1]
+            self.halves[path] = text[-1]
             text = text[:-1]
-            if len(self._halves) > _MOST_HALVES:
-                del self._halves[next(iter(self._halves))]
+            if len(self.halves) > _MOST_HALVES:
+                del self.halves[next(iter(self.halves))]
         return valid_unicode(text)
 
 

@@ -101,7 +101,8 @@ class SSEDecoder:
         if len(name) + len(data) + 13 > self._limit:
             return None
         event_id = _decode(self._id) if self._id else ""
-        return SSEEvent(_decode(data), _decode(name) if name else "", event_id)
+        # As `_decode`, of which each delta takes one.
+        return SSEEvent(str(data, "utf-8", "replace"), _decode(name) if name else "", event_id)
 
     def _read(self, data: bytes) -> list[SSEEvent]:
         """Read line by line."""

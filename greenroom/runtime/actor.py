@@ -361,14 +361,14 @@ class Actor:
         if instruments.methods[hook]:  # few runtimes have any
             instruments.notify(hook, self.context, *details)
 
-    def publish(self, chunk: OutputChunk) -> None:
-        """Put a chunk into the ring, and wrapped into the rings of the agents above.
+    def publish(self, *chunks: OutputChunk) -> None:
+        """Put chunks into the ring, and wrapped into the rings of the agents above.
 
         Raises:
             EventLoopError: called outside of the runtime's event loop, as a tool's own thread may.
         """
         require_loop(self.kernel.token, "send() or progress()")
-        self.output.publish(chunk)
+        self.output.publish(*chunks)
 
     def set_state(self, state: AgentState) -> None:
         """Move to a state and publish it; staying in the same one publishes nothing."""

@@ -1,6 +1,6 @@
 """The inside of an agent: the object that its function is given."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVarTuple, Unpack
 
 import trio
@@ -186,7 +186,7 @@ class AgentInternals:
             TypeError: it is not a chunk.
             InvalidJSONError: it holds something that JSON can't express.
         """
-        _check_chunk(chunk)
+        _check_chunks((chunk,))
         self._sent += 1
         if self._sent % _YIELD_EVERY == 0:
             await trio.lowlevel.checkpoint()
@@ -194,15 +194,18 @@ class AgentInternals:
             await trio.lowlevel.checkpoint_if_cancelled()
         self._actor.publish(chunk)
 
-    def send_nowait(self, chunk: OutputChunk) -> None:
-        """Publish a chunk without a checkpoint, as clean-up code may have to.
+    def send_nowait(self, *chunks: OutputChunk) -> None:
+        """Publish chunks without a checkpoint, as clean-up code may have to.
+
+        Several at once wake their readers once.
 
         Raises:
-            TypeError: it is not a chunk.
-            InvalidJSONError: it holds something that JSON can't express.
+            TypeError: one is not a chunk; none was published.
+            InvalidJSONError: one holds something that JSON can't express; those before it were
+                published.
         """
-        _check_chunk(chunk)
-        self._actor.publish(chunk)
+        _check_chunks(chunks)
+        self._actor.publish(*chunks)
 
     def set_state(self, state: AgentState) -> None:
         """Say what the agent is doing; a change is published as a `StateChange`.
@@ -578,8 +581,9 @@ def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
         )
 
 
-def _check_chunk(chunk: object) -> None:
-    if not isinstance(chunk, OutputChunk):
-        raise TypeError(
-            f"{chunk!r} is not a chunk: write TextComplete({str(chunk)!r}), or another one"
-        )
+def _check_chunks(chunks: Iterable[object]) -> None:
+    for chunk in chunks:
+        if not isinstance(chunk, OutputChunk):
+            raise TypeError(
+                f"{chunk!r} is not a chunk: write TextComplete({str(chunk)!r}), or another one"
+            )

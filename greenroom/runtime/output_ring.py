@@ -100,8 +100,8 @@ class OutputRing:
         self.closed = False
         """Whether the last chunk has been published."""
 
-    def publish(self, chunk: OutputChunk) -> None:
-        """Append a chunk, forget the oldest ones beyond the bounds, wake the readers.
+    def append(self, chunk: OutputChunk) -> None:
+        """Append a chunk, and forget the oldest ones beyond the bounds; `wake` has to follow.
 
         The newest chunk is always kept, even if it alone is beyond the bound in bytes.
 
@@ -119,6 +119,9 @@ class OutputRing:
             del self.chunks[self.first]
             self.bytes -= self._sizes.pop(self.first)
             self.first += 1
+
+    def wake(self) -> None:
+        """Wake the readers that wait for what was appended."""
         if self._lot:
             self._lot.unpark_all()
 
@@ -154,17 +157,15 @@ class OutputRing:
 
 def _estimate_size(chunk: OutputChunk) -> int:
     if isinstance(chunk, (TextDelta, ThinkingDelta)):
-        return _OVERHEAD + _estimate_bytes(chunk.text)
-    if isinstance(chunk, ToolProgress):
-        return _OVERHEAD + _estimate_bytes(chunk.output)
-    if isinstance(chunk, SubAgentOutput):
+        text = chunk.text
+    elif isinstance(chunk, ToolProgress):
+        text = chunk.output
+    elif isinstance(chunk, SubAgentOutput):
         return _OVERHEAD + _estimate_size(chunk.chunk)
-    return _OVERHEAD + len(serde.encode(chunk))
-
-
-def _estimate_bytes(text: str) -> int:
-    """Return an upper bound of the bytes that a text takes, without encoding it."""
-    return len(text) if text.isascii() else 4 * len(text)
+    else:
+        return _OVERHEAD + len(serde.encode(chunk))
+    # An upper bound, without encoding the text.
+    return _OVERHEAD + (len(text) if text.isascii() else 4 * len(text))
 
 
 _PROGRESS = 10_000
@@ -267,19 +268,26 @@ class Output:
         """
         return 0 < epoch == self._unopened or 0 < self._opened <= epoch <= self._epoch
 
-    def publish(self, chunk: OutputChunk) -> None:
-        """Put a chunk into the ring, and wrapped into the rings of the agents above.
+    def publish(self, *chunks: OutputChunk) -> None:
+        """Put chunks into the ring, and wrapped into the rings of the agents above.
 
         Raises:
             AgentNotRunningError: the agent has ended, and `Exited` was its last chunk.
         """
         if self.ring.closed:
             self._agent.refuse_if_ended()
+        try:
+            for chunk in chunks:
+                self._publish(chunk)
+        finally:
+            self.ring.wake()  # once, for as many as came at once
+
+    def _publish(self, chunk: OutputChunk) -> None:
         if isinstance(chunk, Custom):  # as JSON, which its data may not be
             chunk = serde.decode(serde.encode(chunk), Custom)
-        if isinstance(chunk, UsageReport):
+        elif isinstance(chunk, UsageReport):
             chunk = self._count(chunk)
-        self.ring.publish(chunk)
+        self.ring.append(chunk)
         self._note(chunk)
         if not isinstance(chunk, SubAgentOutput):
             self._agent.notify("on_chunk", chunk)

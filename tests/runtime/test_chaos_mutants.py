@@ -97,7 +97,7 @@ MUTANTS = {
     "chunks do not reach the parent": (
         Output,
         "publish",
-        lambda self, chunk: self.ring.publish(chunk),
+        lambda self, *chunks: [self.ring.append(each) for each in chunks],
     ),
     "readers do not learn of the end": (OutputRing, "close", nothing),
     "the registry keeps ghosts": (Registry, "forget", nothing),

@@ -265,6 +265,31 @@ async def test_send_is_a_cancellation_point_and_its_twin_is_not(runtime):
     assert words(await read(handle.subscribe("all"))) == "kept"
 
 
+async def test_chunks_that_are_sent_together_reach_a_waiting_reader_together(runtime):
+    async def agent_fn(agent):
+        await agent.receive()
+        agent.send_nowait(TextDelta("a"), TextDelta("b"), TextDelta("c"))
+        with pytest.raises(TypeError, match="is not a chunk"):
+            agent.send_nowait(TextDelta("not sent"), "nonsense")
+        with pytest.raises(InvalidJSONError):
+            agent.send_nowait(TextDelta("d"), Custom(5), TextDelta("not sent"))
+
+    handle = runtime.spawn(new(), agent_fn)
+    reader = handle.subscribe()
+    taken = []
+    async with trio.open_nursery() as nursery:
+
+        async def take():
+            while chunks := await reader.take():
+                taken.append(words(chunks))
+
+        nursery.start_soon(take)
+        await trio.testing.wait_all_tasks_blocked()
+        await handle.send_input("go")
+        await handle.wait(check=True)
+    assert list(filter(None, taken)) in (["a b c d"], ["a b c", "d"])
+
+
 async def test_a_reader_of_a_full_ring_lets_others_run(runtime):
     async def talker(agent):
         for _ in range(1000):
@@ -464,7 +489,7 @@ def test_a_ring_behaves_as_a_list_that_forgets_its_beginning(max_chunks, max_byt
         for step in script:
             if isinstance(step, str):
                 chunk = kinds[len(step) % 3](step)
-                ring.publish(chunk)
+                ring.append(chunk)
                 model.append(chunk)
             elif cursors[step] < len(model):
                 assert await ring.wait_for(cursors[step])

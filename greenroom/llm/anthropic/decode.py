@@ -214,7 +214,7 @@ class AnthropicDecoder:
 
     def _read_lone(self, data: str) -> BlockDelta | None:
         """Read an event that is nothing but a piece of text; None if it is anything else."""
-        if self._reader.is_within_character:
+        if self._reader.halves:
             return None
         try:
             event = _decode_lone(data)

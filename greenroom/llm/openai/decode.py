@@ -346,7 +346,7 @@ class OpenAIDecoder:
 
     def _read_lone(self, event: SSEEvent) -> BlockDelta | None:
         """Read an event that is nothing but a piece of text; None if it is anything else."""
-        if event.name or self._reader.is_within_character or self._start is None:
+        if event.name or self._reader.halves or self._start is None:
             return None
         try:
             chunk = _decode_lone(event.data)

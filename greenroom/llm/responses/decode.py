@@ -130,7 +130,7 @@ class ResponsesDecoder:
 
     def _read_lone(self, data: str) -> BlockDelta | None:
         """Read a piece of a text that has begun; None if the event is anything else."""
-        if self._reader.is_within_character:
+        if self._reader.halves:
             return None
         try:
             event = _decode_lone(data)

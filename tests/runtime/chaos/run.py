@@ -46,13 +46,13 @@ class Restarts:
 
 def _keep_all_chunks(patch):
     """Keep what a ring forgets, so that the books can be audited in the end."""
-    publish = OutputRing.publish
+    append = OutputRing.append
 
-    def publishing(ring, chunk):
-        publish(ring, chunk)
+    def appending(ring, chunk):
+        append(ring, chunk)
         vars(ring).setdefault("published", []).append(chunk)
 
-    patch.setattr(OutputRing, "publish", publishing)
+    patch.setattr(OutputRing, "append", appending)
 
 
 @contextmanager

@@ -18,11 +18,13 @@ from greenroom.runtime import (
     approvals,
     handle as handles,
     interruption,
+    kernel,
     lifecycle,
     mailbox,
     output_ring,
     subagents,
     turn,
+    turns,
 )
 from greenroom.session import AgentSession
 from greenroom.session._internal import Conversation
@@ -46,9 +48,9 @@ def breaks(*invariants, first="interrupt"):
 
 
 def silenced(kind):
-    """Make a `publish` that keeps chunks of this kind to itself."""
-    publish = actor.Actor.publish
-    return lambda self, chunk: None if isinstance(chunk, kind) else publish(self, chunk)
+    """Make an `append` of a ring that keeps chunks of this kind to itself."""
+    append = output_ring.OutputRing.append
+    return lambda self, chunk: None if isinstance(chunk, kind) else append(self, chunk)
 
 
 async def nothing(*args, **kwargs):
@@ -92,7 +94,7 @@ def subagents_are_not_ended(patch):
 
 @breaks("subagents_are_reported")
 def the_end_of_a_subagent_is_not_told(patch):
-    patch.setattr(actor.Actor, "publish", silenced(SubAgentComplete))
+    patch.setattr(output_ring.OutputRing, "append", silenced(SubAgentComplete))
 
 
 @breaks("a_turn_ends_idle")
@@ -119,12 +121,12 @@ def the_last_state_is_not_set(patch):
 
 @breaks("turns_are_closed")
 def the_end_of_a_turn_is_not_told(patch):
-    patch.setattr(actor.Actor, "publish", silenced(Done))
+    patch.setattr(output_ring.OutputRing, "append", silenced(Done))
 
 
 @breaks("exited_is_last")
 def the_end_of_an_agent_is_not_told(patch):
-    patch.setattr(actor.Actor, "publish", silenced(Exited))
+    patch.setattr(output_ring.OutputRing, "append", silenced(Exited))
 
 
 @breaks("no_call_is_stuck")
@@ -134,7 +136,7 @@ def who_asks_is_not_woken(patch):
 
 @breaks("no_call_is_stuck", first="kill")
 def who_asks_is_not_woken_at_the_end_of_the_agent(patch):
-    patch.setattr(turn.Turns, "end", lambda self: None)
+    patch.setattr(turns.Turns, "end", lambda self: None)
 
 
 @breaks("no_call_is_stuck", "the_agent_has_an_outcome")
@@ -179,7 +181,7 @@ def a_task_is_leaked_into_the_runtime(patch):
 
 @breaks("the_registry_is_empty")
 def the_registry_keeps_what_has_ended(patch):
-    patch.setattr(actor.Registry, "forget", lambda self, actor: None)
+    patch.setattr(kernel.Registry, "forget", lambda self, actor: None)
 
 
 @breaks("prompts_are_closed")
@@ -211,13 +213,13 @@ def an_interrupt_returns_too_early(patch):
 
 @breaks("the_agent_has_an_outcome", "the_next_input_works")
 def an_interrupt_ends_the_agent(patch):
-    interrupt = turn.Turns.interrupt
+    interrupt = turns.Turns.interrupt
 
     def interrupt_all(self, mode, grace):
         self.agent.scope.cancel()
         return interrupt(self, mode, grace)
 
-    patch.setattr(turn.Turns, "interrupt", interrupt_all)
+    patch.setattr(turns.Turns, "interrupt", interrupt_all)
 
 
 @breaks("what_was_said_is_kept")
