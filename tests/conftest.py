@@ -44,8 +44,8 @@ SWEEPS = {
 }
 """Folders and modules of tests that try very many programs, cases, faults or mutants."""
 
-EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "100"))
-"""Of each property; a run with fewer than 100 is a quick one."""
+EXAMPLES = int(os.environ.get("GREENROOM_EXAMPLES", "10"))
+"""Of each property; a run with fewer than 100 is a quick one, as a run is without this."""
 
 KINDS = ("unit", "integration", "e2e")
 
@@ -78,10 +78,9 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "unit: one package, no file, process, socket or thread")
     config.addinivalue_line("markers", "integration: with files, processes, sockets, or packages")
     config.addinivalue_line("markers", "e2e: the program, an example or a page, as a user runs it")
-    is_unit = config.getoption("-m") == "unit" and "GREENROOM_EXAMPLES" not in os.environ
     settings.register_profile(
         "greenroom",
-        max_examples=10 if is_unit else EXAMPLES,
+        max_examples=EXAMPLES,
         derandomize=config.getoption("--hypothesis-seed") is None,
         database=None,
         deadline=None,

@@ -24,7 +24,7 @@ from tests.agents.loops import simple_loop
 from tests.session.accepted import check_accepted
 from tests.tools.builtin.test_bash import marked, marker
 
-ROUNDS = max(1, int(os.environ.get("GREENROOM_EXAMPLES", "100")) // 10)
+ROUNDS = max(1, int(os.environ.get("GREENROOM_EXAMPLES", "10")) // 10)
 
 
 def stay(command):

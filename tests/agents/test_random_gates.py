@@ -31,7 +31,7 @@ from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentNotRunningError
 from greenroom.testing import ScriptedProvider
 
-PROGRAMS = int(os.environ.get("GREENROOM_GATES", "60"))
+PROGRAMS = int(os.environ.get("GREENROOM_GATES", "30"))
 SEED = int(os.environ.get("GREENROOM_GATES_SEED", "1"))
 
 

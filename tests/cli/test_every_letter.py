@@ -19,7 +19,7 @@ from tests.cli import replies, storyteller
 from tests.cli.tmux import Tmux
 from tests.conftest import few
 
-REPLIES = int(os.environ.get("GREENROOM_REPLIES", "12"))
+REPLIES = int(os.environ.get("GREENROOM_REPLIES", "8"))
 FIRST = int(os.environ.get("GREENROOM_SEED", "200"))
 TELLERS, AT_ONCE = 3, min(20, REPLIES // 2)  # programs side by side, and replies of each
 CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")

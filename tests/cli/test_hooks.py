@@ -13,7 +13,7 @@ from greenroom.cli.hook_files import find_files
 from greenroom.cli.hook_run import MAX_OUTPUT
 from greenroom.core._internal import serde
 
-ROUNDS = int(os.environ.get("GREENROOM_HOOK_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("GREENROOM_HOOK_ROUNDS", "8"))
 WRITE = ("-p", "write a.txt: x", "--model", "offline:", "--output-format", "json")
 
 

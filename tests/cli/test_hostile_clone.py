@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core._internal import serde
 
-VARIANTS = int(os.environ.get("GREENROOM_CLONES", "12"))
+VARIANTS = int(os.environ.get("GREENROOM_CLONES", "6"))
 MARK = "pwned"
 
 

@@ -10,7 +10,7 @@ from greenroom.git import questions as git_questions
 from greenroom.programs.invocation import PROGRAMS
 from tests.git.repositories import HARMFUL, READING, SCRIPTS, Ground
 
-TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "400"))
+TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "200"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "7"))
 
 

@@ -29,7 +29,7 @@ from tests.warm_python import start_warm
 
 INSPECTOR = os.environ.get("GREENROOM_MCP_INSPECTOR", "")
 EVERYTHING = os.environ.get("GREENROOM_MCP_EVERYTHING", "")
-KILLS = int(os.environ.get("GREENROOM_MCP_KILLS", "3"))
+KILLS = int(os.environ.get("GREENROOM_MCP_KILLS", "1"))
 ROOT = Path(__file__).parents[2]
 
 

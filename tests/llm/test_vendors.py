@@ -20,7 +20,7 @@ from greenroom.llm.stream import StreamEnd
 from tests.llm.generated import anthropic_stream, chat_stream, gemini_stream, responses_stream
 from tests.llm.vendors import Reading, read_anthropic, read_chat, read_gemini, read_responses
 
-CUTS = int(os.environ.get("GREENROOM_WIRE_CUTS", "500"))
+CUTS = int(os.environ.get("GREENROOM_WIRE_CUTS", "150"))
 SEED = int(os.environ.get("GREENROOM_WIRE_SEED", "0"))
 CUTS_OF_A_STREAM = 10
 LARGEST = 4096

@@ -27,7 +27,7 @@ from tests.permissions.traced import (
 )
 from tests.permissions.traced.judging import READ_ONLY, Case, judge, run_of, trace
 
-COUNT = int(os.environ.get("GREENROOM_TRACED", "1200"))
+COUNT = int(os.environ.get("GREENROOM_TRACED", "400"))
 SEED = int(os.environ.get("GREENROOM_TRACED_SEED", "0"))
 SHARES = {options: 0.35, syntax: 0.25, programs: 0.16, names: 0.12, places: 0.12}
 if COUNT > 5000:  # these take long to make, and have a test of their own

@@ -12,7 +12,7 @@ from greenroom.programs.languages import awk_only_prints, ps_only_lists
 from greenroom.programs.reading import find_reading, read_only_commands
 from tests.programs import generated_readings as generated, reading_oracle as oracle
 
-TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "1000"))
+TRIED = int(os.environ.get("GREENROOM_BASH_CASES", "200"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "7"))
 
 # What stands behind the bar is read; `/` behind it means folders too, and `**` what is in them.

@@ -16,7 +16,7 @@ from greenroom.shell.pieces import split_pieces
 from greenroom.shell.script import Pipeline, Redirection
 from tests.shell.plain_commands import make_command, make_workspace
 
-CASES = int(os.environ.get("GREENROOM_BASH_CASES", "600"))
+CASES = int(os.environ.get("GREENROOM_BASH_CASES", "200"))
 SEED = int(os.environ.get("GREENROOM_BASH_SEED", "1"))
 
 

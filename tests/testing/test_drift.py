@@ -42,7 +42,7 @@ from greenroom.testing.recording import Recording
 from tests.testing import recorded_talks
 from tests.testing.recorded_talks import make, record
 
-TALKS = int(os.environ.get("GREENROOM_DRIFT", "10"))
+TALKS = int(os.environ.get("GREENROOM_DRIFT", "4"))
 
 
 @pytest.mark.parametrize("seed", sorted({*range(TALKS), 45}))

@@ -9,7 +9,7 @@ GREENROOM_CHAOS_SEED repeats a run: with GREENROOM_CHAOS=1 a single program.
 import os
 import secrets
 
-_GIVEN = os.environ.get("GREENROOM_CHAOS", "60")
+_GIVEN = os.environ.get("GREENROOM_CHAOS", "20")
 IS_LONG = _GIVEN == "long"
 PROGRAMS = 3_000 if IS_LONG else int(_GIVEN)
 SEED = int(os.environ.get("GREENROOM_CHAOS_SEED", secrets.randbits(32) if IS_LONG else 0))

@@ -9,7 +9,7 @@ quick run (`GREENROOM_EXAMPLES=10`) takes every fifth of what is otherwise tried
 import os
 import secrets
 
-STEP = 5 if int(os.environ.get("GREENROOM_EXAMPLES", "100")) < 100 else 1
+STEP = 5 if int(os.environ.get("GREENROOM_EXAMPLES", "10")) < 100 else 1
 IS_LONG = os.environ.get("GREENROOM_FAULTS") == "long"
 SEED = int(os.environ.get("GREENROOM_FAULTS_SEED", secrets.randbits(32) if IS_LONG else 0))
 
