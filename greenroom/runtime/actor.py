@@ -339,12 +339,10 @@ class Actor:
 
     def ancestors(self) -> "list[Actor]":
         """Return the agents above this one, its parent first."""
-        line: list[Actor] = []
-        actor = self.parent
-        while actor is not None:
-            line.append(actor)
-            actor = actor.parent
-        return line
+        line = [self]
+        while (above := line[-1].parent) is not None:
+            line.append(above)
+        return line[1:]
 
     @property
     def above(self) -> "Actor | None":
@@ -516,6 +514,11 @@ class Actor:
     def abandoned(self) -> tuple[str, ...]:
         """What could not be stopped, in it and below."""
         return () if self._cleanups is None else tuple(self._cleanups.abandoned)
+
+    @property
+    def leaves_behind(self) -> bool:
+        """Whether a function that returns now leaves a turn, subagents or other work behind."""
+        return any((self.turns.current, self._children, self._background, self.life.supervisions))
 
     def end_budgets(self) -> None:
         """Close the budgets and the tool calls that the agent's function never left."""

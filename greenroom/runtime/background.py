@@ -24,7 +24,7 @@ from greenroom.core import Custom, Message, OutputChunk, TextBlock, UserInput
 from greenroom.core._internal import ConversationInput, new_id, serde
 from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.mailbox import Mailbox
-from greenroom.runtime.tasks import Life
+from greenroom.runtime.tasks import Life, must_propagate, strip_cancelled
 from greenroom.session import AgentSession
 
 _KIND = "runtime.background"
@@ -49,7 +49,7 @@ class Background:
 
     def __init__(self, agent: _Agent) -> None:
         self._agent = agent
-        self._scopes: set[trio.CancelScope] = set()
+        self._scopes: dict[str, trio.CancelScope] = {}  # by the id of the input of its end
 
     def start(self, sender: str, label: str, run: Callable[[], Awaitable[str | None]]) -> None:
         """Run a function until it returns or the life ends; see `AgentContext.start_background`.
@@ -67,6 +67,7 @@ class Background:
         agent.session.add_record(
             _KIND, {"begun": input_id, "sender": sender, "label": label, "session": owner}
         )
+        self._scopes[input_id] = trio.CancelScope()
         agent.life.nursery.start_soon(
             self._run, input_id, sender, label, run, name=f"background: {label[:60]}"
         )
@@ -74,14 +75,17 @@ class Background:
     async def _run(
         self, input_id: str, sender: str, label: str, run: Callable[[], Awaitable[str | None]]
     ) -> None:
-        text, has_ended, scope = None, False, trio.CancelScope()
-        self._scopes.add(scope)
+        text, has_ended, scope = None, False, self._scopes[input_id]
         try:
             with scope:
                 text = await run()
                 has_ended = True
+        except BaseException as error:
+            if must_propagate(error):
+                raise
+            self._agent.life.fail(strip_cancelled(error))
         finally:
-            self._scopes.discard(scope)
+            del self._scopes[input_id]
             if not has_ended:
                 self._publish_end(sender, label, f"{label} was ended with the agent")
         if text is not None:
@@ -97,9 +101,13 @@ class Background:
     def _publish_end(self, sender: str, label: str, text: str) -> None:
         self._agent.publish(Custom("background.ended", {"sender": sender, "label": label}, text))
 
+    def __len__(self) -> int:
+        """How many functions may still run."""
+        return len(self._scopes)
+
     def end(self) -> None:
         """End what still runs: the agent's function has returned."""
-        for scope in tuple(self._scopes):
+        for scope in tuple(self._scopes.values()):
             scope.cancel()
 
 

@@ -13,7 +13,7 @@ from greenroom.core._internal import EndStatus, Instruments
 from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.results import Outcome
-from greenroom.runtime.tasks import Dependent, LiveTasks, require_loop
+from greenroom.runtime.tasks import Dependent, LiveTasks, is_cancelled, require_loop
 from greenroom.runtime.tool_runs import Gates
 from greenroom.session import AgentSession, SessionStore
 from greenroom.session._internal import holder_of
@@ -118,12 +118,18 @@ class Kernel(Generic[A]):
         self.supervisions: dict[Dependent, None] = {}
         """The supervisors that belong to the runtime itself."""
         self.is_open = False
+        self.is_broken = False
+        """Whether the runtime itself has failed, which is no agent's crash: the error goes up."""
         self.nursery: trio.Nursery | None = None
         """The nursery of the agents that belong to the runtime itself."""
         self.token: trio.lowlevel.TrioToken | None = None
         """The event loop in which it is open."""
         self.opened_by: A | None = None
         """The agent that has opened this runtime, or None."""
+
+    def note_failure(self, error: BaseException) -> None:
+        """Note that the runtime itself has failed, unless this is a cancel."""
+        self.is_broken |= not is_cancelled(error)
 
     def require_nursery(self) -> trio.Nursery:
         """Return the nursery, or raise `RuntimeClosedError`."""

@@ -13,9 +13,11 @@ pairs and saves the history, in this order. While parked, the agent keeps its lo
 its readers. After the last life the lock is released, and the agent ends in one step, which nothing
 can interrupt: outcome, registry, state, `Error`, `Exited`, the report to the parent, and `ended`.
 
-The function runs in a task of its own, below the agent's. An error of any kind, a cancel scope or
-a nursery that was entered and never left, a turn that is still open: all of this stays there, and
-the agent's own task, with the scopes that the runtime relies on, sees it as a value.
+The function runs in a task of its own, in the nursery of its life, beside the subagents. An error
+of any kind, a cancel scope or a nursery that was entered and never left, a turn that is still open:
+all of this stays there, and the agent's own task, with the scopes that the runtime relies on, sees
+it as a value. What the function has left behind, such as a turn or subagents, is ended by another
+task in that nursery, whose scopes are sound; most functions leave nothing, and take no such task.
 
 A cancel may fall into the wait for the lock, into the function, and into the wait while parked.
 Clean-up (the end of its tasks and subagents, the last save) is shielded, and done in spite of a
@@ -43,6 +45,7 @@ from greenroom.runtime.background import tell_lost
 from greenroom.runtime.interruption import current_cleanup
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.tasks import (
+    Life,
     TaskGroup,
     begin_owning,
     end_owning,
@@ -66,6 +69,7 @@ async def run_agent(actor: Actor) -> None:
                 await _run_life(actor)
     except BaseException as error:
         # It propagates, as a KeyboardInterrupt must; the outcome has it too.
+        actor.kernel.note_failure(error)
         if not is_cancelled(error):
             actor.life.crash = error
         raise
@@ -73,19 +77,43 @@ async def run_agent(actor: Actor) -> None:
         actor.mailbox.close()
         try:
             await _end(actor)
+        except BaseException as error:
+            actor.kernel.note_failure(error)
+            raise
         finally:
             end_owning(task)
 
 
 async def _run_life(actor: Actor) -> None:
-    life = actor.life
+    life, corruption = actor.life, None
     try:
         async with trio.open_nursery() as nursery:
             life.begin(nursery.cancel_scope)
-            if await _open(actor):
-                await _run(actor, nursery)
+            await _start(actor, nursery)
+    except BaseException as error:
+        if must_propagate(error) or actor.kernel.is_broken:
+            raise
+        corruption = strip_cancelled(error)  # trio's own word on what the function left open
+        life.has_returned = False
     finally:
+        life.nursery = None
         life.end()
+    raised, life.raised = life.raised, None
+    # trio closes a generator that the function has dropped in a task of its own, a pass later.
+    await trio.lowlevel.cancel_shielded_checkpoint()
+    _judge(life, raised)
+    if corruption is not None:
+        life.record_crash(corruption)
+
+
+async def _start(actor: Actor, nursery: trio.Nursery) -> None:
+    """Start the function in a task of its own, once the agent has its lock."""
+    if not await _open(actor):
+        return
+    actor.life.nursery = nursery
+    if actor.member is not None:
+        actor.member.mark_begun()
+    nursery.start_soon(_run_function, actor, nursery, name=f"agent {actor.name}")
 
 
 async def _open(actor: Actor) -> bool:
@@ -104,61 +132,56 @@ async def _open(actor: Actor) -> bool:
         if tell_lost(actor.session, actor.mailbox):
             await actor.flush()
     except BaseException as error:  # noqa: BLE001 (a crash is a value: it goes into the outcome)
-        actor.life.fail(await _as_crash(error))
+        actor.life.fail(_as_crash(error))
         await _release(actor)
     return actor.life.crash is None
 
 
-async def _run(actor: Actor, nursery: trio.Nursery) -> None:
-    life = actor.life
-    life.nursery = nursery
-    if actor.member is not None:
-        actor.member.mark_begun()
-    try:
-        error = await _call(actor)
-        actor.end_budgets()
-        await actor.turns.abandon()
-        if error is not None:
-            life.record_crash(await _as_crash(error))
-    finally:
-        life.nursery = None
-    await _end_subagents(actor)
-
-
-async def _call(actor: Actor) -> BaseException | None:
-    """Call the function in a task of its own, and return what it raised when that task is gone."""
-    raised: list[BaseException] = []
-    tasks = TaskGroup(actor.kernel.live_tasks)
-    try:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(_run_function, actor, tasks, raised, name=f"agent {actor.name}")
-    except BaseException as corrupted:  # noqa: BLE001 (trio's own word on a task that left something open)
-        raised.append(corrupted)
-        actor.life.has_returned = False
-    await tasks.end()
-    return raised[0] if raised else None
-
-
-async def _run_function(actor: Actor, tasks: TaskGroup, raised: list[BaseException]) -> None:
+async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
+    life, tasks = actor.life, TaskGroup(actor.kernel.live_tasks)
     tasks.begin()
-    actor.main_task = trio.lowlevel.current_task()
+    actor.main_task = task = trio.lowlevel.current_task()
     try:
         if not actor.kernel.is_open:  # it was left since this task was started
             await trio.lowlevel.checkpoint_if_cancelled()
-        actor.life.value = await actor.call()
+        life.value = await actor.call()
     except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
-        raised.append(error)
+        life.raised = error
     else:
-        actor.life.has_returned = True
+        life.has_returned = not task.child_nurseries
+    if tasks.count > 1 or actor.leaves_behind:
+        nursery.start_soon(_end_rest, actor, tasks, name=f"the end of agent {actor.name}")
+    else:
+        actor.end_budgets()
+        life.nursery = None
 
 
-async def _as_crash(error: BaseException) -> BaseException:
+async def _end_rest(actor: Actor, tasks: TaskGroup) -> None:
+    """End what the function has left behind."""
+    await tasks.end()
+    actor.end_budgets()
+    await actor.turns.abandon()
+    life = actor.life
+    raised, life.raised = life.raised, None
+    _judge(life, raised)
+    life.nursery = None
+    await _end_subagents(actor)
+
+
+def _judge(life: Life, error: BaseException | None) -> None:
+    """Find out whether what the function raised, if anything, is a crash of it."""
+    if error is not None and not (life.is_cancelled and is_cancelled(error)):
+        life.record_crash(_as_crash(error))
+
+
+def _as_crash(error: BaseException) -> BaseException:
     """Return the crash that an error of the function or the store is.
 
     A cancel of more than this life, and a KeyboardInterrupt, are raised again.
     """
     if is_cancelled(error):
-        await trio.lowlevel.checkpoint()  # where this life is cancelled, it ends here
+        if _is_being_cancelled():
+            raise error
         stray = RuntimeError("the agent raised trio.Cancelled, and nothing had cancelled it")
         stray.__cause__ = error
         return stray
@@ -172,7 +195,9 @@ async def _end_subagents(actor: Actor) -> None:
 
     What tools have left running ends at once.
     """
-    await actor.end_all_subagents(actor.limits.flush_grace if actor.life.crash is None else None)
+    life = actor.life
+    is_sound = life.has_returned and life.crash is None
+    await actor.end_all_subagents(actor.limits.flush_grace if is_sound else None)
     # A supervisor's job, such as a back-off, would hold the nursery open.
     actor.life.end_supervisions()
 
@@ -198,7 +223,11 @@ async def _wait_next_life(actor: Actor) -> bool:
 
 def _was_asked_to_end(actor: Actor) -> bool:
     """Whether it or its host is being ended: then no supervisor starts it again."""
-    return actor.mailbox.closed or trio.current_effective_deadline() == float("-inf")
+    return actor.mailbox.closed or _is_being_cancelled()
+
+
+def _is_being_cancelled() -> bool:
+    return trio.current_effective_deadline() == float("-inf")
 
 
 async def _flush(actor: Actor) -> None:

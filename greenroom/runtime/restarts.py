@@ -73,9 +73,9 @@ class AgentHost:
 class Jobs:
     """Starts jobs, and calls all of them off together."""
 
-    def __init__(self, nursery: trio.Nursery, name: str) -> None:
+    def __init__(self, host: AgentHost, name: str) -> None:
         """Start with none; the name is that of their tasks."""
-        self._nursery = nursery
+        self._host = host
         self._name = name
         self._scopes: set[trio.CancelScope] = set()
 
@@ -83,7 +83,7 @@ class Jobs:
         """Start a job; it can be called off before it has run at all."""
         scope = trio.CancelScope()
         self._scopes.add(scope)
-        self._nursery.start_soon(self._run, scope, job, args, name=self._name)
+        self._host.nursery.start_soon(self._run, scope, job, args, name=self._name)
 
     async def _run(
         self,
@@ -91,9 +91,13 @@ class Jobs:
         job: Callable[[Unpack[Ts]], Awaitable[None]],
         args: tuple[*Ts],
     ) -> None:
-        with scope:
-            await trio.lowlevel.checkpoint_if_cancelled()
-            await job(*args)
+        try:
+            with scope:
+                await trio.lowlevel.checkpoint_if_cancelled()
+                await job(*args)
+        except BaseException as error:
+            self._host.kernel.note_failure(error)
+            raise
         self._scopes.discard(scope)
 
     def call_off(self) -> None:
@@ -295,7 +299,7 @@ class Supervision(Member):
         self._crash: SupervisionError | None = None
         self._lives = 1
         self._was_asked = False
-        self._jobs = Jobs(host.nursery, f"supervisor {name}")
+        self._jobs = Jobs(host, f"supervisor {name}")
         # Children whose crash concerns a group, and whether the job that restarts groups runs.
         self._failed: set[Member] = set()
         self._is_grouping = False

@@ -188,6 +188,7 @@ class Life:
         "is_reported",
         "monitors",
         "nursery",
+        "raised",
         "supervisions",
         "value",
     )
@@ -202,6 +203,8 @@ class Life:
         """Whether the function has returned."""
         self.value: object = None
         """What it returned."""
+        self.raised: BaseException | None = None
+        """What it raised, which is yet to be judged: it may be no more than a cancel."""
         self.crash: BaseException | None = None
         """What crashed it, kept at once: a later cancel must not replace it."""
         self.is_reported = False

@@ -36,15 +36,19 @@ async def wait_for_nothing(*_, **__):
     pass
 
 
-async def call_in_the_same_task(actor):
+async def call_in_the_same_task(actor, nursery):
     """Call the function where the runtime's own scopes are open."""
+    if not await lifecycle._open(actor):
+        return
+    actor.life.nursery = nursery
     try:
         actor.main_task = trio.lowlevel.current_task()
         actor.life.value = await actor.call()
     except BaseException as error:
-        return error
-    actor.life.has_returned = True
-    return None
+        actor.life.raised = error
+    else:
+        actor.life.has_returned = True
+    nursery.start_soon(lifecycle._end_rest, actor, TaskGroup(actor.kernel.live_tasks))
 
 
 def tell_twice(monitor, message):
@@ -84,7 +88,7 @@ _TELL, _ADD, _PUT_RESULT = Monitor.tell, RestartWindow.add, Mailbox.put_result
 
 MUTANTS = {
     # what an agent leaves open
-    "the function shares its task with the runtime": (lifecycle, "_call", call_in_the_same_task),
+    "the function shares its task with the runtime": (lifecycle, "_start", call_in_the_same_task),
     "tasks of lost nurseries are forgotten": (TaskGroup, "end", wait_for_nothing),
     "turns that are left open stay open": (Turns, "abandon", wait_for_nothing),
     "slots that are left stay taken": (Budgets, "end_life", nothing),

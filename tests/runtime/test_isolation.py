@@ -32,7 +32,7 @@ from greenroom.core import (
 )
 from greenroom.core._internal import EndStatus, EventLoopError, describe_error, log_error
 from greenroom.resilience import Backoff, Budget
-from greenroom.runtime import AgentNotRunningError, AgentRuntime
+from greenroom.runtime import AgentNotRunningError, AgentRuntime, lifecycle
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 
@@ -292,6 +292,20 @@ async def crash_child(runtime, error):
     return handle
 
 
+async def crash_background(runtime, error):
+    async def bad(agent):
+        async def command():
+            await agent.receive()
+            raise error
+
+        agent.context.start_background(command, sender="Bash", label="the command")
+        await trio.sleep_forever()
+
+    handle = runtime.spawn(new("bad"), bad)
+    await handle.send_input("go")
+    return handle
+
+
 async def crash_supervised(runtime, error):
     async def bad(agent):
         raise error
@@ -308,6 +322,7 @@ PLACES = [
     crash_task,
     crash_cleanup,
     crash_child,
+    crash_background,
     crash_supervised,
 ]
 
@@ -353,6 +368,54 @@ def test_no_exception_reaches_further_than_its_agent(place, error):
                 await check_texts(handle)
 
     run(main)
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+async def test_what_runs_beside_an_agent_crashes_it_and_nobody_else(runtime, is_late):
+    sibling = runtime.spawn(new("sibling"), echo)
+    error = ValueError("the command is broken")
+
+    async def bad(agent):
+        async def command():
+            try:
+                await trio.sleep_forever() if is_late else await trio.sleep(1)
+            finally:
+                raise error
+
+        agent.context.start_background(command, sender="Bash", label="the command")
+        await trio.sleep(2)
+
+    outcome = await runtime.spawn(new("bad"), bad).wait()
+    assert outcome.status is EndStatus.CRASHED
+    assert outcome.error is error
+    assert trio.current_time() == (2 if is_late else 1)
+    assert (await sibling.ask("still there?")).text == "re still there?"
+
+
+async def test_a_bug_of_the_runtime_in_a_subagent_is_no_crash_of_its_parent(monkeypatch):
+    async def child(agent):
+        await agent.receive()
+
+    async def parent(agent):
+        agent.spawn(new("child"), child)
+        await trio.sleep_forever()
+
+    def broken(actor, exited):
+        assert actor.session_id != "child", "the runtime's own bug"
+        publish_end(actor, exited)
+
+    publish_end = lifecycle._publish_end
+    monkeypatch.setattr(lifecycle, "_publish_end", broken)
+
+    async def main():
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
+            runtime.spawn(new("parent"), parent)
+            await wait_all_tasks_blocked()
+            runtime.get("child").kill()
+            await trio.sleep_forever()
+
+    with pytest.raises(AssertionError, match="the runtime's own bug"):
+        await main()
 
 
 async def check_texts(handle):
@@ -697,10 +760,12 @@ async def test_what_an_agent_has_started_elsewhere_is_not_its_own(runtime, by_ha
     served = []
 
     async def serve(task_status=trio.TASK_STATUS_IGNORED):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(trio.sleep, 5)
-            task_status.started()
-        served.append(trio.current_time())
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(trio.sleep, 5)
+                task_status.started()
+        finally:
+            served.append(trio.current_time())
 
     async def agent_fn(agent):
         nursery = await trio.open_nursery().__aenter__() if by_hand else application
