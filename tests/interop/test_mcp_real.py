@@ -34,12 +34,16 @@ ROOT = Path(__file__).parents[2]
 
 
 def real(name: str, *args: str, **options: object) -> MCPServer:
-    module = f"mcp_server_{name}"
-    if importlib.util.find_spec(module) is None:
-        pytest.skip(f"needs mcp-server-{name}")
-    return MCPServer.stdio(name, sys.executable, ["-m", module, *args], **options)
+    return MCPServer.stdio(name, sys.executable, ["-m", f"mcp_server_{name}", *args], **options)
 
 
+def needs_server(name: str) -> pytest.MarkDecorator:
+    """Skip where a real server is missing; in an async test, the reason of a skip would be lost."""
+    is_missing = importlib.util.find_spec(f"mcp_server_{name}") is None
+    return pytest.mark.skipif(is_missing, reason=f"needs mcp-server-{name}")
+
+
+@needs_server("time")
 async def test_the_time_server() -> None:
     async with MCPServers(real("time", "--local-timezone", "UTC")) as servers:
         (status,) = servers.status
@@ -52,6 +56,7 @@ async def test_the_time_server() -> None:
         assert missing.metadata["error"] == "InvalidInputError"
 
 
+@needs_server("git")
 async def test_the_git_server(tmp_path: Path) -> None:
     await trio.run_process(["git", "init", "-q", str(tmp_path)])
     (tmp_path / "new.txt").write_text("new")
@@ -76,6 +81,7 @@ async def serve_page(stream: trio.SocketStream) -> None:
     await stream.send_all(head.encode() + b"connection: close\r\n\r\n" + PAGE)
 
 
+@needs_server("fetch")
 async def test_the_fetch_server() -> None:
     # It reads pages with node where it finds that, which it would have install something first.
     env = {"PATH": str(Path(sys.executable).parent)}
