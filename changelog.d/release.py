@@ -48,9 +48,7 @@ def release(version: str) -> None:
         raise ValueError(f"{version!r} is no version: write three numbers, as 0.2.0")
     heading = f"## {version} - {datetime.now(UTC).date()}"
     head, rule, older = CHANGELOG.read_text().partition("\n## ")
-    is_first = not re.search(
-        r"^## \d+\.\d+\.\d+(?!, not released yet)", f"## {older}", re.MULTILINE
-    )
+    is_first = not re.search(r"^## \d+\.\d+\.\d+( - |$)", f"## {older}", re.MULTILINE)
     changes = list_changes(("added",) if is_first else KINDS)
     if older.startswith(f"{version}, not released yet\n"):
         _, _, begun = older.partition("\n")
