@@ -21,12 +21,12 @@ input and output) and `formatting` (sessions, calls and conversations as short t
 
 The renderer: `renderer` connects an agent with a person at a terminal. `screen` turns the agent's
 chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the open
-`permission_prompt`; `person` acts on what the person does, with an `input_queue` and, in a run of
+`permission_prompt`; `person` acts on what the person does, with a queue of inputs and, in a run of
 the command, `run_inputs` (`mentions`, `mcp_inputs`, `own_command`, `input_history`). A `terminal`
 shows frames: the plain one is there, the live one is `live_terminal`, whose application is
 `prompt_terminal`, with the `input_line` and its `menu`, laid out by `prompt_layout`;
 `terminal_choice` knows which it is, and `terminal_run` opens it before all else is loaded.
-`painter` makes text of what rich draws, and of the paragraphs of `prose` without it. What is logged
+`painter` makes text of what rich draws, and of paragraphs in `rows` without it. What is logged
 meanwhile comes by `log_notices`.
 
 The commands of the input line are a table, `commands`. Each gets a `command_context`:

@@ -17,7 +17,7 @@ from rich.style import Style
 from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme, Prefixed, Quoted, hang_indent, indent
-from greenroom.cli.prose import Prose, read_plain
+from greenroom.cli.rows import Prose, read_plain
 from greenroom.cli.table import TableView
 from greenroom.core._internal import compile_later, legible
 

@@ -11,8 +11,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderR
 from rich.segment import Segment
 from rich.text import Text
 
-from greenroom.cli.prose import PlainProse
-from greenroom.cli.rows import fold
+from greenroom.cli.rows import PlainProse, fold
 from greenroom.core._internal import compile_later, visible
 
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None

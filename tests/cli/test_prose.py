@@ -7,7 +7,7 @@ from rich.console import Group
 
 from greenroom.cli.markdown_view import _Document, render_markdown
 from greenroom.cli.painter import ColorScheme, Painter
-from greenroom.cli.prose import PlainProse, read_plain
+from greenroom.cli.rows import PlainProse, read_plain
 from tests.cli import replies
 from tests.conftest import few
 
