@@ -302,7 +302,8 @@ class AgentRuntime:
         for actor in roots:
             actor.begin_shutdown(grace)
         for actor in roots:
-            await actor.ended.wait()
+            if not actor.ended.is_set():  # one wait is enough for those that end meanwhile
+                await actor.ended.wait()
 
     def tree(self, limit: int = 1000) -> RuntimeTree:
         """Describe what every agent is doing right now; `print` draws the result as a tree.

@@ -31,7 +31,7 @@ from typing import Final, Protocol, Self
 import trio
 from msgspec import UNSET
 
-from greenroom.core import AgentState, Done, Message, Resume, TurnError, TurnStatus, Usage
+from greenroom.core import AgentState, Done, Resume, TurnError, TurnStatus, Usage
 from greenroom.core._internal import (
     MAX_ERROR_TEXT,
     ConversationInput,
@@ -185,7 +185,6 @@ class Turn:
     _timer: BudgetScope | None = None
     _is_cut_off = False  # by `suspend_now`
     _interruption: Interruption | None = None
-    _before: tuple[Message, ...] = ()
     _failures: tuple[BaseException, ...] = ()
     _value: object = UNSET
     _reply: TurnResult | None = None  # of another agent
@@ -275,7 +274,7 @@ class Turn:
             )
         if not may_open(self.stage):
             raise TurnError("a turn is entered once", hint="open another one with `agent.turn`")
-        self._before = agent.session.history
+        agent.session.conversation.transcript.mark()
         # The one step that may fail comes first; there is no checkpoint in here.
         self._begin_conversation()
         self.stage = move(self.stage, Stage.OPEN)
@@ -498,7 +497,7 @@ class Turn:
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
         if status is not TurnStatus.COMPLETED:
             self._value = UNSET
-        new = self._agent.session.conversation.transcript.messages_since(self._before)
+        new = self._agent.session.conversation.transcript.messages_since_mark()
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written
         self._turns.compare_replies(len(asked), self.replies)

@@ -33,9 +33,8 @@ from greenroom.core import (
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
-from greenroom.core._internal import JSON, Used, serde
+from greenroom.core._internal import JSON, serde
 from greenroom.session.entries import (
     ANSWERED,
     QUESTION,
@@ -57,6 +56,7 @@ from greenroom.session.entries import (
     UsageEntry,
     read_asked,
 )
+from greenroom.session.expenses import Expenses
 
 _STRAY = "The result of a call that is not on record:"
 
@@ -81,6 +81,8 @@ class Transcript:
     _records: "Records | None" = None
     _questions: "Records | None" = None  # those after the last reply: earlier ones are decided
     _expenses: "Expenses | None" = None
+    _marked = 0
+    _marked_messages: Sequence[Message] | None = None
     asked_ids: AbstractSet[str] = _NONE
     """The ids of all questions that were ever asked."""
     input_ids: AbstractSet[str] = _NONE
@@ -141,13 +143,16 @@ class Transcript:
             self._view = tuple(self._messages)
         return self._view
 
-    def messages_since(self, before: Sequence[Message]) -> Sequence[Message]:
-        """Return the messages added since `before`, even if a compaction or rewind came between."""
-        count, now = len(before), self.messages
-        if count <= len(now) and (not count or now[count - 1] is before[-1]):
-            return now[count:]
-        known = {id(message) for message in before}
-        return [message for message in now if id(message) not in known]
+    def mark(self) -> None:
+        """Remember this moment, in place of the one before; see `messages_since_mark`."""
+        self._marked, self._marked_messages = len(self._messages), None
+
+    def messages_since_mark(self) -> Sequence[Message]:
+        """Return the messages added since then, even if a compaction or rewind came between."""
+        if self._marked_messages is None:
+            return self._messages[self._marked :]
+        known = {id(message) for message in self._marked_messages}
+        return [message for message in self._messages if id(message) not in known]
 
     @property
     def own(self) -> tuple[Message, ...]:
@@ -278,8 +283,8 @@ class Transcript:
         for each in ids:
             self.ends.pop(each, None)
             self.ends[each] = status
-        for oldest in list(self.ends)[:-_MOST_ENDS]:
-            del self.ends[oldest]
+        while len(self.ends) > _MOST_ENDS:
+            del self.ends[next(iter(self.ends))]
 
     def _note_inputs(self, *ids: str) -> None:
         self.input_ids = _add(self.input_ids, ids)
@@ -350,6 +355,8 @@ class Transcript:
         return cut
 
     def _branch_off(self, shared: int) -> None:
+        if self._marked_messages is None:  # until here, their count was enough
+            self._marked_messages = self._messages[: self._marked]
         # The messages since the last branch become one; without any there is no branch.
         self.branch += len(self._messages) > self.shared
         self.shared = shared
@@ -558,40 +565,6 @@ class GrantedRules:
     def move(self, to: Callable[[int], int]) -> None:
         """Move the rules to new places, after messages before them were replaced."""
         self._places = [to(place) for place in self._places]
-
-
-class Expenses:
-    """Adds up the model calls and tool calls of a history; what is rewound stays paid."""
-
-    def __init__(self) -> None:
-        self._used = Used()
-        # Summed only when asked for, to load a long conversation quickly.
-        self._usages: list[Usage] = []
-        self._model_calls = 0
-        self._tool_calls = 0
-
-    def note_message(self, message: Message) -> None:
-        """Count a reply or a summary, if a model wrote it."""
-        if message.provider or message.usage is not None:
-            self.note_call(message.usage)
-
-    def note_call(self, usage: Usage | None) -> None:
-        """Count a model call, with its usage as far as that is known."""
-        self._model_calls += 1
-        if usage is not None:
-            self._usages.append(usage)
-
-    def note_tool_calls(self, count: int) -> None:
-        """Count calls that start; a negative count takes back calls that did not."""
-        self._tool_calls += count
-
-    @property
-    def used(self) -> Used:
-        """The sum of all model and tool calls."""
-        usage = sum(self._usages, self._used.usage)
-        self._usages.clear()
-        self._used = Used(usage, self._model_calls, self._tool_calls)
-        return self._used
 
 
 def place_error(at: int, count: int) -> SessionError:

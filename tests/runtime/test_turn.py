@@ -30,6 +30,7 @@ from greenroom.llm import ModelError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.session import AgentSession, InMemoryStore
+from greenroom.session.transcript import Transcript
 from greenroom.testing import Reply, ScriptedProvider
 
 
@@ -485,6 +486,34 @@ async def test_a_turn_that_rewinds_behind_its_beginning_has_said_nothing(runtime
 
     handle = runtime.spawn(new(), agent_fn)
     assert [(await handle.ask(text)).text for text in "ab"] == ["old", ""]
+
+
+async def test_a_turn_that_rewinds_some_of_its_own_replies_tells_one_that_stayed(runtime):
+    async def agent_fn(agent):
+        async with agent.turn(await agent.receive()):
+            agent.session.add_message(Message.assistant("old"))
+        async with agent.turn(await agent.receive()):
+            for reply in ("first", "second"):
+                agent.session.add_message(Message.assistant(reply))
+            await agent.session.rewind(to=4)
+            await agent.session.compact("what was said", 1)
+
+    handle = runtime.spawn(new(), agent_fn)
+    assert [(await handle.ask(text)).text for text in "ab"] == ["old", "first"]
+
+
+async def test_a_turn_copies_no_conversation(runtime, monkeypatch):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.session.add_message(Message.assistant("done"))
+
+    def copy(transcript):
+        raise AssertionError("a long conversation would make each turn slower")
+
+    monkeypatch.setattr(Transcript, "messages", property(copy))
+    handle = runtime.spawn(new(), agent_fn)
+    assert [(await handle.ask(text)).text for text in "ab"] == ["done", "done"]
 
 
 async def test_replies_of_a_model_that_no_budget_has_counted_are_told_and_others_are_not(caplog):
