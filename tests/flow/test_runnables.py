@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import trio
+from trio.testing import wait_all_tasks_blocked
 
 from greenroom import Agent, AgentRuntime, BudgetExceededError, ConfigurationError, InMemoryStore
 from greenroom.agents import Runnable
@@ -154,9 +155,13 @@ async def test_in_a_runtime_with_a_store(make):
 async def test_it_goes_on_in_another_runtime_and_is_then_over(make):
     store = InMemoryStore()
     hangs = agent(Reply("I begin", hangs=True))
-    with trio.move_on_after(0.2):
-        await make(hangs).run("Go.", session="s", store=store)
-    assert hangs.llm.requests
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(lambda: make(hangs).run("Go.", session="s", store=store))
+        with trio.fail_after(60):
+            while not hangs.llm.requests:  # noqa: ASYNC110 (a thread of the store is in between)
+                await trio.sleep(0.01)
+        await wait_all_tasks_blocked()
+        nursery.cancel_scope.cancel()
     result = await make(agent()).run(None, session="s", store=store)
     assert "done" in str(result.output)
     if make is workflow:  # it gives the state of the run that is over
