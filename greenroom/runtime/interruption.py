@@ -76,6 +76,10 @@ def note(names: Names | None, name: str) -> Names:
     return names
 
 
+def _clip_nothing(_deadline: float) -> None:
+    pass
+
+
 class Interruption:
     """All interrupts of one turn, joined; the shortest grace wins."""
 
@@ -172,6 +176,14 @@ class Interruption:
         """Note that the turn is over, and all of it gone."""
         self._over.set()
         self._took_effect.set()
+
+    def close(self) -> None:
+        """Finish for good: the turn was left, so nothing runs in it that could be named or clipped.
+
+        Without what it knows of its turn, both are freed at once, not by the garbage collector.
+        """
+        self.finish()
+        self._list_running, self._clip_cleanups = tuple, _clip_nothing
 
     def drop(self) -> None:
         """Finish without a turn: the message was answered in another way, and nothing stopped."""

@@ -451,7 +451,7 @@ class Turn:
         try:
             return await self._clean_up(status, left)
         finally:
-            self.interruption.finish()
+            self.interruption.close()
             self._agent.notify("after_turn", self._done or Done(self.message.id, TurnStatus.FAILED))
 
     async def _clean_up(

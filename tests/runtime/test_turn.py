@@ -1,5 +1,8 @@
 """Turns: however they end, the history is valid, and readers see one clean end."""
 
+import gc
+import weakref
+
 import pytest
 import trio
 from hypothesis import given, strategies as st
@@ -514,6 +517,24 @@ async def test_a_turn_copies_no_conversation(runtime, monkeypatch):
     monkeypatch.setattr(Transcript, "messages", property(copy))
     handle = runtime.spawn(new(), agent_fn)
     assert [(await handle.ask(text)).text for text in "ab"] == ["done", "done"]
+
+
+async def test_a_turn_is_freed_once_the_next_has_ended_without_the_garbage_collector(runtime):
+    turns = []
+
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                turns.append(weakref.ref(turn))
+
+    handle = runtime.spawn(new(), agent_fn)
+    gc.disable()
+    try:
+        for text in "ab":
+            await handle.ask(text)
+        assert [turn() is None for turn in turns] == [True, False]
+    finally:
+        gc.enable()
 
 
 async def test_replies_of_a_model_that_no_budget_has_counted_are_told_and_others_are_not(caplog):
