@@ -1,5 +1,7 @@
 """Thoughts and calls in the text of a reply, taken apart however it is cut."""
 
+import gc
+import weakref
 from itertools import pairwise
 
 from hypothesis import given, strategies as st
@@ -117,3 +119,15 @@ async def test_a_thought_in_a_text_is_no_answer_and_does_not_go_back():
     assert session.history[1].content[0] == ThinkingBlock("Five?")
     asked = [each.body for each in server.requests if each.path.endswith("/chat/completions")]
     assert asked[1]["messages"][1] == {"role": "assistant", "content": "Six."}
+
+
+def test_it_is_freed_without_the_garbage_collector():
+    tags = TaggedText()
+    assert list(tags.feed("<think>Hm.</think>Yes."))
+    reference = weakref.ref(tags)
+    gc.disable()
+    try:
+        del tags
+        assert reference() is None
+    finally:
+        gc.enable()

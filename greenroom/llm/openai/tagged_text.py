@@ -8,7 +8,7 @@ Only a tag at the very beginning opens a thought, and only calls at the very end
 the beginning of a line: a text may also be about tags.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, TypeAlias
 
 from greenroom.core._internal import InvalidJSONError
@@ -16,6 +16,7 @@ from greenroom.llm.json_fields import as_text
 from greenroom.llm.portable_calls import read_arguments
 
 Kind: TypeAlias = Literal["text", "thinking"]
+_Step: TypeAlias = Callable[["TaggedText"], Iterator[tuple[Kind, str]]]
 
 _THOUGHTS = {"<think>": "</think>", "<thinking>": "</thinking>"}
 _CALL, _CALL_END = "<tool_call>", "</tool_call>"
@@ -33,31 +34,32 @@ class TaggedText:
     def __init__(self) -> None:
         self._held = ""
         self._close = ""  # the tag that ends the thought
-        self._step = self._begin
+        # A plain function: with one of its own methods, the text would be a circle of references.
+        self._step: _Step = TaggedText._begin
         self._is_line_start = True
 
     def feed(self, piece: str) -> Iterator[tuple[Kind, str]]:
         """Add a piece, and yield the pieces that it completes, each with its kind."""
         self._held += piece
         step = None
-        while self._held and step != self._step:
+        while self._held and step is not self._step:
             step = self._step
-            yield from step()
+            yield from step(self)
 
     def passes(self, piece: str) -> bool:
         """Whether a piece is text as it stands, and nothing of it has to be held back."""
         is_within_line = not (self._held or self._is_line_start or "\n" in piece)
-        return is_within_line and self._step == self._read
+        return is_within_line and self._step is TaggedText._read
 
     def finish(self) -> tuple[list[tuple[Kind, str]], list[dict[str, object]]]:
         """Return what was held back: pieces of text, or calls as they would be on the wire."""
         held, self._held = self._held, ""
         if not held:
             return [], []
-        if self._step == self._call:
+        if self._step is TaggedText._call:
             calls = _read_calls(held)
             return ([], calls) if calls else ([("text", held)], [])
-        return [("thinking" if self._step == self._think else "text", held)], []
+        return [("thinking" if self._step is TaggedText._think else "text", held)], []
 
     def _take(self, count: int) -> str:
         taken, self._held = self._held[:count], self._held[count:]
@@ -67,17 +69,18 @@ class TaggedText:
         start = self._held.lstrip()
         for tag, close in _THOUGHTS.items():
             if start.startswith(tag):
-                self._held, self._close, self._step = start[len(tag) :], close, self._skip_blank
+                self._held, self._close = start[len(tag) :], close
+                self._step = TaggedText._skip_blank
                 return
         if not any(tag.startswith(start) for tag in _THOUGHTS):
-            self._step = self._read
+            self._step = TaggedText._read
         yield from ()
 
     def _skip_blank(self) -> Iterator[tuple[Kind, str]]:
         """Leave out the blank lines around a thought."""
         self._held = self._held.lstrip()
         if self._held:
-            self._step = self._think if self._close else self._read
+            self._step = TaggedText._think if self._close else TaggedText._read
         yield from ()
 
     def _think(self) -> Iterator[tuple[Kind, str]]:
@@ -85,17 +88,17 @@ class TaggedText:
         if at < 0:
             at = len(self._held) - _length_of_beginning(self._held, self._close)
         else:
-            self._step = self._skip_blank
+            self._step = TaggedText._skip_blank
         if thought := self._take(at):
             yield "thinking", thought
-        if self._step == self._skip_blank:
+        if self._step is TaggedText._skip_blank:
             self._take(len(self._close))
             self._close = ""
 
     def _read(self) -> Iterator[tuple[Kind, str]]:
         at = self._find_call()
         if self._held[at:].startswith(_CALL):
-            self._step = self._call
+            self._step = TaggedText._call
         if text := self._take(at):
             self._is_line_start = text.endswith("\n")
             yield "text", text
@@ -114,7 +117,7 @@ class TaggedText:
         """Hold the calls back until the reply ends, unless other text follows them."""
         rest = self._held.rpartition(_CALL_END)[2].lstrip()
         if not rest.startswith(_CALL[: len(rest)]):
-            self._step = self._say
+            self._step = TaggedText._say
         yield from ()
 
     def _say(self) -> Iterator[tuple[Kind, str]]:
