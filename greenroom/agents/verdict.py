@@ -164,7 +164,7 @@ class Judge:
             return Reach()
         given = call.input if verdict is None else verdict.input
         reach = partial(Reach.of, tool, given, self._agent.context)
-        return await in_time(reach, is_slow=is_long(given))
+        return await in_time(reach, is_slow=_states_effects(tool) and is_long(given))
 
     async def recheck(self, verdict: Verdict, context: AgentContext) -> ToolResult | None:
         """Judge a call again before it runs; return a refusal if it is not what was approved."""
@@ -224,8 +224,8 @@ class Judge:
         gate = self._gates[id(given)][1]
         if isinstance(gate, Deny):
             return self._deny_by_gate(call, tool, gate)
-        has_effects = getattr(tool.tool, "effects", None) is not None  # they may depend on files
-        state = None if has_effects else self._permissions.describe_state()
+        # Effects may depend on files.
+        state = None if _states_effects(tool) else self._permissions.describe_state()
         judgement = await apply_rules(self._permissions, tool, call.input, context, sandbox)
         judgement = judgement if gate is None else judgement.ask(gate.reason)
         return _Found(call, tool, context, judgement, sandbox, state)
@@ -421,6 +421,10 @@ class Judge:
             mode=self._permissions.mode,
             sandbox=str(sandbox or ""),
         )
+
+
+def _states_effects(tool: RegisteredTool) -> bool:
+    return getattr(tool.tool, "effects", None) is not None
 
 
 def _approve(by: str, found: "Judgement") -> Approval:

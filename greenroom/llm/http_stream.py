@@ -416,6 +416,8 @@ class _HttpStream(ModelStream):
 
     async def drain(self) -> None:
         """Read a complete reply to the end of its body, so the connection can be used again."""
+        if getattr(self._chunks, "has_come", False):  # a transport of others may not tell
+            return
         with trio.move_on_after(_DRAIN_SECONDS), suppress(ModelError):
             while self._draft.is_complete and self._chunks is not None:
                 await self._next_piece()

@@ -29,6 +29,10 @@ class Body(Protocol):
             NetworkError: the connection broke before the end.
         """
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of it has come, as far as is known."""
+
     async def aclose(self) -> None:
         """Give up the rest."""
 
@@ -97,6 +101,11 @@ class ChunkIterator:
             piece = self._inflate(data) if self._inflater else data
             if piece:
                 return piece
+
+    @property
+    def has_come(self) -> bool:
+        """Whether the connection has nothing more of it, as far as is known."""
+        return self._body.is_complete
 
     async def aclose(self) -> None:
         """Give up the rest of the body; the connection of a half-read body is closed."""

@@ -94,7 +94,7 @@ class DirectConnection:
                 head = await self._exchange(request, timeout, deadline)
         except (*_BROKEN, trio.ClosedResourceError, ProtocolError) as error:
             raise _describe(error, host) from None
-        return Answer(head.status, head.headers, _Body(self))
+        return Answer(head.status, head.headers, _Body(self, self._reader))
 
     async def read_body(self, deadline: float) -> bytes:
         """Return the next piece of the body; nothing at its end.
@@ -186,8 +186,13 @@ class DirectConnection:
 class _Body:
     """The body of the answer that a connection reads."""
 
-    def __init__(self, connection: DirectConnection) -> None:
+    def __init__(self, connection: DirectConnection, reader: AnswerReader) -> None:
         self.read = connection.read_body
+        self._reader = reader
+
+    @property
+    def is_complete(self) -> bool:
+        return self._reader.is_complete
 
     async def aclose(self) -> None:
         """Do nothing: a connection whose answer was not read to its end is not used again."""

@@ -260,9 +260,13 @@ class AnswerReader:
                 size = _SIZE.fullmatch(data, at, end)
                 if size is None:
                     raise ProtocolError("a chunk of the body begins without its size")
-                self._left = int(size[1], 16)
+                at, self._left = end + 2, int(size[1], 16)
+                end = at + self._left
+                if self._left and data[end : end + 2] == b"\r\n":  # all of it is here, as mostly
+                    pieces.append(data[at:end])
+                    at = end + 2
+                    continue
                 self._part = _Part.CHUNK if self._left else _Part.TRAILER
-                at = end + 2
             elif self._part is _Part.CHUNK:
                 piece = data[at : at + self._left]
                 pieces.append(piece)

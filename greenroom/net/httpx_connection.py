@@ -90,6 +90,10 @@ class _Body:
         with map_errors(self._host), trio.fail_at(deadline):
             return await anext(self._raw, b"")
 
+    @property
+    def is_complete(self) -> bool:
+        return False  # the library says so with the next read
+
     async def aclose(self) -> None:
         # The library's generators are nested, and closing the outermost would leave the inner ones
         # to the garbage collector. A cancel strikes the innermost, and unwinds them all.

@@ -155,17 +155,17 @@ class Budget:
 
         `tokens` is the total of a call: the two other kinds are not added to it.
         """
-        counts: dict[Limit, float] = {
-            "model_calls": model_calls,
-            "tool_calls": tool_calls,
-            "tokens": tokens,
-            "input_tokens": input_tokens,
-            "output_tokens": output_tokens,
-            "cost": cost,
-        }
+        used = self._used
         with self._queue.lock:
-            for what, count in counts.items():
-                self._used[what] += count
+            if model_calls:
+                used["model_calls"] += model_calls
+            if tool_calls:
+                used["tool_calls"] += tool_calls
+            if tokens or input_tokens or output_tokens or cost:
+                used["tokens"] += tokens
+                used["input_tokens"] += input_tokens
+                used["output_tokens"] += output_tokens
+                used["cost"] += cost
             if output_tokens > 0:
                 self.replies.observe(output_tokens)
 

@@ -241,7 +241,8 @@ class _MemoryWriter:
         return _read(self._session_id, self._session, since)
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        await self._check_epoch()
+        await trio.lowlevel.checkpoint_if_cancelled()  # it has nothing to wait for
+        self._refuse_old_epoch()
         if len(self._session.history) != at.size:
             raise SessionStorageError(
                 f"the history of {self._session_id!r} was changed by another writer",
@@ -299,6 +300,9 @@ class _MemoryWriter:
 
     async def _check_epoch(self) -> None:
         await trio.lowlevel.checkpoint()
+        self._refuse_old_epoch()
+
+    def _refuse_old_epoch(self) -> None:
         if not self._is_current:
             raise fenced_error(self._session_id, os.getpid())
 

@@ -329,6 +329,8 @@ class _Replay(CassetteClient):
 class _ReplayedPieces:
     """The pieces of a recorded body, cut as they were."""
 
+    is_complete = False  # whoever reads on learns that
+
     def __init__(self, response: Response) -> None:
         self._pieces = iter(response.pieces)
         self._complete = response.complete
@@ -420,6 +422,8 @@ class _Recorder(CassetteClient):
 
 class _Tape:
     """Passes the pieces of a body on, and records them."""
+
+    is_complete = False  # its end is recorded once that is read
 
     def __init__(
         self, pieces: AsyncIterator[bytes], draft: _ExchangeDraft, recorder: _Recorder
