@@ -36,7 +36,12 @@ from greenroom.core import (
 from greenroom.core._internal import serde
 from greenroom.llm.bound_thinking import BoundThinking, digest_beginning
 from greenroom.llm.json_fields import as_dict
-from greenroom.llm.merged_messages import MediaLimits, MergedMessage, MessageMerger
+from greenroom.llm.merged_messages import (
+    MediaLimits,
+    MergedMessage,
+    MessageMerger,
+    holds_media,
+)
 from greenroom.llm.portable_calls import CallRules, PortableCalls
 
 
@@ -220,9 +225,11 @@ class ConversationEncoder:
             self._thinking = self._complete_thinking.copy()
         limits = self._dialect.limits
         for place, original in enumerate(islice(messages, known, None), known):
-            if place == len(messages) - 1:  # an older one would fail the conversation forever
-                limits.check_message(original, place, self._dialect.provider)
-            message = limits.fit(original)
+            message = original
+            if holds_media(original.content):
+                if place == len(messages) - 1:  # an older one would fail the conversation forever
+                    limits.check_message(original, place, self._dialect.provider)
+                message = limits.fit(original)
             self._changes.update(dict.fromkeys(_find_left_out(original, self._dialect)))
             before = self._thinking.copy() if self._dialect.bound_to else self._thinking
             sent = self._thinking.add(message) if self._dialect.bound_to else message
@@ -279,7 +286,7 @@ class ConversationEncoder:
 
 def _find_left_out(message: Message, dialect: Dialect) -> Iterable[str]:
     """Say which parts of a message are not sent, where no other place does."""
-    for fault in dialect.limits.find_faults(message):
+    for fault in dialect.limits.find_faults(message) if holds_media(message.content) else ():
         yield f"not sent to {dialect.provider}: {fault}"
     if message.role == "assistant" and not message.provider:
         thoughts = [b for b in message.content if isinstance(b, ThinkingBlock)]

@@ -3,6 +3,7 @@
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
+from operator import mul
 from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
@@ -11,6 +12,7 @@ from greenroom import core
 from greenroom.core import ContentBlock, Message, ModelRequest, ToolDefinition, Usage
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.json_fields import as_dict
+from greenroom.llm.merged_messages import holds_media
 
 
 @runtime_checkable
@@ -65,8 +67,9 @@ def _kinds() -> bytes:
 
 
 _KINDS = _kinds()
-_WEIGHTS = tuple((number, weight) for number, (_, weight) in enumerate(_ASCII + _BEYOND, 1))
-_ASCII_WEIGHTS = _WEIGHTS[: len(_ASCII)]
+_WEIGHTS = tuple(weight for _, weight in _ASCII + _BEYOND)
+_ASCII_NUMBERS = range(1, len(_ASCII) + 1)
+_NUMBERS = range(1, len(_WEIGHTS) + 1)
 
 
 def estimate_text(text: str) -> float:
@@ -80,10 +83,9 @@ def estimate_text(text: str) -> float:
     """
     data = text.encode("utf-8", "replace")
     kinds, runs = data.translate(_KINDS), data.translate(_RUNS)
-    counted = _PER_RUN * (runs.count(b" a") + runs.startswith(b"a"))
-    for number, weight in _ASCII_WEIGHTS if text.isascii() else _WEIGHTS:
-        counted += weight * kinds.count(number)
-    return counted
+    counts = map(kinds.count, _ASCII_NUMBERS if text.isascii() else _NUMBERS)
+    words = runs.count(b" a") + runs.startswith(b"a")
+    return sum(map(mul, counts, _WEIGHTS), _PER_RUN * words)
 
 
 # Options of a request whose text the model sees.
@@ -120,18 +122,11 @@ def _count_block(block: ContentBlock, count: Tokenizer) -> float:
 
 
 _CALLS = (core.ToolUseBlock, core.ToolResultBlock)
-_MEDIA = (core.ImageBlock, core.DocumentBlock)
-
-
-def _is_media(block: ContentBlock) -> bool:
-    if isinstance(block, core.ToolResultBlock):
-        return any(map(_is_media, block.content))
-    return isinstance(block, _MEDIA)
 
 
 def shows_media(messages: Iterable[Message]) -> bool:
     """Whether messages have images or documents, whose tokens are hard to estimate."""
-    return any(_is_media(block) for message in messages for block in message.content)
+    return any(holds_media(message.content) for message in messages)
 
 
 def _count_json(value: object, count: Tokenizer) -> float:
@@ -493,7 +488,7 @@ class EstimatedCounter:
             weight = _MESSAGE + sum(_count_block(block, count) for block in message.content)
             calls = sum(isinstance(block, _CALLS) for block in message.content)
             known = (message, weight, calls)
-            if not shows_media((message,)):  # which take too much memory to keep
+            if not holds_media(message.content):  # which take too much memory to keep
                 self._keep(known)
         return known
 

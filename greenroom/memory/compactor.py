@@ -11,6 +11,7 @@ byte, and the provider's prompt cache hits.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace as replace_value
+from functools import lru_cache
 from operator import is_
 
 import msgspec
@@ -169,9 +170,9 @@ class Compactor:
 
     async def _shorten(self, agent: AgentInternals, request: ModelRequest, size: int) -> bool:
         """Compact the conversation if it is time; return whether it was."""
-        budget = await self._budget_for(agent, request.system, request.tools)
+        budget = await self._budget_for(agent, request)
         if self._is_tight(size, budget) and await self._watch.settle():
-            budget = await self._budget_for(agent, request.system, request.tools)
+            budget = await self._budget_for(agent, request)
         is_tight = self._is_tight(size, budget)
         most = round(size * (1 + self._counter.error))
         await self._watch.check_request(agent, most, is_tight=is_tight)
@@ -232,7 +233,7 @@ class Compactor:
             BudgetExceededError: as `prepare`.
             SessionError: as `prepare`.
         """
-        budget = await self._budget_for(agent, instructions, tools)
+        budget = await self._budget_for(agent, _request(agent, instructions, tools))
         used = self._counter.count(agent.session.history)
         if budget is None:
             budget = ContextBudget(max(used, MIN_ROOM), reply=0)
@@ -248,23 +249,20 @@ class Compactor:
         return is_shorter
 
     async def _budget_for(
-        self,
-        agent: AgentInternals,
-        system: str | Sequence[TextBlock],
-        tools: Sequence[ToolDefinition],
+        self, agent: AgentInternals, request: ModelRequest
     ) -> ContextBudget | None:
         budget = self._budget or await self._watch.budget()
         if budget is None or budget.overhead:
             return budget
-        if (self._bare.system, self._bare.tools) != (system, tools):
-            self._bare = ModelRequest(messages=(), system=system, tools=tuple(tools))
+        if _parts(self._bare) != _parts(request):
+            self._bare = replace_value(request, messages=())
         overhead = self._counter.count(self._bare)
         if budget.room - overhead < MIN_ROOM:
             if self._budget is None and await self._watch.settle():
-                return await self._budget_for(agent, system, tools)
+                return await self._budget_for(agent, request)
             await self._watch.check_overhead(agent, overhead)
             return None  # the estimate may be off; the model refuses what does not fit
-        return replace_value(budget, overhead=overhead)
+        return _leave_room(budget, overhead)
 
     async def _compact(
         self,
@@ -386,6 +384,16 @@ def _request(
 ) -> ModelRequest:
     """Return the parts of the agent's next request that take up tokens."""
     return ModelRequest(messages=agent.session.history, system=system, tools=tuple(tools))
+
+
+def _parts(request: ModelRequest) -> tuple[object, ...]:
+    """Return what is counted of a request besides its messages."""
+    return request.system, request.tools, request.output, request.options
+
+
+@lru_cache(maxsize=64)
+def _leave_room(budget: ContextBudget, overhead: int) -> ContextBudget:
+    return replace_value(budget, overhead=overhead)
 
 
 def _join(units: Sequence[Unit]) -> tuple[Message, ...]:

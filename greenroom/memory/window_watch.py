@@ -6,6 +6,7 @@ once a session, as a warning. Nothing is looked up for a conversation that fits 
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 
 from greenroom.core import Custom, ModelRequest, Usage
 from greenroom.llm import LLMProvider, find_window
@@ -23,6 +24,12 @@ _NEAR = 0.8  # of the window: no server drops anything from a request much below
 _SMALLEST = 4_096  # the smallest window that servers choose by themselves
 _LEAST = 1_000  # tokens that are left in the smallest window; a smaller report is not the whole
 _REMEDY = "say how large it is: window= of Agent and open_model, or in settings.json"
+
+
+@lru_cache(maxsize=64)
+def _share(tokens: int) -> ContextBudget:
+    """Share a window of so many tokens between a request and its reply."""
+    return ContextBudget(tokens, reply=min(ContextBudget.reply, tokens // 4))
 
 
 class WindowWatch:
@@ -81,7 +88,7 @@ class WindowWatch:
         tokens = (await self.find()).tokens
         if tokens is None:
             return None
-        return ContextBudget(tokens, reply=min(ContextBudget.reply, tokens // 4))
+        return _share(tokens)
 
     def take_warnings(self) -> list[str]:
         """Return the warnings since the last call."""

@@ -243,8 +243,10 @@ class _PlainWire:
     async def _wait(
         self, wait: Callable[[socket.socket], Awaitable[None]], deadline: float
     ) -> None:
-        with trio.fail_at(deadline):
+        with trio.CancelScope(deadline=deadline) as scope:
             await wait(self._socket)
+        if scope.cancelled_caught:
+            raise trio.TooSlowError
 
     def is_stale(self) -> bool:
         try:

@@ -411,6 +411,23 @@ async def test_a_question_stays_however_much_was_recalled_for_it(window):
     assert EstimatedCounter().count(sent) <= 0.7 * (window - 200)
 
 
+async def test_the_rest_of_a_request_stays_when_its_conversation_is_shortened():
+    session = AgentSession.new("agent", store=InMemoryStore())
+    for text in inputs(35):
+        session.add_message(Message.user(text))
+        session.add_message(Message.assistant(FILLER))
+    asked = ModelRequest(
+        messages=session.history, system="Be brief.", max_tokens=50, options={"top_k": 1}
+    )
+    compactor = Compactor(Model("ok", window=10**6), BUDGET)
+    request = await compactor.prepare_request(Internals(session), asked)
+    assert request.messages == session.history
+    assert len(request.messages) < len(asked.messages)
+    assert replace(request, messages=()) == replace(asked, messages=())
+    again = await compactor.prepare_request(Internals(session), request)
+    assert again is request  # it fits
+
+
 async def test_one_huge_result_takes_no_word_of_the_user_away():
     llm, session = Model("ok"), AgentSession.new("agent")
     for text in SAID:

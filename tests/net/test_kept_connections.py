@@ -154,3 +154,20 @@ async def test_each_phase_has_its_name(client, serve):
     with pytest.raises(NetworkTimeoutError) as caught:
         await post(client, "https://" + server.url.partition("//")[2], Timeouts(connect=0.02))
     assert caught.value.phase == "connect"
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"
+
+
+@pytest.mark.parametrize(("sent", "has_come"), [(CHUNKED + b"0\r\n\r\n", True), (CHUNKED, False)])
+async def test_a_body_tells_whether_all_of_it_has_come(client, serve, sent, has_come):
+    async def answer(_, stream):
+        await stream.send_all(sent)
+        return True
+
+    server = await serve(answer)
+    async with client.stream("GET", server.url) as response:
+        assert await anext(response.chunks()) == b"hello"
+        assert response.chunks().has_come is has_come
+    # Nobody has to read on to the end of a body that has come, so that its connection is kept.
+    assert client.statistics().idle == has_come
