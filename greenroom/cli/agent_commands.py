@@ -55,7 +55,7 @@ async def show_agents(context: CommandContext, words: str) -> None:
         known = ", ".join([each.name for each in agents] + [each.id for each in commands])
         raise ConfigurationError(
             f"no agent {one_line(words.split(maxsplit=1)[0])!r} is running",
-            hint=f"these are: {known}" if known else "",
+            hint=f"these are: {known}; write /agents NAME follow" if known else "",
         )
     name = max(named, key=len)
     verb, _, text = words[len(name) :].strip().partition(" ")

@@ -124,7 +124,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "agents",
-        "list subagents and commands in the background; follow NAME, say TEXT to it, stop it",
+        "list subagents and commands in the background; NAME follow, NAME say TEXT, NAME stop",
         "agent_commands.show_agents",
         "[NAME VERB]",
         ("agent",),

@@ -113,7 +113,7 @@ def shorten_home(place: str) -> str:
     return f"~{place[len(home) :]}" if is_below else place
 
 
-_KEYS = ("command", "file_path", "pattern", "url", "prompt", "question", "plan")
+_KEYS = ("command", "file_path", "pattern", "url", "query", "prompt", "question", "plan")
 _MAX_CALL = 120
 _MAX_END = 3  # lines at the end of what a call has printed before it was cut off, in a recap
 _MAX_LINES = 20  # of what a person has said, in a recap
@@ -126,6 +126,8 @@ def describe_call(input: Mapping[str, object]) -> str:  # noqa: A002 - the word 
     Example:
         >>> describe_call({"file_path": "a.py", "old_string": "x"}), describe_call({"a": 1})
         ('a.py', '{"a":1}')
+        >>> describe_call({"query": "who wrote trio?", "limit": 5})
+        'who wrote trio?'
     """
     values = (input.get(key) for key in _KEYS)
     words = next((value for value in values if value and isinstance(value, str)), None)

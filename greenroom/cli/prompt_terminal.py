@@ -121,11 +121,12 @@ class PromptApplication:
         self._buffer = self._line.buffer
         self._layout = PromptLayout(self._line, self._label)
         self._output = BatchedOutput()
+        self._styles = dict(LINE_STYLES["dark"])
         self._app: Application[None] = Application(
             layout=self._layout.layout,
             key_bindings=self._keys(),
             color_depth=None if has_colors else ColorDepth.DEPTH_1_BIT,
-            style=Style.from_dict(dict(LINE_STYLES["dark"])),
+            style=Style.from_dict(self._styles),
             erase_when_done=True,
             input=open_input(),
             output=self._output,
@@ -177,7 +178,8 @@ class PromptApplication:
                 self._app.renderer.erase()
                 self._app.output.write_raw(frame.scrollback.replace("\n", "\r\n"))
                 self._draw()
-        self._app.invalidate()
+        else:
+            self._app.invalidate()
         on_written()
 
     def clear_line(self) -> None:
@@ -192,8 +194,10 @@ class PromptApplication:
 
     def restyle(self, styles: Mapping[str, str]) -> None:
         """Draw what stands around the line in these styles."""
-        self._app.style = Style.from_dict(dict(styles))
-        self._app.invalidate()
+        if styles != self._styles:  # to draw in others is to lay out all anew
+            self._styles = dict(styles)
+            self._app.style = Style.from_dict(self._styles)
+            self._app.invalidate()
 
     def know(self, commands: Sequence[Command]) -> None:
         """Offer these commands."""

@@ -1,7 +1,6 @@
 """The tokens and calls that agents use, and the prices of models."""
 
 import math
-from dataclasses import dataclass
 from typing import TypeVar
 
 import msgspec
@@ -124,8 +123,7 @@ def _sum(left: Number | None, right: Number | None) -> Number | None:
     return left + right
 
 
-@dataclass(frozen=True)
-class Price:
+class Price(msgspec.Struct, frozen=True):
     """The price of a million tokens of each kind, in any one currency; users configure it.
 
     Attributes:

@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from typing import TypeVar, get_args
+
+import msgspec
 
 from greenroom.core import ConfigurationError, ModelRequest
 from greenroom.core._internal import Effort, NamedTool, Thinking, ToolChoice, freeze_fields
@@ -13,8 +15,7 @@ from greenroom.llm.stream import ModelStream
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ModelSettings:
+class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a model is asked; what is None, or empty, is left to the model.
 
     A provider sends each setting in its own terms. A setting that its API or the model does not
@@ -53,7 +54,7 @@ class ModelSettings:
     thinking: Thinking | None = None
     tool_choice: ToolChoice | None = None
     parallel_tools: bool | None = None
-    extra: Mapping[str, object] = field(default_factory=dict)
+    extra: Mapping[str, object] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the values."""
@@ -72,13 +73,13 @@ class ModelSettings:
 
     def merge(self, over: "ModelSettings | None") -> "ModelSettings":
         """Return these settings with those that are given in `over` in their place."""
-        given = {each.name: getattr(over, each.name) for each in fields(self)} if over else {}
+        given = {name: getattr(over, name) for name in self.__struct_fields__} if over else {}
         changes = {name: value for name, value in given.items() if value not in (None, (), {}, [])}
         if changes.keys() & {"effort", "thinking"}:  # they say the same in two ways
             changes = {"effort": None, "thinking": None} | changes
         if "extra" in changes:
             changes["extra"] = {**self.extra, **changes["extra"]}
-        return replace(self, **changes)
+        return msgspec.structs.replace(self, **changes)
 
     def complete(self, request: ModelRequest) -> ModelRequest:
         """Return a request with these settings where it says nothing itself."""

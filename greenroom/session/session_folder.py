@@ -34,7 +34,6 @@ from greenroom.session.history import (
     report_on,
 )
 from greenroom.session.holders import record_epoch
-from greenroom.session.salvage import restore_description, salvage_history
 from greenroom.session.store import StoredPage, StoredSession
 from greenroom.session.store_errors import fenced_error, unknown_error
 from greenroom.threads._internal import SharedThreads
@@ -446,6 +445,8 @@ class FileWriter:
         data = durable.read_bytes(path)
         if about is None and not data:
             raise unknown_error(id_, self._folder)
+        from greenroom.session.salvage import salvage_history  # once a history is damaged
+
         found = salvage_history(data or b"", session_id=id_, path=path)
         restored = self._restore_description(about, found.entries, relatives)
         lines = found.end.lines + bool(found.line)
@@ -472,6 +473,8 @@ class FileWriter:
                 return ()
         except SessionCorruptError:
             durable.replace(_unused_path(f"{path}.damaged"), data or b"")
+        from greenroom.session.salvage import restore_description
+
         moment = last_change(self._folder)
         metadata, lost = restore_description(id_, data or b"", entries, relatives, moment)
         self._describe(metadata.encode())

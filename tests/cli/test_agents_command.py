@@ -43,6 +43,8 @@ def test_a_subagent_is_one_line_is_followed_told_and_ends(program, server):
     program.wait_for("sent to look around")
     ask(program, "/agents look dance")
     program.wait_for("no agent 'look' is running", "these are: look around")
+    ask(program, "/agents follow look around")
+    program.wait_for("no agent 'follow' is running", "write /agents NAME follow")
     ask(program, "/agents look around dance")
     program.wait_for("can't 'dance' an agent (follow, say TEXT or stop)")
     server.released.set()

@@ -11,6 +11,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
 from greenroom.cli.input_history import add_to_history, history_file, read_history
+from greenroom.cli.line_styles import LINE_STYLES
 from greenroom.cli.mentions import find_mentions
 from greenroom.cli.paste_chips import LONG_LINES, LONG_TEXT, PasteChips
 from greenroom.cli.prompt_terminal import PromptApplication
@@ -306,3 +307,13 @@ def test_a_key_that_finds_no_room_is_refused_in_words():
         application = PromptApplication(lambda event: False, has_colors=False)
         application._report(Key(KeyName.ESCAPE))
         assert "not taken" in application._refusal
+
+
+def test_the_line_is_drawn_anew_only_for_other_styles():
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        application = PromptApplication(lambda event: False, has_colors=True)
+        before = application._app.style
+        application.restyle(LINE_STYLES["dark"])
+        assert application._app.style is before
+        application.restyle(LINE_STYLES["light"])
+        assert application._app.style is not before

@@ -6,9 +6,10 @@ are stored, and fields that only one server understands are sent back only to th
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
+
+import msgspec
 
 from greenroom.core._internal import compile_later
 from greenroom.llm.endpoint import host_of, is_local, read_setting, server_name
@@ -26,8 +27,7 @@ _NO_LIMITS = MediaLimits()
 _OPENAI_LIMITS = MediaLimits(document=50 * _MIB * 4 // 3, request=512 * _MIB)
 
 
-@dataclass(frozen=True, kw_only=True)
-class HostProfile:
+class HostProfile(msgspec.Struct, frozen=True, kw_only=True):
     """The peculiarities of one server; the defaults suit an unknown server.
 
     Attributes:

@@ -1,7 +1,6 @@
 """OpenAI's models over the Responses API, and other servers that speak it."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -83,7 +82,7 @@ class OpenAIResponsesProvider(HttpProvider):
         thinks = self.profile.rules.efforts != ()
         images, documents = self.profile.images, self.profile.documents
         limits = self.host.limits.of_model(images=images, documents=documents)
-        host = replace(self.host, limits=limits)
+        host = structs.replace(self.host, limits=limits)
         self._requests = RequestEncoder(ResponsesDialect(model, max_tokens, host, thinks))
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
