@@ -70,7 +70,7 @@ class Plain:
         (Plain(), "make the backend's search an async function"),
         (Engine("a page"), "the search gave str, which is not a list of results"),
         (Engine([{"title": "no URL"}]), r"missing required field `url`"),
-        (Engine([1]), "give SearchResult"),
+        (Engine([1]), "give a title, a url and a text"),
         (Engine(ToolError("the quota is used up")), "^the quota is used up$"),
         (Engine(NetworkError("no route")), "NetworkError: no route"),
     ],
