@@ -81,9 +81,9 @@ def orchestrator(
         concurrency: how many tasks one worker has at once.
         patience: seconds of silence until a worker is replaced; None for no limit.
         planner: makes the plan; by default `ModelPlanner(llm)`. It can be a `Plan` of your own.
-        facts: fields of results that have to be the same in all of them, each with a tolerance, as
-            in `find_contradictions`. Where they differ, it is in the `TeamResult`, in the warnings,
-            and told to the model that answers.
+        facts: fields of results, such as `trend` or `sea.trend`, that have to be the same in all of
+            them, each with a tolerance as in `within`. Where they differ, it is in the
+            `TeamResult`, in the warnings, and told to the model that answers.
         undo: undoes what completed subtasks have done if the plan ends with failures (`undo_plan`).
         name: the name for people, logs, and a team that it is part of; its capabilities are its
             agents'.

@@ -245,7 +245,8 @@ async def search_sessions(
     """Find the sessions with a text in their title, messages or tool calls, ignoring case.
 
     The last changed come first; the search ends after `limit` of them. One history is read at a
-    time. `SessionSearch` yields them one by one, and documents what is searched.
+    time. Thinking, rewound messages and tool results, most of which are other people's files, are
+    not searched.
 
     Raises:
         ValueError: the text is empty.

@@ -245,7 +245,7 @@ def run_agent(
         AgentRunError: with `check`: the agent crashed, one of its turns failed, it ended before its
             last input, or a permission request is not in the approver's script. With or without:
             the agent hangs. Code that can't be cancelled hangs this call too.
-        RuntimeError: called from inside trio; there, await `run_agent_async`.
+        RuntimeError: called from inside trio; there, open an `AgentRuntime`.
 
     Example:
         >>> async def echo(agent: AgentInternals) -> None:
@@ -257,7 +257,7 @@ def run_agent(
         'two'
     """
     if trio.lowlevel.in_trio_run():
-        raise RuntimeError("run_agent starts trio itself: inside trio, await run_agent_async")
+        raise RuntimeError("run_agent starts trio itself: inside trio, open an AgentRuntime")
     whole = partial(
         run_agent_async,
         agent_fn,

@@ -122,8 +122,8 @@ def test_more_chunks_are_kept_than_usual():
     assert len(run_agent(chatty).of(TextDelta)) == 20_000
 
 
-async def test_inside_trio_its_twin_is_awaited():
-    with pytest.raises(RuntimeError, match="await run_agent_async"):
+async def test_inside_trio_a_runtime_is_opened():
+    with pytest.raises(RuntimeError, match="inside trio, open an AgentRuntime"):
         run_agent(echo)
     run = await run_agent_async(echo, inputs="one")
     assert run.text == "you said one"
