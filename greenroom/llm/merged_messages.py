@@ -414,20 +414,6 @@ class MediaLimits(msgspec.Struct, frozen=True, kw_only=True):
             )
 
 
-_MEDIA = (ImageBlock, DocumentBlock)
-
-
-def holds_media(blocks: Iterable[ContentBlock]) -> bool:
-    """Whether there is an image or a document among these blocks, or in a result among them."""
-    for block in blocks:
-        if isinstance(block, ToolResultBlock):
-            if holds_media(block.content):
-                return True
-        elif isinstance(block, _MEDIA):
-            return True
-    return False
-
-
 def _find_media(
     blocks: Sequence[ContentBlock], before: str = ""
 ) -> Iterator[tuple[str, ImageBlock | DocumentBlock]]:

@@ -36,13 +36,9 @@ from greenroom.core import (
 from greenroom.core._internal import serde
 from greenroom.llm.bound_thinking import BoundThinking, digest_beginning
 from greenroom.llm.json_fields import as_dict
-from greenroom.llm.merged_messages import (
-    MediaLimits,
-    MergedMessage,
-    MessageMerger,
-    holds_media,
-)
+from greenroom.llm.merged_messages import MediaLimits, MergedMessage, MessageMerger
 from greenroom.llm.portable_calls import CallRules, PortableCalls
+from greenroom.llm.tokens import holds_media
 
 
 class EncodedMessage(msgspec.Struct, frozen=True):

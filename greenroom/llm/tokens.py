@@ -12,7 +12,6 @@ from greenroom import core
 from greenroom.core import ContentBlock, Message, ModelRequest, ToolDefinition, Usage
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.json_fields import as_dict
-from greenroom.llm.merged_messages import holds_media
 
 
 @runtime_checkable
@@ -122,6 +121,18 @@ def _count_block(block: ContentBlock, count: Tokenizer) -> float:
 
 
 _CALLS = (core.ToolUseBlock, core.ToolResultBlock)
+_MEDIA = (core.ImageBlock, core.DocumentBlock)
+
+
+def holds_media(blocks: Iterable[ContentBlock]) -> bool:
+    """Whether there is an image or a document among these blocks, or in a result among them."""
+    for block in blocks:
+        if isinstance(block, core.ToolResultBlock):
+            if holds_media(block.content):
+                return True
+        elif isinstance(block, _MEDIA):
+            return True
+    return False
 
 
 def shows_media(messages: Iterable[Message]) -> bool:
