@@ -35,8 +35,8 @@ class Subagent(Protocol):
     def ended(self) -> Flag:
         """Set at its end."""
 
-    async def shut_down(self, grace: float) -> None:
-        """Let the open turn finish within the grace, then cancel; wait for the end."""
+    def begin_shutdown(self, grace: float) -> None:
+        """Let the open turn finish within the grace, then cancel."""
 
 
 class _Agent(Protocol):
@@ -94,14 +94,19 @@ class Children(Generic[A]):
         while alive := self.alive(of_turn):
             for child in alive:
                 child.scope.cancel()
-            for child in alive:
-                await child.ended.wait()
+            await self._wait_ends(alive)
 
     async def shut_down(self, grace: float) -> None:
         """Shut all of them down at once; they share the grace."""
-        async with trio.open_nursery() as nursery:
-            for child in self:
-                nursery.start_soon(child.shut_down, grace)
+        alive = self.alive()
+        for child in alive:
+            child.begin_shutdown(grace)
+        await self._wait_ends(alive)
+
+    async def _wait_ends(self, children: list[A]) -> None:
+        for child in children:
+            if not child.ended.is_set():  # one wait is enough for those that end meanwhile
+                await child.ended.wait()
 
 
 def forward_to(parent: Output, session_id: str) -> Callable[[OutputChunk], None]:
