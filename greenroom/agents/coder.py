@@ -43,9 +43,8 @@ async def coder(
 
     A turn ends after `max_steps` model calls, or once they have cost `max_cost`. With `delegates`
     the model gives work to subagents (`Task`), also to these helpers, which may do no more than it.
-    `checkpoints` keeps files before tools change them. `notes` follow the prompt. An input with the
-    metadata `{"command": "compact"}` only shortens the conversation. The `hooks` see each input,
-    and each end.
+    `checkpoints` keeps files before tools change them. `notes` follow the prompt. The `hooks` see
+    each input and end. Metadata of `{"command": "compact"}` has the conversation shortened alone.
     """
     parts = instructions.replace("{root}", str(agent.context.workspace.root)), notes
     prompt = "\n\n".join(filter(None, parts))

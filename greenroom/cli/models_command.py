@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import trio
+from msgspec.structs import asdict
 
 from greenroom import llm
 from greenroom.cli.command_options import ModelsOptions
@@ -180,7 +181,7 @@ def _model_as_json(model: ModelProfile, settings: Settings) -> dict[str, object]
         "price": None
         if listed is None
         else {
-            **vars(listed.price),
+            **asdict(listed.price),
             "currency": listed.currency,
             "date": listed.date,
             "source": listed.source,

@@ -54,7 +54,11 @@ async def test_a_turn_and_the_next_one_in_the_same_context(far):
 async def test_what_is_made_is_kept_here_and_is_the_reply_where_there_is_no_other(far):
     async with talk(far.link) as (handle, chunks):
         assert (await handle.ask("draw two")).text == "one two"
-        (made,) = [each for each in chunks if isinstance(each, Custom)]
+
+        async def find_made():
+            return [each for each in chunks if isinstance(each, Custom)]
+
+        (made,) = await until(find_made)
         assert (made.kind, made.data["name"]) == ("artifact", "a_b.txt")
 
 
