@@ -434,6 +434,7 @@ async def test_an_agent_that_returns_while_its_supervisor_gives_up_has_not_crash
         made[0].spawn(new(), clings, restart="permanent")
         child = spawn(made[0])
         await child.ask("crash")
+        await trio.sleep(1)  # it gives up, and waits for the other
 
     handle = runtime.spawn(new(), parent)
     assert await status_of(handle) is EndStatus.COMPLETED
