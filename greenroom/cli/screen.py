@@ -222,12 +222,16 @@ class Screen:
         self._terminal.clear_line()
 
     async def unfold(self) -> None:
-        """Show what was printed with all that is folded in it, or go back; then `draw` it."""
+        """Show what was printed with all that is folded in it, or go back; then `draw` it.
+
+        While a question is open, nothing is unfolded.
+        """
         painted = list[str]()
         for part in [] if self._page else [*self._kept, *self._view.live()]:
             painted.append(self._painter.paint([part], self._columns, links=False, unfolds=True))
             await trio.lowlevel.checkpoint()
-        self._page = "".join(painted)[-_PAGE:]
+        # A question that came meanwhile takes its place: keys would be for the one that is hidden.
+        self._page = "" if self.questions.current else "".join(painted)[-_PAGE:]
 
     def toggle_todos(self) -> None:
         """Hide the to-do list, or show it again."""

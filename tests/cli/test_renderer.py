@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 
-from greenroom.cli import ConsoleRenderer, person, screen
+from greenroom.cli import ConsoleRenderer, painter, person, screen
 from greenroom.cli.terminal import Closed, Frame, Key, KeyName, Line, PromptQuestion
 from greenroom.cli.terminal_choice import terminal_opener
 from greenroom.core import (
@@ -291,6 +291,34 @@ async def test_one_question_at_a_time_and_each_answer_is_for_its_own():
         await terminal.wait_for("action 2")
         await terminal.answer("y")
         await terminal.wait_for("0: allow", "1: deny", "2: allow")
+
+
+async def test_a_question_that_comes_while_all_is_unfolded_takes_its_place(monkeypatch):
+    begun, paint = trio.Event(), painter.Painter.paint
+
+    def notice_unfolding(self, parts, columns, **options):
+        if options.get("unfolds"):
+            begun.set()
+        return paint(self, parts, columns, **options)
+
+    async def asks_meanwhile(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                for number in range(100):  # others run after each
+                    await agent.send(TextComplete(f"part {number}"))
+                await begun.wait()
+                await ask(agent, 0)
+
+    monkeypatch.setattr(painter.Painter, "paint", notice_unfolding)
+    async with stage(asks_meanwhile) as it:
+        await it.terminal.say("go")
+        await it.terminal.wait_for("part 99")
+        await it.terminal.press(KeyName.UNFOLD)
+        await it.terminal.wait_for("action 0")
+        await trio.testing.wait_all_tasks_blocked()
+        assert not any(frame.page and frame.question for frame in it.terminal.frames)
+        await it.terminal.answer("y")
+        await it.terminal.wait_for("0: allow")
 
 
 async def test_a_question_that_is_answered_elsewhere_closes():
