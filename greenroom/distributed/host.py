@@ -59,7 +59,7 @@ class Host:
             is private, or encrypts by itself.
 
     Raises:
-        ConfigurationError: there is no type, or two have one name; other machines could reach the
+        ConfigurationError: no type is given, or two have one name; other machines could reach the
             address, but the cluster has no secret, or there is neither a certificate nor
             `insecure`; or the certificate or its key can't be used.
         ValueError: a name is not printable, or a number negative, or the address is not one.
