@@ -47,6 +47,7 @@ from greenroom.agents.project import (
 )
 from greenroom.agents.questions import Decide as Decide, as_answer as as_answer, attend as attend
 from greenroom.agents.runnable import run_in_loop as run_in_loop
+from greenroom.agents.session_queue import OnBusy as OnBusy
 from greenroom.agents.skills import (
     FrontMatter as FrontMatter,
     Skill as Skill,

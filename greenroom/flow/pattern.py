@@ -172,6 +172,18 @@ Work: TypeAlias = Callable[[TeamTurn], Awaitable[OutputT_co]]
 """Answers one input with several agents, and returns the output."""
 
 
+def read_capabilities(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the words for what a team is good at.
+
+    Raises:
+        ConfigurationError: it is a string instead of a list.
+    """
+    if isinstance(given, str):
+        hint = f"write capabilities=[{given!r}]"
+        raise ConfigurationError(f"capabilities is {given!r}", hint=hint)
+    return tuple(given)
+
+
 class Pattern(Runnable[object, OutputT_co]):
     """Several agents as an agent function that is run, nested and delegated to like an `Agent`.
 
@@ -213,12 +225,9 @@ class Pattern(Runnable[object, OutputT_co]):
         Raises:
             ConfigurationError: `capabilities` is a string instead of a list.
         """
-        if isinstance(capabilities, str):
-            hint = f"write capabilities=[{capabilities!r}]"
-            raise ConfigurationError(f"capabilities is {capabilities!r}", hint=hint)
         self.name = name
         self.description = description
-        self.capabilities = tuple(capabilities)
+        self.capabilities = read_capabilities(capabilities)
         self.deps_type = None  # each member checks its own
         self._work = work
 

@@ -1,6 +1,6 @@
 """`ReviewedPlanner`: plans that a person approves before they start."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -36,6 +36,12 @@ class ReviewPoint(StrEnum):
     UNSURE = "unsure"
 
 
+_QUESTIONS = {
+    ReviewPoint.PLAN: ("Start this plan", "the plan is to be reviewed before it starts"),
+    ReviewPoint.REVISION: ("Go on with this plan", "it was revised, and is to be reviewed first"),
+}
+
+
 def read_points(review: bool | Iterable[ReviewPoint]) -> frozenset[ReviewPoint]:
     """Return the points of a review; True stands for every plan that would start.
 
@@ -65,17 +71,11 @@ class ReviewedPlanner:
         Raises:
             PlanError: there is no plan, or the person approves none.
         """
-        change = ""
-        for _ in range(_PROPOSALS):
-            plan = await self.planner.plan(goal, tools, context)
-            if ReviewPoint.PLAN not in self.points:
-                return plan
-            reason = "the plan is to be reviewed before it starts"
-            change = await self._review("Start this plan", plan, reason)
-            if not change:
-                return plan
-            context = _add(context, plan, change)
-        raise PlanError(f"none of {_PROPOSALS} plans was approved", hint=change)
+
+        async def propose(told: str) -> Plan:
+            return await self.planner.plan(goal, tools, told)
+
+        return await self._have_approved(ReviewPoint.PLAN, context, propose)
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
         """Revise a plan; after a denial with a message, in another way.
@@ -83,19 +83,29 @@ class ReviewedPlanner:
         Raises:
             PlanError: there is no other plan, or the person approves none.
         """
-        asked, change = failure, ""
+
+        async def propose(told: str) -> Plan:
+            plan = await self.planner.revise(run, replace(failure, error=told))
+            return run.revise(plan).plan  # with what is completed
+
+        return await self._have_approved(ReviewPoint.REVISION, failure.error, propose)
+
+    async def _have_approved(
+        self, point: ReviewPoint, told: str, propose: Callable[[str], Awaitable[Plan]]
+    ) -> Plan:
+        """Propose plans, each by what the planner was told and by what is to be changed."""
+        change, (action, reason) = "", _QUESTIONS[point]
         for _ in range(_PROPOSALS):
-            plan = await self.planner.revise(run, asked)
-            if ReviewPoint.REVISION not in self.points:
+            plan = await propose(told)
+            if point not in self.points:
                 return plan
-            whole = run.revise(plan).plan
-            change = await self._review(
-                "Go on with this plan", whole, "it was revised, and is to be reviewed first"
-            )
+            proposed = describe_plan(plan)
+            change = await self._ask_for_change(action, f"{plan.goal}\n{proposed}", reason)
             if not change:
                 return plan
-            asked = replace(failure, error=_add(failure.error, whole, change))
-        raise PlanError(f"none of {_PROPOSALS} revised plans was approved", hint=change)
+            told += f"\n\nA plan that was proposed:\n{proposed}\nWhat is to be changed: {change}"
+            told = told.strip()
+        raise PlanError(f"none of {_PROPOSALS} plans was approved", hint=change)
 
     async def review_end(self, run: PlanRun, id_: str) -> None:
         """Ask a person to approve the end of a subtask, where that is wanted.
@@ -108,15 +118,17 @@ class ReviewedPlanner:
         if ReviewPoint.SUBTASK not in self.points and not is_wanted:
             return
         shown = state.error or clip(serde.to_text(state.result), _LONGEST)
-        await self._ask(
+        answer = await self.agent.request_permission(
+            "plan",
             f"Go on after the subtask {id_}",
-            f"{run.plan[id_].goal}\n{state.status}: {shown}",
-            "each result is to be reviewed",
+            details=f"{run.plan[id_].goal}\n{state.status}: {shown}",
+            reason="each result is to be reviewed",
         )
+        if not answer.allowed:
+            raise PlanError(f"the work was stopped: {answer.message or 'a person declined it'}")
 
-    async def _review(self, action: str, plan: Plan, reason: str) -> str:
+    async def _ask_for_change(self, action: str, details: str, reason: str) -> str:
         """Ask a person to approve a plan; return the change that they want, if any."""
-        details = f"{plan.goal}\n{describe_plan(plan)}"
         answer = await self.agent.request_permission("plan", action, details=details, reason=reason)
         if answer.allowed:
             return ""
@@ -124,18 +136,7 @@ class ReviewedPlanner:
             return answer.message
         raise PlanError(f"the plan was not approved: {answer.message or 'a person declined it'}")
 
-    async def _ask(self, action: str, details: str, reason: str) -> None:
-        answer = await self.agent.request_permission("plan", action, details=details, reason=reason)
-        if not answer.allowed:
-            raise PlanError(f"the work was stopped: {answer.message or 'a person declined it'}")
-
 
 def _is_unsure(result: object) -> bool:
     confidence = result.get("confidence") if isinstance(result, Mapping) else None
     return isinstance(confidence, int | float) and confidence < _UNSURE
-
-
-def _add(text: str, plan: Plan, change: str) -> str:
-    """Add to a text that a plan was proposed, and what is to be changed in it."""
-    proposed = f"A plan that was proposed:\n{describe_plan(plan)}"
-    return f"{text}\n\n{proposed}\nWhat is to be changed: {change}".strip()

@@ -12,6 +12,7 @@ from greenroom.agents import AgentResult, AgentRun, Runnable
 from greenroom.agents._internal import (
     Answers,
     Approve,
+    OnBusy,
     RunOptions,
     RunReport,
     as_answer,
@@ -22,7 +23,7 @@ from greenroom.core import Answer, TurnStatus, utc_now
 from greenroom.core._internal import JSON, serde
 from greenroom.flow.errors import WorkflowError
 from greenroom.flow.members import Member, unwrap
-from greenroom.flow.pattern import TeamTurn, answer_inputs
+from greenroom.flow.pattern import TeamTurn, answer_inputs, read_capabilities
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
 from greenroom.flow.workflow_execution import WorkflowExecution
@@ -61,6 +62,7 @@ class WorkflowOptions(TypedDict, total=False):
     answers: Answers | None
     budget: Budget | None
     settings: ModelSettings | None
+    on_busy: OnBusy
     max_steps: int | None
 
 
@@ -86,6 +88,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
     Raises:
         WorkflowError: a node, an edge or a field is invalid.
+        ConfigurationError: `capabilities` is a string instead of a list.
 
     Example:
         >>> from typing import TypedDict
@@ -113,7 +116,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
     ) -> None:
         self.name = name
         self.description = description
-        self.capabilities = tuple(capabilities)
+        self.capabilities = read_capabilities(capabilities)
         self.deps_type = None  # each agent checks its own
         self._max_steps = max_steps
         self._schema = StateSchema(state)

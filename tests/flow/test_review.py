@@ -4,7 +4,7 @@ import pytest
 
 from greenroom import Answer, ConfigurationError, RuleDecision
 from greenroom.core import TurnStatus
-from greenroom.flow import PlanRun, ReviewPoint, Subtask, plan_and_execute, run_task
+from greenroom.flow import Plan, PlanRun, ReviewPoint, Subtask, plan_and_execute, run_task
 from greenroom.memory import SQLiteMemory
 from greenroom.testing import ScriptedProvider, call
 
@@ -121,3 +121,27 @@ async def test_a_plan_has_at_most_so_many_subtasks():
     result = await plan_and_execute(llm, max_subtasks=2).run("Steps")
     assert len(PlanRun.load(result.session).plan.subtasks) == 2
     assert all(isinstance(each, Subtask) for each in PlanRun.load(result.session).plan.subtasks)
+
+
+async def test_a_planner_is_told_of_every_change_that_a_person_wants_in_a_revision():
+    told = []
+
+    class Planner:
+        async def plan(self, goal, tools, context):
+            return Plan(goal, [Subtask("boat", "", tool="book", arguments={"what": "a boat"})])
+
+        async def revise(self, run, failure):
+            told.append(failure.error)
+            return Plan("", [Subtask("canoe", "", tool="book", arguments={"what": "a canoe"})])
+
+    person = Person(NO, NO, True)
+    person.answers[:2] = [Answer(RuleDecision.DENY, message=each) for each in ("Cheap.", "Red.")]
+    planner = plan_and_execute(
+        ScriptedProvider("Done."), [person.book], planner=Planner(), review=["revision"]
+    )
+    await planner.run("A trip", approve=person.approve)
+    assert [("Cheap." in each, "Red." in each) for each in told] == [
+        (False, False),
+        (True, False),
+        (True, True),
+    ]

@@ -3,6 +3,7 @@
 import operator
 import random
 from functools import partial
+from inspect import Parameter, signature
 from typing import Annotated, Literal, TypedDict
 
 import msgspec
@@ -13,12 +14,14 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
+    ConfigurationError,
     Custom,
     Done,
     InMemoryStore,
     RuntimeLimits,
     ToolError,
 )
+from greenroom.agents import Runnable
 from greenroom.core import SessionStorageError, TurnStatus
 from greenroom.flow import (
     END,
@@ -30,6 +33,7 @@ from greenroom.flow import (
     request_approval,
 )
 from greenroom.flow._internal import WorkflowLimitError
+from greenroom.flow.workflow import WorkflowOptions
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.conftest import few
 
@@ -166,6 +170,20 @@ async def echo(agent, delay=0.0):
         async with agent.turn(message) as turn:
             await trio.sleep(delay)
             turn.set_result(f"{message.sender}: {message.text}")
+
+
+def test_a_run_has_the_arguments_of_every_other_runnable():
+    named = {
+        name
+        for name, each in signature(Runnable.run).parameters.items()
+        if each.kind is Parameter.KEYWORD_ONLY
+    }
+    assert WorkflowOptions.__annotations__.keys() - {"max_steps"} == named
+
+
+def test_a_capability_that_stands_alone_is_refused():
+    with pytest.raises(ConfigurationError, match=r"write capabilities=\['style'\]"):
+        Workflow(State, capabilities="style")
 
 
 async def test_an_argument_that_a_run_does_not_have_is_refused():

@@ -41,6 +41,6 @@ async def nodes_and_edges_are_about_the_state() -> None:
     workflow.node("other", other)  # type: ignore[arg-type]
     workflow.edge(START, "add", when=lambda state: state["number"] > 3)
     workflow.route("add", lambda state: "look" if state["words"] else END)
-    run = await workflow.run({"number": 1, "words": []})
+    run = await workflow.run({"number": 1, "words": []}, on_busy="queue")
     assert_type(run, WorkflowRun[State])
     assert_type(run.state, State)
