@@ -30,7 +30,8 @@ MAX_FILES = 50
 """Files of one input that are sent."""
 _MAX_TEXT = 200_000  # letters of a file
 _MAX_NAMES = 500  # of a folder
-_MENTION = compile_later(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s"]+))')
+# Completion leaves a blank behind a path, so its lines may stand behind one.
+_MENTION = compile_later(r'(?:^|(?<=\s))@(?:"([^"\n]+)"|([^\s"]+))(?: ?(#L\d+(?:-L?\d+)?)\b)?')
 _LINES = compile_later(r"#L(\d+)(?:-L?(\d+))?$")
 
 
@@ -59,7 +60,7 @@ def find_mentions(text: str, root: Path) -> Iterator[Mention]:
     """
     seen = set[str]()
     for found in _MENTION.finditer(text):
-        for label in _readings(found[1] or found[2], is_quoted=bool(found[1])):
+        for label in _readings(found[1], found[2], found[3] or ""):
             lines = _LINES.search(label)
             name = label[: lines.start()] if lines else label
             path = root / os.path.expanduser(name)
@@ -71,10 +72,12 @@ def find_mentions(text: str, root: Path) -> Iterator[Mention]:
                 break
 
 
-def _readings(word: str, *, is_quoted: bool) -> Sequence[str]:
-    """Return what a word may mean: itself, and without the stop of a sentence behind it."""
-    bare = word.rstrip(".,;:!?)")
-    return (word,) if is_quoted or bare == word or not bare else (word, bare)
+def _readings(quoted: str | None, word: str | None, lines: str) -> Sequence[str]:
+    """Return what a name may mean: itself, and without the stop of a sentence behind it."""
+    if quoted:
+        return (f"{quoted}{lines}",)
+    bare = word.rstrip(".,;:!?)") if word else ""
+    return tuple(dict.fromkeys(f"{each}{lines}" for each in (word, bare) if each))
 
 
 class MentionReader:

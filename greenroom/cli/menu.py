@@ -209,7 +209,10 @@ class Menu(msgspec.Struct):
         self._history = False
 
     def rows(self, columns: int, room: int) -> list[tuple[str, str]]:
-        """Return its rows with their styles, in so many columns; the marked entry is among them."""
+        """Return its rows with their styles, in so many columns; the marked entry is among them.
+
+        Where a command lets the person choose and nothing matches, one row says so.
+        """
         # Here and not above: completion in the shell draws nothing.
         from rich.cells import cell_len, set_cell_size
 
@@ -220,8 +223,15 @@ class Menu(msgspec.Struct):
             return f"{set_cell_size(row, max(columns - 2, 0)).rstrip()}…"
 
         room = min(room, MAX_ROWS)
-        if not self.is_open or room < 1:
+        if room < 1 or self.slot is None:
             return []
+        if not self.matches:
+            slot, query = self.slot, self.slot.query.strip()
+            is_picked = slot.command is not None and slot.command.is_picker
+            row = cut(f"  no {slot.kind} in the list matches {query!r}")
+            return (
+                [("class:menu", row)] if is_picked and query and self.offered.get(slot.kind) else []
+            )
         preview = self.current.preview.splitlines() if self.current else []
         preview = preview[: max(room - 3, 0)]
         shown = max(room - len(preview), 1)

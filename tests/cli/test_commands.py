@@ -84,6 +84,23 @@ def test_a_match_that_is_taken_stands_in_place_of_what_was_typed(query, names):
         assert done[at:].strip() == "and more"
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [("/resume nowhere", ["no session in the list matches 'nowhere'"]), ("/resume mend", ["one"])]
+    + [
+        (text, [])
+        for text in ("/resume ", "/nothing x", "@nowhere", "/agents x stop", "/fork x", "x")
+    ],
+)
+def test_a_menu_says_where_nothing_matches_what_is_typed(typed, said):
+    sessions = [Candidate("1", label="mend one"), Candidate("2", label="two")]
+    menu = Menu(commands=COMMANDS, offered={"session": sessions, "file": [Candidate("a.py")]})
+    menu.update(typed)
+    rows = "\n".join(row for _, row in menu.rows(80, 5))
+    assert all(each in rows for each in said)
+    assert ("matches" in rows) == ("nowhere" in typed and typed.startswith("/"))
+
+
 def test_a_menu_follows_the_letters_and_enter_runs_what_is_marked(terminal):
     program = terminal()
     program.wait_for("offline:rules", READY)

@@ -5,6 +5,7 @@ import json
 import sys
 import zlib
 
+import pytest
 from hypothesis import given, strategies as st
 from prompt_toolkit.application import create_app_session
 from prompt_toolkit.input import create_pipe_input
@@ -60,6 +61,25 @@ def test_a_text_never_names_a_place_that_does_not_exist(text, more):
     with tempfile.TemporaryDirectory() as folder:
         for each in find_mentions(f"{text} @{more}", Path(folder)):
             assert each.path.exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "lines"),
+    [
+        ("see @a.py#L2-4.", "a.py#L2-4", (2, 4)),
+        ("see @a.py #L2-4, please", "a.py#L2-4", (2, 4)),  # as completion leaves it
+        ('see @"a b.py" #L3', "a b.py#L3", (3, 3)),
+        ('see @"a b.py#L3"', "a b.py#L3", (3, 3)),
+        ("see @a.py #Later", "a.py", (0, 0)),
+        ("see @a.py  #L2", "a.py", (0, 0)),
+        ("see @a.py. #L2", "a.py#L2", (2, 2)),
+    ],
+)
+def test_lines_of_a_file_may_stand_behind_a_blank(tmp_path, text, label, lines):
+    for name in ("a.py", "a b.py"):
+        (tmp_path / name).touch()
+    (found,) = find_mentions(text, tmp_path)
+    assert (found.label, (found.first, found.last)) == (label, lines)
 
 
 def test_the_history_keeps_the_newest_inputs_of_a_folder(tmp_path, monkeypatch):
