@@ -61,6 +61,7 @@ from greenroom.core._internal import (
 from greenroom.sandbox._internal import Sandbox, check_required, describe_sandbox
 from greenroom.schemas import InputValidator
 from greenroom.threads._internal import run_heavy
+from greenroom.tools.compiled_schemas import compile_schema
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
     EffectsFunction,
@@ -133,7 +134,7 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
         if isinstance(tool, RegisteredTool):
             return tool
         check_tool(tool)
-        validator = InputValidator(tool.name, _copy_schema(tool, tool.parameters))
+        validator = compile_schema(InputValidator, tool.name, tool.parameters)
         output: Mapping[str, object] | None = getattr(tool, "output_schema", None)
         flags = ToolFlags.of(tool)
         return cls(
@@ -155,7 +156,7 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
             tool=tool,
             validator=validator,
             output_validator=(
-                None if output is None else OutputValidator(tool.name, _copy_schema(tool, output))
+                None if output is None else compile_schema(OutputValidator, tool.name, output)
             ),
         )
 
@@ -400,15 +401,6 @@ def describe_failure(error: BaseException) -> str:
         for leaf in found[:_MAX_LEAVES]
     ]
     return clip("; ".join(parts), MAX_ERROR_TEXT - len(more)) + more
-
-
-def _copy_schema(tool: Tool, schema: Mapping[str, object]) -> dict[str, object]:
-    """Copy a schema as JSON: it goes to models, and later changes must not reach them."""
-    try:
-        copy = serde.loads(serde.dumps(dict(schema)))
-    except serde.InvalidJSONError as error:
-        raise ToolError(f"tool {tool.name}: its schema is not JSON: {error}") from error
-    return cast("dict[str, object]", copy)
 
 
 MAX_TEXT = 30_000

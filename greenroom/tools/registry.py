@@ -76,9 +76,6 @@ class MergedTools:
         self._read: list[tuple[RegisteredTool, ...]] = []
         self._merged: dict[str, RegisteredTool] = {}
 
-    def __bool__(self) -> bool:
-        return bool(self._providers)
-
     def __iter__(self) -> Iterator[ToolProvider]:
         return iter([each.provider for each in self._providers])
 
@@ -139,7 +136,7 @@ class ToolRegistry:
             ToolError: one of them can't be registered; see `register`.
         """
         self._tools: dict[str, RegisteredTool] = {}
-        self._provided = MergedTools()
+        self._provided: MergedTools | None = None  # of few registries
         self._defined: dict[str, tuple[RegisteredTool, ToolDefinition]] = {}
         for tool in tools:
             self.register(tool)
@@ -186,6 +183,8 @@ class ToolRegistry:
                 f"{provider!r} provides no tools",
                 hint="pass an object with a method tools(), or register(tool)",
             )
+        if self._provided is None:
+            self._provided = MergedTools()
         self._provided.add(provider)
 
     def with_tools(self, *tools: Tool) -> "ToolRegistry":
@@ -199,7 +198,7 @@ class ToolRegistry:
     def __iter__(self) -> Iterator[Tool | ToolProvider]:
         """Iterate over the tools in the order of registration, and then over the providers."""
         yield from [each.tool for each in self._tools.values()]
-        yield from self._provided
+        yield from self._provided or ()
 
     def get(self, name: str) -> RegisteredTool | None:
         """Return the tool of this name, or None."""

@@ -57,6 +57,24 @@ def test_a_schema_that_changes_later_changes_nothing():
     assert registry.definitions()[0].parameters == {"type": "object", "properties": {}}
 
 
+def test_tools_of_one_name_and_schema_share_what_it_is_compiled_to():
+    one, other = (ToolRegistry([Shout()]).get("Shout") for _ in range(2))
+    assert one.validator is other.validator
+    assert one.tool is not other.tool
+    renamed = ToolRegistry([variant(name="Whisper")]).get("Whisper")
+    assert renamed.fault({}).startswith("Whisper was not run")
+    free = ToolRegistry([variant(parameters=Shout.parameters | {"required": []})]).get("Shout")
+    assert free.fault({}) is None
+    assert "'text' is missing" in one.fault({})
+
+
+def test_a_long_schema_is_kept_no_longer_than_its_tool():
+    long = Shout.parameters | {"description": "x" * 10_000}
+    one, other = (ToolRegistry([variant(parameters=long)]).get("Shout") for _ in range(2))
+    assert one.validator is not other.validator
+    assert one.parameters == other.parameters == long
+
+
 @pytest.mark.parametrize("member", MEMBERS)
 def test_a_missing_member_is_named(member):
     members = {name: value for name, value in vars(Shout).items() if name in MEMBERS}
