@@ -24,10 +24,10 @@ chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the 
 `permission_prompt`; `person` acts on what the person does, with a queue of inputs and, in a run of
 the command, `run_inputs` (`mentions`, `mcp_inputs`, `own_command`, `input_history`). A `terminal`
 shows frames: the plain one is there, the live one is `live_terminal`, whose application is
-`prompt_terminal`, with the `input_line` and its `menu`, laid out by `prompt_layout`;
-`terminal_choice` knows which it is, and `terminal_run` opens it before all else is loaded.
-`painter` makes text of what rich draws, and of paragraphs in `rows` without it. What is logged
-meanwhile comes by `log_notices`.
+`prompt_terminal`, with the `input_line`, its `line_keys` and its `menu`, laid out by
+`prompt_layout`; `terminal_choice` knows which it is, and `terminal_run` opens it before all else is
+loaded. `painter` makes text of what rich draws, and of paragraphs in `rows` without it. What is
+logged meanwhile comes by `log_notices`.
 
 The commands of the input line are a table, `commands`. Each gets a `command_context`:
 `agent_commands`, `run_commands`, `session_commands`, `command_help`; `candidates` finds what their

@@ -35,6 +35,7 @@ from prompt_toolkit.styles import Style
 from greenroom.cli.commands import Command
 from greenroom.cli.input_line import InputLine, bind_line_keys
 from greenroom.cli.late_answers import open_input
+from greenroom.cli.line_keys import making_line_keys
 from greenroom.cli.line_styles import LINE_STYLES
 from greenroom.cli.menu import Candidate
 from greenroom.cli.page_pane import PagePane, bind_page_keys
@@ -122,15 +123,18 @@ class PromptApplication:
         self._layout = PromptLayout(self._line, self._label)
         self._output = BatchedOutput()
         self._styles = dict(LINE_STYLES["dark"])
-        self._app: Application[None] = Application(
-            layout=self._layout.layout,
-            key_bindings=self._keys(),
-            color_depth=None if has_colors else ColorDepth.DEPTH_1_BIT,
-            style=Style.from_dict(self._styles),
-            erase_when_done=True,
-            input=open_input(),
-            output=self._output,
-        )
+        with making_line_keys():
+            self._app: Application[None] = Application(
+                layout=self._layout.layout,
+                key_bindings=self._keys(),
+                enable_page_navigation_bindings=False,
+                include_default_pygments_style=False,
+                color_depth=None if has_colors else ColorDepth.DEPTH_1_BIT,
+                style=Style.from_dict(self._styles),
+                erase_when_done=True,
+                input=open_input(),
+                output=self._output,
+            )
         self._on_start: Callable[[], None] = lambda: None
         self._app.before_render += lambda _: self._arrange()
         self._app.after_render += lambda _: self._note_painted()
