@@ -367,10 +367,8 @@ def _touches_command(matcher: RuleMatcher, fact: Command, call: Call) -> Match:
     if not matcher.settings.issubset(fact.settings) and min(found):
         # The call may set the variable in another way than before the command.
         missing = matcher.settings.difference(fact.settings)
-        own = {
-            id(x) for x in call.facts if isinstance(x, Change) and x.command is fact and x.setting
-        }
-        text = "\n".join(str(each) for each in call.facts if id(each) not in own)
+        own = (x for x in call.facts if isinstance(x, Change) and x.setting and x.command is fact)
+        text = "\n".join(map(str, set(call.facts).difference(own)))
         found.append(Match(all(each.partition("=")[0] in text for each in missing)))
     return min(found)
 
@@ -395,9 +393,9 @@ def _match_prefix(fact: Command, prefix: tuple[str, ...]) -> Match:
 def _touches_path(matcher: RuleMatcher, fact: PathUse, call: Call) -> Match:
     anchors = dict.fromkeys(call.anchors)
     named = product({*fact.lexical, *fact.real}, matcher.paths)
-    if any(pattern.touches(path, *anchors) for path, pattern in named):
-        return Match.YES
     # A search may find anything; to list what there is takes too long.
     looked_for = product(fact.lexical if fact.searches else (), anchors, matcher.paths)
-    found = any(pattern.may_be_found_by(path, anchor) for path, anchor, pattern in looked_for)
-    return Match.YES if found else Match.NO
+    is_about = any(pattern.touches(path, *anchors) for path, pattern in named) or any(
+        pattern.may_be_found_by(path, anchor) for path, anchor, pattern in looked_for
+    )
+    return Match.YES if is_about else Match.NO

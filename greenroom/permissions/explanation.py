@@ -170,9 +170,7 @@ def find_default_files(argv: Sequence[str], folder: str) -> tuple[str, ...]:
 
 def _find_consequences(call: Call) -> PermissionEffects:
     """Gather what a call would do, as far as it is known; the unknown has parts of its own."""
-    commands = [
-        each for each in call.commands if each.extent != "prints"
-    ]  # of others the words are only text
+    commands = [each for each in call.commands if each.extent != "prints"]  # which only show text
     paths = [each for each in call.paths if _is_outside(each, call)]
     hosts = [fact for fact in call.facts if isinstance(fact, HostUse)]
     hosts += chain.from_iterable(find_hosts(each.text) for each in commands)

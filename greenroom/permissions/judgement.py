@@ -47,7 +47,7 @@ class Judgement:
         found = cls(call, combine(rulings), rulings)
         if found.decision is RuleDecision.ALLOW and len(found.runs_as.encode()) > MAX_COMMAND:
             why = f"the command has more than {MAX_COMMAND:,} bytes, each word written out"
-            return cls(call, RuleDecision.ASK, (Ruling(Unknown(reason=why), RuleDecision.ASK),))
+            return found.ask(why)
         return found
 
     @cached_property

@@ -211,10 +211,9 @@ class PermissionManager:
         self._set_rules(kept)
         session, binding = self._find_session(session_id), self._bound.get(session_id)
         if session is not None and binding is not None:
-            grants = session.conversation.grants
-            rules = [read_grants([each], session_id, binding.root)[0] for each in grants]
-            pairs = zip(grants, rules, strict=True)
-            left = [each for each, found in pairs if rule_id not in {rule.id for rule in found}]
+            grants, where = session.conversation.grants, (session_id, binding.root)
+            read = ((each, read_grants([each], *where)[0]) for each in grants)
+            left = [each for each, rules in read if rule_id not in [rule.id for rule in rules]]
             if len(left) < len(grants):
                 session.conversation.revoke_grants()
                 session.conversation.add_grants(left)

@@ -14,7 +14,7 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple
 
 from msgspec import structs
@@ -39,12 +39,14 @@ class Layer(NamedTuple):
         apply: applies them to a call, with the manager's mode.
         only_denials: whether only what they deny counts.
         only_ruled: whether a question counts only if one of them asks it.
+        answered: the rules whose questions about the call itself were answered.
     """
 
     rules: RuleIndex
     apply: Callable[[Call, RuleIndex], tuple[Ruling, ...]]
     only_denials: bool = False
     only_ruled: bool = False
+    answered: tuple[PermissionRule, ...] = ()
 
 
 def screen_files(
@@ -55,40 +57,33 @@ def screen_files(
     The files are named by their paths from the folder, without links in between. The text is empty
     for a file that may be read. None stands for a screen that lets everything through.
     """
-    bound: list[tuple[Layer, tuple[PermissionRule, ...]]] = []
-    marks, deep = set[str](), list[PathPattern]()
-    for each in layers:
-        layer, answered = _leave_out_answered(each, call)
-        objections = [
-            rule
-            for rule in layer.rules.all
-            if rule.decision is not RuleDecision.ALLOW and rule not in answered
-        ]
-        if found := {mark for rule in objections for mark in _list_marks(rule)}:
-            bound.append((layer, answered))
+    bound, marks = list[Layer](), set[str]()
+    for layer in (_leave_out_answered(each, call) for each in layers):
+        if found := set(_list_marks(layer)):
+            bound.append(layer)
             marks |= found
-            deep += _list_deep_patterns(layer.rules.all)
-    return _Screen(call, bound, marks, deep, _name_folder(call, context, folder)) if bound else None
+    return _Screen(call, bound, marks, _name_folder(call, context, folder)) if bound else None
 
 
-def _leave_out_answered(layer: Layer, call: Call) -> tuple[Layer, tuple[PermissionRule, ...]]:
-    """Return the rules that asked about the call itself, and the layer without their questions.
+def _leave_out_answered(layer: Layer, call: Call) -> Layer:
+    """Return a layer without the questions about the call itself.
 
-    Only rules that tighten are left out, since they hide the questions behind them.
+    Only rules that tighten are left out of it, since they hide the questions behind them.
     """
     asked = (each for each in evaluate(call, layer.rules) if each.decision is RuleDecision.ASK)
     answered = tuple(each.rule for each in asked if each.rule is not None)
     if any(rule.tightens for rule in answered):
         left = [each for each in layer.rules.all if not (each.tightens and each in answered)]
         layer = layer._replace(rules=RuleIndex(left))
-    return layer, answered
+    return layer._replace(answered=answered)
 
 
-def _list_marks(rule: PermissionRule) -> Iterator[str]:
-    if rule.matcher.about_calls:
-        yield ""
-    for pattern in rule.matcher.paths:
-        yield from pattern.marks
+def _list_marks(layer: Layer) -> Iterator[str]:
+    """List the texts that the path of a file has which a rule may keep back."""
+    for rule in layer.rules.all:
+        if rule.decision is not RuleDecision.ALLOW and rule not in layer.answered:
+            yield from [""] * rule.matcher.about_calls
+            yield from chain.from_iterable(pattern.marks for pattern in rule.matcher.paths)
 
 
 def _list_deep_patterns(rules: Iterable[PermissionRule]) -> Iterator[PathPattern]:
@@ -127,22 +122,16 @@ class _Screen:
 
     Args:
         call: the call that finds them.
-        bound: the layers that bind it, each with the rules whose questions were answered.
+        bound: the layers that bind it.
         marks: texts of which a path must have one, so that a rule may keep the file back.
-        deep: patterns of what is denied with all that is below.
         folder: the folder.
     """
 
     def __init__(
-        self,
-        call: Call,
-        bound: Sequence[tuple[Layer, tuple[PermissionRule, ...]]],
-        marks: Iterable[str],
-        deep: Sequence[PathPattern],
-        folder: PathUse,
+        self, call: Call, bound: Sequence[Layer], marks: Iterable[str], folder: PathUse
     ) -> None:
-        self._call, self._bound, self._folder = call, bound, folder
-        self._marks, self._deep = tuple(marks), deep
+        self._call, self._bound, self._folder, self._marks = call, bound, folder, tuple(marks)
+        self._deep = [each for layer in bound for each in _list_deep_patterns(layer.rules.all)]
         names = dict.fromkeys((*folder.lexical, *folder.real))
         self._starts = tuple(fold_path(each).rstrip("/") for each in names)
         self._is_denied_whole = lru_cache(_MAX_FOLDERS)(self._look_at_folder)
@@ -159,9 +148,9 @@ class _Screen:
         call = dataclasses.replace(self._call, facts=(use,))
         found = {
             ruling.decision
-            for layer, answered in self._bound
+            for layer in self._bound
             for ruling in layer.apply(call, layer.rules)
-            if ruling.rule is not None and ruling.rule not in answered
+            if ruling.rule is not None and ruling.rule not in layer.answered
             if ruling.decision is RuleDecision.DENY or not layer.only_denials
         }
         if RuleDecision.DENY in found:

@@ -22,6 +22,10 @@ class RuleScope(StrEnum):
 _ALLOW, _DENY, _ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
 
 
+def _match_commands(prefixes: str | Sequence[str]) -> RuleMatcher:
+    return RuleMatcher(tool="Bash", command_prefix=prefixes)
+
+
 class _Options(TypedDict, total=False):
     """The fields of a rule other than its decision and matcher."""
 
@@ -128,20 +132,17 @@ class PermissionRule:
     @classmethod
     def allow_command(cls, *prefixes: str, **options: Unpack[_Options]) -> Self:
         """Allow simple commands that begin with these words."""
-        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
-        return cls(decision=_ALLOW, matcher=matcher, **options)
+        return cls(decision=_ALLOW, matcher=_match_commands(prefixes), **options)
 
     @classmethod
     def deny_command(cls, *prefixes: str, **options: Unpack[_Options]) -> Self:
         """Deny simple commands that begin with these words."""
-        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
-        return cls(decision=_DENY, matcher=matcher, **options)
+        return cls(decision=_DENY, matcher=_match_commands(prefixes), **options)
 
     @classmethod
     def ask_for_command(cls, *prefixes: str, **options: Unpack[_Options]) -> Self:
         """Always ask about simple commands that begin with these words."""
-        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
-        return cls(decision=_ASK, matcher=matcher, **options)
+        return cls(decision=_ASK, matcher=_match_commands(prefixes), **options)
 
     @classmethod
     def allow_path(cls, *patterns: str, **options: Unpack[_Options]) -> Self:
@@ -188,8 +189,7 @@ class PermissionRule:
     @classmethod
     def allow_bash_prefix(cls, prefixes: str | Sequence[str], **options: Unpack[_Options]) -> Self:
         """Allow commands like `allow_command`, by one prefix or a list of them."""
-        matcher = RuleMatcher(tool="Bash", command_prefix=prefixes)
-        return cls(decision=_ALLOW, matcher=matcher, **options)
+        return cls(decision=_ALLOW, matcher=_match_commands(prefixes), **options)
 
     @classmethod
     def allow_if(cls, predicate: Predicate, **options: Unpack[_Options]) -> Self:

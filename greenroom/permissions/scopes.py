@@ -13,7 +13,7 @@ An index finds the few of many rules that may be about a part, and keeps their o
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
 from greenroom.core import RuleDecision
@@ -69,17 +69,12 @@ class RuleIndex:
     def find_rules(self, fact: Fact) -> Sequence[PermissionRule]:
         """Find the rules that may be about a fact, in their order."""
         numbers = set(self._kinds["about_calls"])
-        if isinstance(fact, Command):
-            numbers |= self._find_by_command(fact)
-        elif isinstance(fact, PathUse):
+        if isinstance(fact, PathUse):
             numbers |= self._find_by_path(fact)
         elif isinstance(fact, HostUse):
             numbers |= self._kinds["domain"]
-        elif isinstance(fact, Unknown) and fact.text:
-            words = set(extract_words(fact.text))
-            numbers |= self._find_by_program(words, words)
-        if isinstance(fact, PathUse | Change) and fact.command is not None:
-            numbers |= self._find_by_outer(fact.command)
+        for programs, words in _list_programs(fact):
+            numbers |= self._find_by_program(programs, words)
         return [self.all[number] for number in sorted(numbers)]
 
     def _find_by_path(self, fact: PathUse) -> set[int]:
@@ -87,20 +82,6 @@ class RuleIndex:
             return self._kinds["path"]
         text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
-
-    def _find_by_command(self, fact: Command) -> set[int]:
-        words = {*fact.argv, *fact.possible_words}
-        # An unknown program may run any of its words.
-        numbers = self._find_by_program(words if fact.loose else {fact.argv[0]}, words)
-        outer = fact.outer
-        while outer is not None:
-            numbers |= self._find_by_outer(outer)
-            outer = outer.outer
-        return numbers
-
-    def _find_by_outer(self, fact: Command) -> set[int]:
-        """Find the rules about a program, whatever its words are."""
-        return self._find_by_program({fact.argv[0]}, None)
 
     def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
         """Find the rules about programs that have any of these words; None stands for all words."""
@@ -110,6 +91,20 @@ class RuleIndex:
                 if words is None or not word or word in words:
                     found |= numbers
         return found
+
+
+def _list_programs(fact: Fact) -> Iterator[tuple[set[str], set[str] | None]]:
+    """List the programs that a fact is about, with the words that they may have; None for any."""
+    outer = fact.command if isinstance(fact, PathUse | Change) else None
+    if isinstance(fact, Command):
+        words, outer = {*fact.argv, *fact.possible_words}, fact.outer
+        yield words if fact.loose else {fact.argv[0]}, words  # a loose one may run any of them
+    elif isinstance(fact, Unknown) and fact.text:
+        words = set(extract_words(fact.text))
+        yield words, words
+    while outer is not None:
+        yield {outer.argv[0]}, None
+        outer = outer.outer
 
 
 def is_about_tool(matcher: RuleMatcher, tool: str, category: str) -> bool:
