@@ -271,20 +271,29 @@ async def _end(actor: Actor) -> None:
 
 def _finish(actor: Actor) -> None:
     """End an agent of which nothing is alive; whatever fails, those who wait for it wake."""
-    outcome = actor.outcome = _make_outcome(actor)
-    actor.turns.drop_unopened()
-    actor.kernel.registry.forget(actor)
+    try:
+        outcome = actor.outcome = _make_outcome(actor)
+    except BaseException as error:  # a bug of the runtime: it goes up
+        outcome = actor.outcome = Outcome(EndStatus.CRASHED, error=error)
+        raise
+    finally:
+        _tell_end(actor, outcome)
+
+
+def _tell_end(actor: Actor, outcome: Outcome) -> None:
     exited = Exited(outcome.status, describe_error(outcome.error))
+    actor.kernel.registry.forget(actor)
     try:
         try:
+            actor.turns.drop_unopened()
             _publish_end(actor, exited)
         finally:
             _tell_parent(actor, exited)
     finally:
+        actor.ended.set()  # those who wait run after this step
         actor.output.ring.close()
         actor.turns.end()
         actor.main_task = None
-        actor.ended.set()
         actor.tell_monitors(outcome)
         if actor.member is not None:
             actor.member.mark_gone()

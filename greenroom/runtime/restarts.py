@@ -426,7 +426,8 @@ class Supervision(Member):
 
     async def _restart_group(self, culprit: Member, delay: float) -> None:
         group = self._find_group(culprit)
-        reason = f"{culprit.name} {'crashed' if culprit.crash else 'ended'}"
+        # An exception may be false, or refuse to say whether it is true.
+        reason = f"{culprit.name} {'ended' if culprit.crash is None else 'crashed'}"
         why = SupervisionError(f"the supervisor {self.name} stopped its group, because {reason}")
         why.__cause__ = culprit.crash
         await self._stop(group, why)

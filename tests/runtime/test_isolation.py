@@ -22,6 +22,7 @@ from greenroom.core import (
     Message,
     ModelRequest,
     PermissionRequest,
+    Restarted,
     SubAgentResult,
     ToolStart,
     ToolUseBlock,
@@ -33,6 +34,7 @@ from greenroom.core import (
 from greenroom.core._internal import EndStatus, EventLoopError, describe_error, log_error
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, lifecycle
+from greenroom.runtime.turns import Turns
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import ScriptedProvider
 
@@ -316,6 +318,20 @@ async def crash_supervised(runtime, error):
     return handle
 
 
+async def crash_group(runtime, error):
+    async def bad(agent):
+        raise error
+
+    backoff = Backoff(first=0.1, jitter=0)
+    supervisor = runtime.supervisor("one_for_all", intensity=1, backoff=backoff)
+    handle = supervisor.spawn(new("bad"), bad, restart="permanent")
+    other = supervisor.spawn(new("other"), echo, restart="permanent")
+    assert (await supervisor.wait()).status is EndStatus.CRASHED
+    (why,) = [chunk.error async for chunk in held(other) if isinstance(chunk, Restarted)]
+    assert why == "worker crashed"
+    return handle
+
+
 PLACES = [
     crash_agent,
     crash_in_turn,
@@ -324,6 +340,7 @@ PLACES = [
     crash_child,
     crash_background,
     crash_supervised,
+    crash_group,
 ]
 
 
@@ -416,6 +433,34 @@ async def test_a_bug_of_the_runtime_in_a_subagent_is_no_crash_of_its_parent(monk
 
     with pytest.raises(AssertionError, match="the runtime's own bug"):
         await main()
+
+
+@pytest.mark.parametrize("place", [lifecycle, Turns], ids=["the outcome", "the turns"])
+async def test_a_bug_of_the_runtime_at_an_end_keeps_nobody_waiting(monkeypatch, place):
+    async def child(agent):
+        await agent.receive()
+
+    async def parent(agent):
+        handles.append(agent.spawn(new("child"), child))
+        await agent.receive()  # and returns, so that its subagents are ended
+
+    def broken(ending):
+        assert getattr(ending, "agent", ending).session_id != "child", "the runtime's own bug"
+        return end(ending)
+
+    handles, name = [], "_make_outcome" if place is lifecycle else "drop_unopened"
+    end = getattr(place, name)
+    monkeypatch.setattr(place, name, broken)
+
+    async def main():
+        with trio.fail_after(1000):
+            async with AgentRuntime(store=InMemoryStore()) as runtime:
+                runtime.spawn(new("parent"), parent).send_input_nowait("go")
+                await trio.sleep_forever()
+
+    with pytest.raises(AssertionError, match="the runtime's own bug"):
+        await main()
+    await handles[0].wait()
 
 
 async def check_texts(handle):
