@@ -36,7 +36,8 @@ def handoff_team(
 
     Names in `handoffs` refer to agents of the team, so two agents can name each other. The team has
     one session with one history, which records the agent that has the conversation; it keeps it in
-    later turns. The steps and the budget of a turn are those of the first agent.
+    later turns. The steps and the budget of a turn are those of the first agent. For an
+    orchestrator, the team is good at whatever one of its agents is good at.
 
     Args:
         start: the agent that has the conversation first.
@@ -76,8 +77,13 @@ def handoff_team(
             hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
         )
 
-    async def run(internals: AgentInternals, deps: DepsT, report: RunReport | None) -> None:
-        await start(internals, deps, report, team)
+    async def run(
+        first: Agent[DepsT, object],
+        internals: AgentInternals,
+        deps: DepsT,
+        report: RunReport | None,
+    ) -> None:
+        await first(internals, deps, report, team)
 
     return WrappedAgent(start, run, team=team, name=name, description=description)
 
@@ -88,7 +94,8 @@ def _as_agent(
     """Return an agent unchanged; wrap anything else in an agent with a `TeamModel`."""
     if isinstance(each, Agent):
         return each
-    return Agent(TeamModel(each), name=each.name, description=each.description)
+    words = getattr(each, "capabilities", ())
+    return Agent(TeamModel(each), name=each.name, description=each.description, capabilities=words)
 
 
 def _is_input(message: Message) -> bool:

@@ -63,7 +63,7 @@ def react(
         >>> react(llm, [calculator]).run_sync("What is 15 times 3?").output
         '45'
     """
-    agent = Agent(
+    thinker = Agent(
         llm,
         instructions=instructions,
         tools=tools,
@@ -77,10 +77,13 @@ def react(
     )
 
     async def run_in_words(
-        internals: AgentInternals, deps: object, report: RunReport | None
+        agent: Agent[object, str],
+        internals: AgentInternals,
+        deps: object,
+        report: RunReport | None,
     ) -> None:
         model = find_model(agent.llm, internals.context.resources)
         in_words = recovery.model(model, use_text_tools=True) if recovery else TextTools(model)
         await agent.replace_model(in_words)(internals, deps, report)
 
-    return WrappedAgent(agent, run_in_words)
+    return WrappedAgent(thinker, run_in_words)

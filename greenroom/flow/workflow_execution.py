@@ -41,6 +41,7 @@ from greenroom.flow.workflow_run import WorkflowProgress, WorkflowStep
 from greenroom.flow.workflow_state import START, Changes
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
+from greenroom.session._internal import LONGEST_RECORD
 
 StateT = TypeVar("StateT")
 
@@ -101,7 +102,7 @@ class WorkflowExecution(Generic[StateT]):
     def begin(self) -> None:
         """Record and announce that the run begins."""
         begin = self._progress.begin
-        self._record(WORKFLOW_STEP, begin)
+        self._record(WORKFLOW_STEP, begin, "the first state")
         self._announce(begin, 0, {START: begin.state})
 
     async def run(self, max_steps: int) -> None:
@@ -138,13 +139,27 @@ class WorkflowExecution(Generic[StateT]):
         values = progress.merge()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready, utc_now())
-        self._record(WORKFLOW_STEP, with_fields(step, updates={}))  # the records of nodes have them
+        # The records of the nodes have the updates.
+        self._record(WORKFLOW_STEP, with_fields(step, updates={}), "the step")
         if not ready or any(self._graph.nodes[name].inspect for name in ready):
             await self._agent.session.save()  # before a function, its start saves this as well
         self._announce(step, step.number, step.updates)
 
-    def _record(self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord) -> None:
-        self._agent.session.add_record(kind, serde.loads(serde.encode(record)))
+    def _record(
+        self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord, what: str
+    ) -> None:
+        """Add a record to the session.
+
+        Raises:
+            WorkflowError: it is too long.
+        """
+        encoded = serde.encode(record)
+        if len(encoded) > LONGEST_RECORD:
+            raise WorkflowError(
+                f"{what} has {len(encoded):,} bytes as JSON, of at most {LONGEST_RECORD:,}",
+                hint="keep long values in files, and the names of these in the state",
+            )
+        self._agent.session.add_record(kind, serde.loads(encoded))
 
     def _announce(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
@@ -215,8 +230,8 @@ class WorkflowExecution(Generic[StateT]):
     def _record_node(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
         run, step = self._progress.run, self._progress.number
         record = NodeRecord(run, step, unit, changes, session_id, utc_now())
+        self._record(WORKFLOW_NODE, record, f"what {unit} returned")
         self._progress.note(record)
-        self._record(WORKFLOW_NODE, record)
 
     async def _run(
         self, node: Node, unit: Unit, cut_off: AgentSession | None, results: Mapping[str, object]

@@ -15,7 +15,15 @@ from greenroom import (
     RuntimeLimits,
 )
 from greenroom.core import TurnStatus
-from greenroom.flow import Plan, Subtask, TeamResult, committee, orchestrator
+from greenroom.flow import (
+    Plan,
+    Subtask,
+    TeamResult,
+    committee,
+    handoff_team,
+    orchestrator,
+    react,
+)
 from greenroom.flow._internal import PLAN_STEP
 from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Budget
@@ -87,6 +95,18 @@ async def test_a_subtask_goes_to_the_agent_that_is_good_at_it(autojump_clock):
     assert told.reports[3].completed == ()
     asked = llm.requests[0].messages[0].text
     assert "[facts] by researcher, asked to:\n| Find facts\nThe result:\n| It is warm." in asked
+
+
+async def test_a_handoff_team_is_good_at_what_its_agents_are_good_at(autojump_clock):
+    jury = committee(Agent(says("Law."), name="ada"), capabilities=["law"])
+    desk = Agent(says("Tax."), name="desk", handoffs=["committee"], capabilities=["tax"])
+    team = handoff_team(desk, jury, name="office")
+    other = Agent(says("?"), name="other")
+    for word in ("tax", "law"):
+        plan = Plan("", [Subtask("a", "A", capability=word)])
+        told = await run(orchestrator(None, other, team, planner=plan))
+        assert [each.agent for each in told.sources] == ["office"]
+    assert react(says("?")).capabilities == ()
 
 
 async def test_a_result_can_forge_no_other_one(autojump_clock):

@@ -18,6 +18,7 @@ from greenroom import (
 )
 from greenroom.core import TurnStatus
 from greenroom.flow import TextTools, react
+from greenroom.llm import ModelSettings
 from greenroom.resilience import Budget
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 from greenroom.testing._internal import run_agent_async
@@ -259,3 +260,12 @@ def test_a_cancel_at_any_checkpoint_leaves_nothing_behind():
     report = cancel_at_every_checkpoint(scenario, at_most=few(25))
     assert report.violations == ()
     assert report.checkpoints > 20
+
+
+async def test_a_run_asks_the_model_with_other_settings():
+    llm = ScriptedProvider(*SEED)
+    agent = react(llm, [calculator])
+    assert (await agent.run("15 * 3?", settings=ModelSettings(temperature=0.5))).output == "45"
+    assert [request.temperature for request in llm.requests] == [0.5, 0.5]
+    other = agent.replace_settings(ModelSettings(seed=1))
+    assert (other.name, other.identity) == (agent.name, agent.identity)

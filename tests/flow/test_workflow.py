@@ -352,6 +352,18 @@ async def test_an_agent_that_fails_is_an_error_with_its_node():
             _ = (await workflow.run(State(best="?"))).output
 
 
+@pytest.mark.parametrize("where", ["the first state", "what write returned"])
+async def test_a_value_that_is_too_long_for_a_record_is_named(where):
+    async def write(state):
+        return {"best": "long" * 100_000}
+
+    workflow = Workflow(State).node("write", write).edge(START, "write").edge("write", END)
+    first = State(best="long" * 100_000) if where == "the first state" else State()
+    result = await workflow.run(first)
+    assert isinstance(result.error, WorkflowError)
+    assert f"{where} has 400," in str(result.error)
+
+
 @pytest.mark.parametrize("kind", ["function", "agent"])
 async def test_a_time_out_ends_its_node(autojump_clock, kind):
     ended = trio.Event()
