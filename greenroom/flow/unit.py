@@ -5,11 +5,16 @@ the members that a pattern asks in one turn.
 """
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
+import msgspec
+
 from greenroom.core import utc_now
-from greenroom.core._internal import Wire, freeze_fields, serde
+from greenroom.core._internal import JSON, Wire, freeze_fields, serde
+from greenroom.flow.errors import WorkflowError
 from greenroom.session import AgentSession
 from greenroom.session._internal import LONGEST_RECORD
 
@@ -107,18 +112,21 @@ class UnitLog:
         self._asked: Counter[str] = Counter()
         self.starts: dict[Unit, Start] = {}
         self.ends: dict[Unit, object] = {}
-        begins = serde.convert(session.records(WORKFLOW_STEP), list[WorkflowBegin])
-        last = begins[-1].run if begins else 0
-        if goes_on and begins:
-            self._run = last
+        with convert_errors(session):
+            begins = serde.convert(_list_begins(session), list[WorkflowBegin])
+        last = begins[-1] if begins else WorkflowBegin({}, (), 0)
+        if goes_on and last.run and not last.next:
+            self._run = last.run
             self._read()
         else:
-            self._run = last + 1
+            self._run = last.run + 1
             begin = WorkflowBegin({}, (), self._run, utc_now())
             session.add_record(WORKFLOW_STEP, serde.loads(serde.encode(begin)))
 
     def _read(self) -> None:
-        for record in serde.convert(self._session.records(WORKFLOW_NODE), list[NodeRecord]):
+        with convert_errors(self._session):
+            records = serde.convert(self._session.records(WORKFLOW_NODE), list[NodeRecord])
+        for record in records:
             if record.run == self._run:
                 self._note(record)
 
@@ -154,6 +162,21 @@ class UnitLog:
     def _record(self, record: NodeRecord) -> None:
         self._note(record)
         self._session.add_record(WORKFLOW_NODE, serde.loads(serde.encode(record)))
+
+
+def _list_begins(session: AgentSession) -> list[JSON]:
+    """List the records of beginnings; a session may have had a workflow before, with steps."""
+    records = session.records(WORKFLOW_STEP)
+    return [each for each in records if isinstance(each, dict) and each.get("type") == "begin"]
+
+
+@contextmanager
+def convert_errors(session: AgentSession) -> Iterator[None]:
+    """Raise a `WorkflowError` for records that can't be read."""
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
 
 
 def _last_id(session: AgentSession) -> str:

@@ -7,18 +7,13 @@ happened.
 """
 
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar, cast
 
-import msgspec
-
 from greenroom.agents import AgentResult
 from greenroom.core import TurnStatus, Usage
 from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, serde
-from greenroom.flow.errors import WorkflowError
 from greenroom.flow.unit import (
     WORKFLOW_NODE,
     WORKFLOW_STEP,
@@ -26,6 +21,7 @@ from greenroom.flow.unit import (
     Start,
     Unit,
     WorkflowBegin,
+    convert_errors,
     next_start,
 )
 from greenroom.flow.workflow_state import START, Changes, StateSchema, Values
@@ -105,17 +101,9 @@ def last_entry(session: AgentSession) -> _Entry | None:
         WorkflowError: it can't be read.
     """
     record = session.last_record(WORKFLOW_STEP)
-    with _convert_errors(session):
+    with convert_errors(session):
         found: _Entry | None = serde.convert(record, _Entry | None)
     return found
-
-
-@contextmanager
-def _convert_errors(session: AgentSession) -> Iterator[None]:
-    try:
-        yield
-    except msgspec.ValidationError as error:
-        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
 
 
 class WorkflowProgress(Generic[StateT]):
@@ -143,7 +131,7 @@ class WorkflowProgress(Generic[StateT]):
         Raises:
             WorkflowError: it does not fit the workflow.
         """
-        with _convert_errors(session):
+        with convert_errors(session):
             entries = serde.convert(session.records(WORKFLOW_STEP), list[_Entry])
             nodes = serde.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
         begins = [each for each in entries if isinstance(each, WorkflowBegin)]

@@ -25,6 +25,7 @@ from greenroom.flow import (
     Plan,
     Subtask,
     Workflow,
+    WorkflowError,
     loop,
     orchestrator,
     parallel,
@@ -338,3 +339,23 @@ async def test_a_run_has_a_budget_for_all_of_it(pattern):
     purse = Budget(model_calls=1)
     ends = [(await echo("a").run("x", budget=purse)).status for _ in range(2)]
     assert ends == ["completed", "failed"]
+
+
+async def test_a_session_may_have_had_a_workflow_before():
+    class State(TypedDict):
+        text: str
+
+    flow = Workflow(State, input="text", output="text")
+    flow.node("a", echo("a"), input="text", output="text").edge(START, "a").edge("a", END)
+    store, team = InMemoryStore(), pipeline(echo("b"))
+    for _ in range(2):
+        said = await flow.run("Go.", session="s", store=store)
+        assert said.output == "a(workflow: Go.)"
+        assert (await team.run("Come.", session="s", store=store)).output == "b(Come.)"
+
+
+async def test_a_record_that_can_not_be_read_is_an_error_of_ours():
+    session = AgentSession.new("team")
+    session.add_record("workflow.step", {"type": "begin", "run": "one"})
+    with pytest.raises(WorkflowError, match="can't be read"):
+        _ = (await pipeline(echo("b")).run("Go.", session=session)).output
