@@ -15,6 +15,7 @@ import trio
 
 from greenroom.core import AgentContext, Contact, ReadPath, WritePath
 from greenroom.tools.execution import RegisteredTool
+from greenroom.tools.own_context import run_in_own_context
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,34 +190,48 @@ class CallOrder:
             run: runs the call of this index.
             prepare: is called before calls begin of which some were allowed since it last was.
         """
-
-        async def run_next() -> None:
-            # Trio starts tasks in any order, so each takes the first call that is ready.
-            index = self._ready.popleft()
-            try:
-                await run(index)
-            finally:
-                self._ended.add(index)
-                self._news.set()
-                self._one_ended.set()
-                self._one_ended = trio.Event()
-
-        prepared: set[int] = set()
+        if len(self._reaches) == 1:
+            await self._begin_all(None, run, prepare)
+            return
         async with trio.open_nursery() as nursery:
-            while self._waiting:
-                self._news = trio.Event()
-                if prepare is not None and not self._allowed <= prepared:
-                    prepared = set(self._allowed)
-                    await prepare()
-                for index in self._find_ready(prepared if prepare else self._allowed):
-                    self._waiting.remove(index)
-                    self._begun.add(index)
-                    self._ready.append(index)
-                    nursery.start_soon(run_next, name="a tool call")
-                if not self.running:
-                    self._quiet.set()
-                if self._waiting:
-                    await self._news.wait()
+            await self._begin_all(nursery, run, prepare)
+
+    async def _begin_all(
+        self,
+        nursery: trio.Nursery | None,
+        run: Callable[[int], Awaitable[None]],
+        prepare: Callable[[], Awaitable[None]] | None,
+    ) -> None:
+        """Let every call begin in its turn; without a nursery, run the only one in this task."""
+        prepared: set[int] = set()
+        while self._waiting:
+            self._news = trio.Event()
+            if prepare is not None and not self._allowed <= prepared:
+                prepared = set(self._allowed)
+                await prepare()
+            for index in self._find_ready(prepared if prepare else self._allowed):
+                self._waiting.remove(index)
+                self._begun.add(index)
+                self._ready.append(index)
+                if nursery is not None:
+                    nursery.start_soon(self._run_next, run, name="a tool call")
+                else:
+                    await run_in_own_context(self._run_next(run))
+            if not self.running:
+                self._quiet.set()
+            if self._waiting:
+                await self._news.wait()
+
+    async def _run_next(self, run: Callable[[int], Awaitable[None]]) -> None:
+        # Trio starts tasks in any order, so each takes the first call that is ready.
+        index = self._ready.popleft()
+        try:
+            await run(index)
+        finally:
+            self._ended.add(index)
+            self._news.set()
+            self._one_ended.set()
+            self._one_ended = trio.Event()
 
     def _find_ready(self, allowed: set[int]) -> Iterator[int]:
         """Yield the calls that may begin now, as far as there is room."""

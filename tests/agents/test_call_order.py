@@ -1,5 +1,8 @@
 """The calls of one reply: side by side, once each is allowed, in order where effects may touch."""
 
+from contextvars import ContextVar
+
+import pytest
 import trio
 import trio.testing
 from hypothesis import given, settings, strategies as st
@@ -18,6 +21,7 @@ from greenroom.core import (
     TurnStatus,
     WritePath,
 )
+from greenroom.core._internal import EndStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
@@ -336,3 +340,39 @@ async def play(tools, world, calls, answers, stop_after):
             nursery.cancel_scope.cancel()
         history = await handle.history()
     return chunks[-1].status, history, chunks
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_a_call_changes_no_context_variable_of_the_next_one(count):
+    variable, seen = ContextVar("variable", default="unset"), []
+
+    @tool
+    async def mark() -> str:
+        """Set a variable."""
+        seen.append(variable.get())
+        variable.set("of a call")
+        await trio.lowlevel.checkpoint()
+        return variable.get()
+
+    replies = [Reply([call("mark")] * count)] * 2
+    async with Stage([mark], *replies, "done", rules=ALL) as stage:
+        await stage.handle.ask("go")
+    assert seen == ["unset"] * 2 * count
+
+
+@pytest.mark.parametrize("count", [1, 2])
+async def test_an_agent_crashes_if_a_tool_leaves_a_nursery_open(count):
+    @tool
+    async def careless() -> str:
+        """Leave a nursery open."""
+        nursery = await trio.open_nursery().__aenter__()
+        nursery.start_soon(trio.sleep_forever)
+        return "done"
+
+    calls = [call("careless")] * count
+    async with Stage([careless], Reply(calls), "done", rules=ALL) as stage:
+        result = await stage.handle.ask("go")
+        outcome = await stage.handle.wait()
+    assert result.status is TurnStatus.FAILED
+    assert outcome.status is EndStatus.CRASHED
+    assert "Nursery stack corrupted" in str(outcome.error)
