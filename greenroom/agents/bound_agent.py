@@ -44,11 +44,14 @@ T = TypeVar("T")
 
 def to_json_value(value: object) -> object:
     """Convert a value to JSON's types, as pydantic or msgspec do; anything else becomes text."""
-    from pydantic_core import to_json
+    from pydantic_core import PydanticSerializationError, to_json, to_jsonable_python
 
     if type(value) is str:
         return value
-    return serde.loads(to_json(value, inf_nan_mode="strings", fallback=_builtins))
+    try:
+        return serde.loads(to_json(value, inf_nan_mode="strings", fallback=_builtins))
+    except PydanticSerializationError:  # a text holds half of a surrogate pair
+        return serde.loads(serde.encode(to_jsonable_python(value, fallback=_builtins)))
 
 
 def _builtins(value: object) -> object:

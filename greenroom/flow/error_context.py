@@ -7,8 +7,6 @@ import logging
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-import msgspec
-
 from greenroom.agents import NoProgressError
 from greenroom.core import BudgetExceededError, Custom, GreenroomError
 from greenroom.core._internal import Wire, clip, find_error, serde, visible
@@ -167,7 +165,7 @@ class ErrorContext(Wire, frozen=True):
         """Log it, and return it as a chunk with its fields and its severity."""
         text = " ".join(visible(str(self)).split())
         _log.info("%s", text)
-        data = serde.loads_object(msgspec.json.encode(self).decode())
+        data = serde.loads_object(serde.encode(self).decode())
         return Custom(RECOVERY, {**data, "severity": self.severity}, text)
 
 

@@ -509,7 +509,7 @@ class PlanRecorder:
         run = self.run.apply(step)
         if isinstance(step, SubtaskMove):
             step = replace(step, result=run.state(step.id).result)  # shortened if it was long
-        if (length := len(msgspec.json.encode(step))) > LONGEST_RECORD:
+        if (length := len(serde.encode(step))) > LONGEST_RECORD:
             raise PlanError(
                 f"the plan is too long: {length:,} of {LONGEST_RECORD:,} bytes",
                 hint="shorten goals and arguments, and keep long texts in files",
@@ -519,6 +519,6 @@ class PlanRecorder:
 
     def _publish(self, step: PlanStep) -> dict[str, object]:
         """Publish a step; return it as JSON."""
-        data = serde.loads_object(msgspec.json.encode(step).decode())
+        data = serde.loads_object(serde.encode(step).decode())
         self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))
         return data

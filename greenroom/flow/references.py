@@ -21,7 +21,7 @@ def read_value(text: str) -> object:
     if text.lstrip()[:1] not in ("{", "["):
         return text
     try:
-        return serde.loads(text.encode())
+        return serde.loads(text)
     except InvalidJSONError:
         return text
 
@@ -160,7 +160,7 @@ def _as_type(value: object, kind: object) -> object:
     if not isinstance(value, str) or kind not in _NUMBERS:
         return value
     try:
-        found = serde.loads(value.encode())
+        found = serde.loads(value)
     except InvalidJSONError:
         return value
     return found if isinstance(found, bool | int | float) else value

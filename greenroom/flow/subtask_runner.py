@@ -28,7 +28,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnStatus,
 )
-from greenroom.core._internal import JSON, new_id
+from greenroom.core._internal import JSON, new_id, serde
 from greenroom.flow.error_context import ErrorClass, classify
 from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Subtask
@@ -206,7 +206,8 @@ class SubtaskRunner:
         tool = self.tools.get(subtask.tool)
         if tool is None or self.may_repeat(tool):
             return ""
-        call = msgspec.json.encode([tool.name, subtask.arguments], order="deterministic")
+        arguments = serde.decode(serde.encode(subtask.arguments), object)  # mends texts
+        call = msgspec.json.encode([tool.name, arguments], order="deterministic")
         return hashlib.sha256(call).hexdigest()[:32]
 
     def _argument_types(self, name: str) -> dict[str, object]:

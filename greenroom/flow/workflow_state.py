@@ -23,7 +23,7 @@ from typing import (
 import msgspec
 
 from greenroom.core import Message
-from greenroom.core._internal import JSON, InvalidJSONError, serde
+from greenroom.core._internal import JSON, InvalidJSONError, serde, valid_unicode
 from greenroom.flow.errors import WorkflowError
 
 if TYPE_CHECKING:
@@ -93,8 +93,9 @@ class _Field:
             raw, problem = serde.encode(value), None
         except InvalidJSONError as error:
             raise InvalidJSONError(f"{who} can't set {self.name}: {error}") from error
-        as_list = [b"[%b]" % raw] if self.reducer is not None else []
-        for each in (raw, *as_list, *([value.encode()] if isinstance(value, str) else [])):
+        others = [b"[%b]" % raw] if self.reducer is not None else []
+        others += [valid_unicode(value).encode()] if isinstance(value, str) else []
+        for each in (raw, *others):
             try:
                 self.decode(each)
             except msgspec.DecodeError as error:

@@ -359,3 +359,11 @@ async def test_a_record_that_can_not_be_read_is_an_error_of_ours():
     session.add_record("workflow.step", {"type": "begin", "run": "one"})
     with pytest.raises(WorkflowError, match="can't be read"):
         _ = (await pipeline(echo("b")).run("Go.", session=session)).output
+
+
+async def test_half_a_character_in_an_output_becomes_a_sign_for_it():
+    async def work(team):
+        return {"name": "\udc80"}
+
+    result = await pipeline(Pattern("inner", work), echo("b")).run("Go.")
+    assert result.output == 'b(inner: {"name":"\ufffd"})'

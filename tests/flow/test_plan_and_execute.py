@@ -266,3 +266,20 @@ async def test_a_plan_that_can_not_be_read_ends_the_turn_and_not_the_agent():
             result = await handle.ask("Go.")
             assert result.kind == "PlanError"
             assert "can't be read" in result.error
+
+
+async def test_half_a_character_in_a_plan_becomes_a_sign_for_it():
+    def look(at: str) -> str:
+        """Look."""
+        return '["name\udc80"]'
+
+    steps = [
+        Subtask("a", "Look\ud800", tool="look", arguments={"at": "\ud800"}),
+        Subtask("b", "Use {a}", after=["a"]),
+    ]
+    planner = plan_and_execute(ScriptedProvider("b", "Done."), [look], planner=Plan("", steps))
+    result = await planner.run("Go\ud800.")
+    assert result.output == "Done."
+    run = PlanRun.load(result.session)
+    assert run.plan["a"].goal == "Look\ufffd"
+    assert run.results == {"a": ["name\ufffd"], "b": "b"}

@@ -352,6 +352,15 @@ async def test_an_agent_that_fails_is_an_error_with_its_node():
             _ = (await workflow.run(State(best="?"))).output
 
 
+async def test_half_a_character_in_a_text_becomes_a_sign_for_it():
+    async def write(state):
+        return {"best": f"{state.best}, name\udc80"}
+
+    workflow = Workflow(State, input="best").node("write", write)
+    run = await workflow.edge(START, "write").edge("write", END).run("a\ud800")
+    assert run.state.best == "a\ufffd, name\ufffd"
+
+
 @pytest.mark.parametrize("where", ["the first state", "what write returned"])
 async def test_a_value_that_is_too_long_for_a_record_is_named(where):
     async def write(state):
