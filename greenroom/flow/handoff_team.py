@@ -50,7 +50,7 @@ def handoff_team(
 
     Raises:
         ConfigurationError: a handoff names an unknown agent, two agents have the same name, no
-            agent hands off to one of them, or `max_switches` is below 1.
+            agent hands off to one of them, `max_switches` is below 1, or one is not an agent.
         TypeError: an agent needs other `deps` than the first one.
 
     Example:
@@ -66,6 +66,13 @@ def handoff_team(
     """
     if max_switches < 1:
         raise ConfigurationError(f"max_switches is {max_switches}", hint="give 1 or more")
+    if not isinstance(start, Agent):
+        hint = "begin with an Agent that hands off to it"
+        raise ConfigurationError(f"{start!r} can't be the first agent of a team", hint=hint)
+    for each in others:
+        if not isinstance(each, Runnable):
+            hint = "give an Agent, or a function in a Pattern"
+            raise ConfigurationError(f"{each!r} can't be an agent of a team", hint=hint)
     agents = [_as_agent(each) for each in others]
     team = Team.of(start, agents, max_switches=max_switches)
     reached = {

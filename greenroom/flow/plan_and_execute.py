@@ -28,6 +28,7 @@ from greenroom.memory._internal import describe_recalled, report_failure
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime
+from greenroom.runtime._internal import check_agent_function
 from greenroom.session import AgentSession, SessionStore
 from greenroom.tools import ToolRegistry
 
@@ -99,6 +100,7 @@ def plan_and_execute(
     Raises:
         ConfigurationError: a number is too low.
         ToolError: something in `tools` can't be a tool.
+        TypeError: the worker is not an agent function.
 
     Example:
         >>> from greenroom.flow import plan_and_execute
@@ -115,6 +117,8 @@ def plan_and_execute(
     for what, number in (("concurrency", concurrency), ("max_subtasks", max_subtasks)):
         if number < 1:
             raise ConfigurationError(f"{what} is {number}", hint="give 1 or more")
+    if worker is not None:
+        check_agent_function(worker)
     registry, points = Toolbox.of(tools).registry, read_points(review)
 
     async def work(turn: TeamTurn) -> str:

@@ -111,3 +111,15 @@ def test_what_makes_no_sense_is_refused():
         handoff_team(a, b, max_switches=0)
     with pytest.raises(ConfigurationError, match="two agents"):
         handoff_team(a, b, agent("b", handoffs=["a"]))
+
+
+def test_what_is_not_an_agent_is_refused_by_what_it_is():
+    async def function(internals):
+        """Not an agent of a team."""
+
+    desk = agent("desk", handoffs=["pipeline"])
+    with pytest.raises(ConfigurationError, match="<pattern pipeline> can't be the first agent"):
+        handoff_team(pipeline(desk), desk)
+    with pytest.raises(ConfigurationError, match="can't be an agent of a team") as refused:
+        handoff_team(desk, function)
+    assert refused.value.hint == "give an Agent, or a function in a Pattern"

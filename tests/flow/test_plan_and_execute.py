@@ -283,3 +283,8 @@ async def test_half_a_character_in_a_plan_becomes_a_sign_for_it():
     run = PlanRun.load(result.session)
     assert run.plan["a"].goal == "Look\ufffd"
     assert run.results == {"a": ["name\ufffd"], "b": "b"}
+
+
+def test_a_worker_that_is_not_an_agent_function_is_refused_at_once():
+    with pytest.raises(TypeError, match="an agent is an async function, not 3"):
+        plan_and_execute(ScriptedProvider("Done."), worker=3)
