@@ -395,10 +395,14 @@ class _HttpStream(ModelStream):
         try:
             while waiting and len(events) < self.wanted:
                 event = waiting.popleft()
+                concealed: SSEEvent | None = None
                 try:
                     events += list(self._decoder.feed(event))
-                except ModelError as error:
-                    events += self._translate_concealed(event, error)
+                except ModelError:
+                    if (concealed := self._conceal(event)) is None:
+                        raise
+                if concealed is not None:  # not above: an error keeps the one that it replaces
+                    events += list(self._decoder.feed(concealed))
                 if events and isinstance(events[-1], StreamEnd):
                     break
         except ModelError as error:
@@ -442,16 +446,10 @@ class _HttpStream(ModelStream):
         body = await self._read(_PAGE_LIMIT, body)
         raise not_a_stream(self._endpoint, self._content_type, body)
 
-    def _translate_concealed(self, event: SSEEvent, error: ModelError) -> Iterable[StreamEvent]:
-        """Translate an event that reports an error once more, with the key removed from it.
-
-        Raises:
-            ModelError: the same, without the key.
-        """
+    def _conceal(self, event: SSEEvent) -> SSEEvent | None:
+        """Remove the key from an event that reports an error; None if it is not in there."""
         concealed = self._endpoint.conceal(event.data.encode()).decode()
-        if concealed == event.data:
-            raise error
-        return self._decoder.feed(replace(event, data=concealed))
+        return None if concealed == event.data else replace(event, data=concealed)
 
     async def _read(self, size: int, beginning: bytes = b"") -> bytes:
         """Read on to this size or to the end of the answer; skip blanks at its beginning."""

@@ -338,6 +338,16 @@ async def test_an_error_status_is_typed_with_all_that_the_provider_said(vendor, 
     assert KEY not in str(error)
 
 
+async def test_an_error_within_a_stream_shows_the_key_nowhere(vendor):
+    failed = wire.sse({"type": "error", "error": {"type": "some_error", "message": f"no: {KEY}"}})
+    async with model_server(Answer.stream(failed)) as server:
+        provider = vendor.open(server)
+        _, error = await broken(provider)
+        await provider.aclose()
+    assert "no: [key]" in str(error)
+    assert KEY not in "".join(traceback.format_exception(error))  # nor any error behind it
+
+
 @pytest.mark.parametrize(
     ("url", "key", "shown"),
     [
