@@ -497,7 +497,7 @@ class Turn:
     def _publish_end(self, status: TurnStatus, problem: str) -> None:
         if status is not TurnStatus.COMPLETED:
             self._value = UNSET
-        new = self._agent.session.conversation.transcript.messages_since_mark()
+        new = self._agent.session.conversation.transcript.take_since_mark()
         replies = [message for message in new if message.role == "assistant"]
         asked = [reply for reply in replies if reply.model]  # others no model has written
         self._turns.compare_replies(len(asked), self.replies)

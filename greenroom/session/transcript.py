@@ -144,14 +144,19 @@ class Transcript:
         return self._view
 
     def mark(self) -> None:
-        """Remember this moment, in place of the one before; see `messages_since_mark`."""
+        """Remember this moment, in place of the one before; see `take_since_mark`."""
         self._marked, self._marked_messages = len(self._messages), None
 
-    def messages_since_mark(self) -> Sequence[Message]:
-        """Return the messages added since then, even if a compaction or rewind came between."""
-        if self._marked_messages is None:
-            return self._messages[self._marked :]
-        known = {id(message) for message in self._marked_messages}
+    def take_since_mark(self) -> Sequence[Message]:
+        """Return the messages added since then, even if a compaction or rewind came between.
+
+        The moment is forgotten: nobody holds what a compaction has replaced.
+        """
+        count, marked = self._marked, self._marked_messages
+        self._marked, self._marked_messages = 0, None
+        if marked is None:
+            return self._messages[count:]
+        known = {id(message) for message in marked}
         return [message for message in self._messages if id(message) not in known]
 
     @property

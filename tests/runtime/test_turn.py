@@ -1,6 +1,7 @@
 """Turns: however they end, the history is valid, and readers see one clean end."""
 
 import gc
+import sys
 import weakref
 
 import pytest
@@ -517,6 +518,22 @@ async def test_a_turn_copies_no_conversation(runtime, monkeypatch):
     monkeypatch.setattr(Transcript, "messages", property(copy))
     handle = runtime.spawn(new(), agent_fn)
     assert [(await handle.ask(text)).text for text in "ab"] == ["done", "done"]
+
+
+async def test_what_a_compaction_has_replaced_is_freed_at_the_end_of_the_turn(runtime):
+    async def agent_fn(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                agent.session.add_message(Message.assistant("done"))
+                if message.text == "compact":
+                    await agent.session.compact("what was said", keep=1)
+
+    session, alone = new(), Message.user("nobody else holds it")
+    handle = runtime.spawn(session, agent_fn)
+    await handle.ask("long ago")
+    old = session.history[0]
+    await handle.ask("compact")
+    assert sys.getrefcount(old) == sys.getrefcount(alone)
 
 
 async def test_a_turn_is_freed_once_the_next_has_ended_without_the_garbage_collector(runtime):
