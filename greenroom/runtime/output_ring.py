@@ -23,11 +23,11 @@ leaves tools open; `close_tools` gives each its `ToolEnd`, at the end of the tur
 
 import secrets
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from types import TracebackType
-from typing import Literal, Protocol, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 import trio
@@ -50,6 +50,8 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.core._internal import Hook, serde
+
+T = TypeVar("T")
 
 
 class PartialText:
@@ -353,6 +355,7 @@ Replay: TypeAlias = Literal["none", "turn", "all"] | Position
 chunk that the ring still has, or at a position."""
 
 _YIELD_EVERY = 64
+_check_cancel = trio.lowlevel.checkpoint_if_cancelled
 
 
 class Attendance(Protocol):
@@ -480,27 +483,34 @@ class Subscription:
             raise trio.BusyResourceError(
                 "another task reads this subscription: call handle.subscribe() once for each reader"
             )
+        self._reads += 1
+        if self._reads < _YIELD_EVERY:
+            await _check_cancel()
+        else:
+            self._reads = 0
+            await self._wait(trio.lowlevel.checkpoint)
+        if self._lost is not None:
+            self._lost = None
+            return Lagged(None)
+        # Each reader takes each chunk: no call and no look more than needed.
+        ring, cursor = self._ring, self._cursor
+        chunk = ring.chunks.get(cursor)
+        if chunk is None:
+            if cursor >= ring.next and not await self._wait(self._wait_more):
+                raise StopAsyncIteration
+            if cursor < ring.first:
+                return self._skip()
+            chunk = ring.chunks[cursor]
+        self._cursor = cursor + 1
+        return chunk
+
+    async def _wait(self, wait: Callable[[], Awaitable[T]]) -> T:
+        """Wait, while no other task may read."""
         self._is_read = True
         try:
-            self._reads += 1
-            if self._reads >= _YIELD_EVERY:
-                self._reads = 0
-                await trio.lowlevel.checkpoint()
-            else:
-                await trio.lowlevel.checkpoint_if_cancelled()
-            if self._lost is not None:
-                self._lost = None
-                return Lagged(None)
-            ring = self._ring
-            if self._cursor >= ring.next and not await self._wait_more():
-                raise StopAsyncIteration
+            return await wait()
         finally:
             self._is_read = False
-        cursor = self._cursor
-        if cursor < ring.first:
-            return self._skip()
-        self._cursor = cursor + 1
-        return ring.chunks[cursor]  # each reader takes each chunk: no call more than needed
 
     async def take(self, most: int = 256) -> list[OutputChunk]:
         """Wait for the next chunk, and return it with those that are published behind it.
