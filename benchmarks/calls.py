@@ -50,8 +50,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "calls of a tool step, openai": 2226,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.4,
-        "objects of an idle agent": 68,
-        "bytes of an idle agent": 11500,
+        "objects of an idle agent": 64,
+        "bytes of an idle agent": 10900,
         "modules": 329,
     },
     "3.12": {
@@ -59,8 +59,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "calls of a tool step, openai": 3048,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.1,
-        "objects of an idle agent": 68,
-        "bytes of an idle agent": 11400,
+        "objects of an idle agent": 64,
+        "bytes of an idle agent": 10700,
         "modules": 340,
     },
     "3.13": {
@@ -68,8 +68,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "calls of a tool step, openai": 3018,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.1,
-        "objects of an idle agent": 68,
-        "bytes of an idle agent": 11500,
+        "objects of an idle agent": 64,
+        "bytes of an idle agent": 10900,
         "modules": 343,
     },
 }

@@ -51,7 +51,7 @@ from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
-from greenroom.runtime.tasks import Flag, Life, error_chunk, require_loop
+from greenroom.runtime.tasks import Flag, Life, Reach, error_chunk, require_loop
 from greenroom.runtime.ties import AgentFunction, Membership
 from greenroom.runtime.tool_runs import ToolRuns
 from greenroom.runtime.turn import Turn
@@ -168,8 +168,8 @@ class Actor:
         self.elsewhere = None
         self.state = AgentState.idle()
         self.ended = Flag()
-        self.scope = trio.CancelScope()
-        """All lives of it."""
+        self.scope = Reach()
+        """All that runs of it."""
         self.life = Life()
         self.monitors: dict[Monitor, None] = {}
         """The monitors that wait for its end."""
@@ -408,7 +408,7 @@ class Actor:
     @property
     def is_being_ended(self) -> bool:
         """Whether it, or the present life of it, is cancelled."""
-        return self.scope.cancel_called or self.life.is_cancelled
+        return self.scope.is_cancelled or self.life.is_cut_off
 
     @property
     def open_interruption(self) -> Interruption | None:
@@ -576,15 +576,21 @@ class Actor:
 
     async def shut_down(self, grace: float) -> None:
         """End: take no more input, let the turn finish within the grace, then cancel."""
-        self.begin_shutdown(grace)
-        await self.ended.wait()
+        self.begin_shutdown(trio.current_time() + grace)
+        await self.wait_end()
 
-    def begin_shutdown(self, grace: float) -> None:
-        """Take no more input, deny what waits for an answer, and end within the grace.
+    async def wait_end(self) -> None:
+        """Wait until it has ended, and nothing of it is left."""
+        await self.ended.wait()
+        # trio closes a generator that the function has dropped in a task of its own, in this pass.
+        await trio.lowlevel.cancel_shielded_checkpoint()
+
+    def begin_shutdown(self, deadline: float) -> None:
+        """Take no more input, deny what waits for an answer, and end by this time of trio's clock.
 
         A cancel of the task that waits for the end does not take this back.
         """
-        self.scope.deadline = min(self.scope.deadline, trio.current_time() + grace)
+        self.scope.end_by(deadline)
         self.mailbox.close()
         if self._approvals is not None:
             self._approvals.check_attendance()

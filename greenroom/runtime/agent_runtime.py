@@ -299,11 +299,12 @@ class AgentRuntime:
         roots = self._kernel.registry.roots
         for actor in roots if current_actor() is not None else ():
             refuse_self_wait(actor, "shutdown_all()")
+        deadline = trio.current_time() + grace
         for actor in roots:
-            actor.begin_shutdown(grace)
+            actor.begin_shutdown(deadline)
         for actor in roots:
             if not actor.ended.is_set():  # one wait is enough for those that end meanwhile
-                await actor.ended.wait()
+                await actor.wait_end()
 
     def tree(self, limit: int = 1000) -> RuntimeTree:
         """Describe what every agent is doing right now; `print` draws the result as a tree.

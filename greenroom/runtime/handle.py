@@ -539,7 +539,7 @@ class AgentHandle:
             SelfWaitError: called from inside the agent.
         """
         async with Wait(self._actor, "wait") as wait:
-            await self._actor.ended.wait()
+            await self._actor.wait_end()
             wait.learn_end()
         outcome = self._actor.outcome
         assert outcome is not None  # set in the same step as the event

@@ -19,7 +19,8 @@ all of this stays there, and the agent's own task, with the scopes that the runt
 it as a value. What the function has left behind, such as a turn or subagents, is ended by another
 task in that nursery, whose scopes are sound; most functions leave nothing, and take no such task.
 
-A cancel may fall into the wait for the lock, into the function, and into the wait while parked.
+A cancel may fall into the wait for the lock, into the function, and into the wait while parked: it
+is that of the nursery of the life, or of the wait, in which `Reach` ends the agent.
 Clean-up (the end of its tasks and subagents, the last save) is shielded, and done in spite of a
 cancel. A crash of the function, and a store that refuses the lock or the last save, become
 `life.crash`, the first of them. Only a cancel from above and a KeyboardInterrupt go on, and the
@@ -63,10 +64,9 @@ async def run_agent(actor: Actor) -> None:
     task = begin_owning(actor)
     try:
         actor.notify("before_agent")
-        with actor.scope:
+        await _run_life(actor)
+        while await _wait_next_life(actor):
             await _run_life(actor)
-            while await _wait_next_life(actor):
-                await _run_life(actor)
     except BaseException as error:
         # It propagates, as a KeyboardInterrupt must; the outcome has it too.
         actor.kernel.note_failure(error)
@@ -88,6 +88,7 @@ async def _run_life(actor: Actor) -> None:
     life, corruption = actor.life, None
     try:
         async with trio.open_nursery() as nursery:
+            actor.scope.enter(nursery.cancel_scope)
             life.begin(nursery.cancel_scope)
             await _start(actor, nursery)
     except BaseException as error:
@@ -99,8 +100,6 @@ async def _run_life(actor: Actor) -> None:
         life.nursery = None
         life.end()
     raised, life.raised = life.raised, None
-    # trio closes a generator that the function has dropped in a task of its own, a pass later.
-    await trio.lowlevel.cancel_shielded_checkpoint()
     _judge(life, raised)
     if corruption is not None:
         life.record_crash(corruption)
@@ -170,7 +169,7 @@ async def _end_rest(actor: Actor, tasks: TaskGroup) -> None:
 
 def _judge(life: Life, error: BaseException | None) -> None:
     """Find out whether what the function raised, if anything, is a crash of it."""
-    if error is not None and not (life.is_cancelled and is_cancelled(error)):
+    if error is not None and not (life.is_cut_off and is_cancelled(error)):
         life.record_crash(_as_crash(error))
 
 
@@ -217,13 +216,15 @@ async def _wait_next_life(actor: Actor) -> bool:
     actor.output.clear_partial()
     actor.drop_resources()  # as at the end of the agent
     await _flush(actor)
-    await member.wait_start()
-    return True
+    with trio.CancelScope() as scope:
+        actor.scope.enter(scope)
+        await member.wait_start()
+    return not scope.cancelled_caught
 
 
 def _was_asked_to_end(actor: Actor) -> bool:
     """Whether it or its host is being ended: then no supervisor starts it again."""
-    return actor.mailbox.closed or _is_being_cancelled()
+    return actor.mailbox.closed or actor.scope.is_cancelled or _is_being_cancelled()
 
 
 def _is_being_cancelled() -> bool:
@@ -308,7 +309,7 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
         log_error(logger, f"the agent {actor.path} has crashed", crash)
     actor.set_state(AgentState.done() if crash is None else AgentState.failed(exited.error))
     actor.publish_crash()
-    actor.publish(exited)
+    actor.output.publish(exited)
 
 
 def _make_outcome(actor: Actor) -> Outcome:
@@ -350,7 +351,9 @@ def _tell_parent(actor: Actor, exited: Exited) -> None:
         return
     parent.children.remove(actor)
     reply = _find_last_reply(actor)
-    parent.publish(SubAgentComplete(session.session_id, exited.status, exited.error or reply))
+    parent.output.publish(
+        SubAgentComplete(session.session_id, exited.status, exited.error or reply)
+    )
     last = actor.turns.last
     actor.report.end(
         SubAgentResult(

@@ -13,7 +13,7 @@ from greenroom.core._internal import EndStatus
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output
 from greenroom.runtime.results import TurnResult
-from greenroom.runtime.tasks import Dependent, Flag
+from greenroom.runtime.tasks import Dependent, Flag, Reach
 
 
 class Subagent(Protocol):
@@ -28,15 +28,15 @@ class Subagent(Protocol):
         """The turn of the parent that ends it."""
 
     @property
-    def scope(self) -> trio.CancelScope:
+    def scope(self) -> Reach:
         """All of it."""
 
     @property
     def ended(self) -> Flag:
         """Set at its end."""
 
-    def begin_shutdown(self, grace: float) -> None:
-        """Let the open turn finish within the grace, then cancel."""
+    def begin_shutdown(self, deadline: float) -> None:
+        """Let the open turn finish until this time of trio's clock, then cancel."""
 
 
 class _Agent(Protocol):
@@ -98,9 +98,9 @@ class Children(Generic[A]):
 
     async def shut_down(self, grace: float) -> None:
         """Shut all of them down at once; they share the grace."""
-        alive = self.alive()
+        alive, deadline = self.alive(), trio.current_time() + grace
         for child in alive:
-            child.begin_shutdown(grace)
+            child.begin_shutdown(deadline)
         await self._wait_ends(alive)
 
     async def _wait_ends(self, children: list[A]) -> None:

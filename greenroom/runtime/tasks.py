@@ -25,6 +25,7 @@ groups apart.
 Nothing here knows what an owner is.
 """
 
+import math
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -177,6 +178,41 @@ class Dependent(Protocol):
         """End with the runtime or the life, whose agents have ended."""
 
 
+class Reach:
+    """Ends all that runs of an agent, in whichever scope that is.
+
+    It runs in the scope of a life, and between two lives in that of the wait for the next one.
+    """
+
+    __slots__ = ("_deadline", "_scope", "is_cancelled")
+
+    def __init__(self) -> None:
+        self._scope: trio.CancelScope | None = None
+        self._deadline = math.inf
+        self.is_cancelled = False
+        """Whether it was told to end at once."""
+
+    def enter(self, scope: trio.CancelScope) -> None:
+        """Run in this scope from now on, and in no other one."""
+        self._scope = scope
+        if self.is_cancelled:
+            scope.cancel()
+        elif self._deadline < math.inf:
+            scope.deadline = self._deadline
+
+    def cancel(self) -> None:
+        """End it at once, and for good."""
+        self.is_cancelled = True
+        if self._scope is not None:
+            self._scope.cancel()
+
+    def end_by(self, deadline: float) -> None:
+        """End it at this time of trio's clock at the latest."""
+        self._deadline = min(self._deadline, deadline)
+        if self._scope is not None:
+            self._scope.deadline = self._deadline
+
+
 class Life:
     """What belongs to one run of an agent's function, and is made again for the next one."""
 
@@ -219,6 +255,11 @@ class Life:
         self._scope = scope
         if self.is_cancelled:
             scope.cancel()
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it is cancelled, alone or with the agent."""
+        return self.is_cancelled or (self._scope is not None and self._scope.cancel_called)
 
     def cancel(self) -> None:
         """End the life, not the agent."""

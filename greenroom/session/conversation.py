@@ -286,7 +286,10 @@ class Conversation:
         self, reason: str, outputs: Mapping[str, str] = _NOTHING, *, keep_unstarted: bool
     ) -> tuple[str, ...]:
         waiting: tuple[ToolUseBlock, ...] = self.transcript.open_calls
-        started = self.transcript.started_ids if waiting else ()
+        if not waiting:
+            self.transcript.mark_paired()
+            return ()
+        started = self.transcript.started_ids
         ids = tuple(call.id for call in waiting if not keep_unstarted or call.id in started)
         if ids:
             self._queue(MessageEntry(answer_calls(ids, started, reason, outputs)))

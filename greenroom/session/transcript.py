@@ -167,6 +167,8 @@ class Transcript:
     @property
     def open_calls(self) -> tuple[ToolUseBlock, ...]:
         """The last reply's calls without a result, except those before `mark_paired`."""
+        if self._paired_until == len(self._messages):
+            return ()
         return find_open_calls(self._messages[self._paired_until :])
 
     @property
