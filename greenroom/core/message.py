@@ -4,8 +4,9 @@ Sessions, inputs and records are stamped by the same functions, which a test can
 Nothing waits on the wall clock: deadlines and graces read trio's.
 """
 
+import os
 import random
-import secrets
+import struct
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -35,7 +36,9 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]
 """What ten bits stand for: ids are made in pairs of letters, which takes half of the time."""
 
-_random: random.Random = secrets.SystemRandom()
+_random: random.Random | None = None  # in place of the system's, for tests
+_MANY = struct.Struct("128Q")
+_spare: list[int] = []
 
 
 def _read_system_clock() -> datetime:
@@ -47,7 +50,7 @@ _clock: Callable[[], datetime] = _read_system_clock
 
 def new_id(prefix: str) -> str:
     """Make an id such as `s-7k2m9q4x1zt0`: a prefix that says what it names, and 60 random bits."""
-    bits = _random.getrandbits(60)
+    bits = _take_bits() if _random is None else _random.getrandbits(60)
     return (
         f"{prefix}-{_PAIRS[bits & 1023]}{_PAIRS[bits >> 10 & 1023]}{_PAIRS[bits >> 20 & 1023]}"
         f"{_PAIRS[bits >> 30 & 1023]}{_PAIRS[bits >> 40 & 1023]}{_PAIRS[bits >> 50]}"
@@ -57,7 +60,22 @@ def new_id(prefix: str) -> str:
 def seed_ids(seed: int | None) -> None:
     """Make the ids of this process repeatable, for tests; None makes them random again."""
     global _random  # noqa: PLW0603
-    _random = secrets.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311
+    _random = None if seed is None else random.Random(seed)  # noqa: S311
+
+
+def _take_bits() -> int:
+    """Return 60 bits or more of the system's randomness, of which it is asked for many at once.
+
+    Each call of the system lets another thread run first, if one is ready, and waits for its turn.
+    """
+    while True:
+        try:
+            return _spare.pop()
+        except IndexError:  # another thread may take them all meanwhile
+            _spare.extend(bits >> 4 for bits in _MANY.unpack(os.urandom(_MANY.size)))
+
+
+os.register_at_fork(after_in_child=_spare.clear)  # or parent and child would make the same ids
 
 
 def utc_now() -> datetime:

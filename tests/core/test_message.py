@@ -1,5 +1,7 @@
 """Messages: which one it is, and whether it says the same."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
 
@@ -138,3 +140,26 @@ def test_the_time_of_a_message_keeps_milliseconds_and_older_ones_load():
     assert serde.decode(serde.encode(message), Message).created_at == message.created_at
     older = serde.decode(b'{"role":"user","created_at":"2026-01-14T10:30:00Z"}', Message)
     assert older.created_at == moment.replace(microsecond=0)
+
+
+def test_a_process_that_was_forked_makes_ids_of_its_own():
+    new_id("s")  # the next ones are drawn already
+    read, write = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(write, " ".join(new_id("s") for _ in range(50)).encode())
+        os._exit(0)
+    os.close(write)
+    os.waitpid(child, 0)
+    with open(read) as file:
+        theirs = set(file.read().split())
+    ours = {new_id("s") for _ in range(1_000)}
+    assert len(theirs) == 50
+    assert len(ours) == 1_000
+    assert not theirs & ours
+
+
+def test_ids_that_threads_make_at_once_are_different():
+    with ThreadPoolExecutor(4) as threads:
+        made = list(threads.map(new_id, ["s"] * 4_000))
+    assert len(set(made)) == 4_000
