@@ -47,6 +47,16 @@ def connect(path: str, *, patience: float) -> sqlite3.Connection:
     return connection
 
 
+def sync_commits(connection: sqlite3.Connection, *, every: bool) -> None:
+    """Make each commit durable when it returns, or with the next one that is.
+
+    Raises:
+        sqlite3.Error: it could not be set.
+    """
+    # A cached statement would not be compiled again, and to compile it is what sets it.
+    connection.executescript(f"PRAGMA synchronous = {'FULL' if every else 'NORMAL'}")
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
     """Commit at the end of the block, or roll back if it raises.

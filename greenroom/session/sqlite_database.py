@@ -16,7 +16,6 @@ from datetime import datetime
 from typing import TypeVar
 
 import msgspec
-import trio
 
 from greenroom.core import SessionError, SessionStorageError, utc_now
 from greenroom.core._internal import InvalidJSONError, serde
@@ -28,7 +27,7 @@ from greenroom.session.holders import begin_epoch
 from greenroom.session.session_folder import hint_for
 from greenroom.session.store_errors import fenced_error
 from greenroom.session.stored_rows import Row
-from greenroom.threads._internal import FileThreads
+from greenroom.threads._internal import SharedThreads, ThreadFigures
 
 # `lines` holds the very lines that a file store has in `history.jsonl`, one row each, so any
 # program that reads those can read these. `writers` has a row for each session that is being
@@ -127,7 +126,16 @@ def _upgrade(connection: sqlite3.Connection) -> None:
         for statements in _STEPS[sqlite.read_pragma(connection, "user_version") :]:
             for statement in statements:
                 connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
+        write_version(connection)
+
+
+def write_version(connection: sqlite3.Connection) -> None:
+    """Write the schema's version, also where it is there already.
+
+    A commit syncs the log only if it has written something, and SQLite leaves out the update of a
+    row that changes nothing in it.
+    """
+    connection.execute(f"PRAGMA user_version = {len(_STEPS)}")
 
 
 class _Changed(msgspec.Struct):
@@ -173,10 +181,12 @@ class Database:
     def __init__(self, path: str) -> None:
         """Set the file; nothing is opened or created yet."""
         self.path = path
-        self._threads = FileThreads("session database", _THREADS)
+        self._threads = SharedThreads("session database", _THREADS)
         self._turnstile = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
+        self._is_syncing = True  # whether each commit is synced, as the connection is set now
+        self._is_doubtful = False  # whether a sync of the log failed, which says so only once
         self._finalizer: weakref.finalize[[], Database] | None = None
 
     async def run(self, session_id: str, work: Callable[[], T]) -> T:
@@ -189,6 +199,7 @@ class Database:
         try:
             return await self._threads.run(work)
         except (sqlite3.Error, OSError) as error:
+            self._is_doubtful |= _is_failed_sync(error)
             raise self._translate(error, session_id) from error
         except SessionStorageError as error:  # ours, before the commit: it was rolled back
             error.nothing_written = True
@@ -211,10 +222,13 @@ class Database:
                 yield connection
 
     @contextmanager
-    def write_transaction(self, *, create: bool = False) -> Iterator[sqlite3.Connection]:
+    def write_transaction(
+        self, *, create: bool = False, sync: bool = True
+    ) -> Iterator[sqlite3.Connection]:
         """Write in one transaction: all or nothing, durable after the block.
 
-        With `create`, a missing database is created.
+        With `create`, a missing database is created. Without `sync`, a power cut may take it as a
+        whole, until the next transaction that is synced: one sync covers all of the log.
 
         Raises:
             SessionError: the file can't be used.
@@ -225,6 +239,11 @@ class Database:
             if create and self._connection is None and not os.path.exists(self.path):
                 self._create()
             connection = self._current()
+            if sync and self._is_doubtful:
+                self._empty_log(connection)
+            if sync is not self._is_syncing:
+                sqlite.sync_commits(connection, every=sync)
+                self._is_syncing = sync
             with sqlite.transaction(connection, "BEGIN IMMEDIATE"):
                 yield connection
 
@@ -251,6 +270,20 @@ class Database:
         assert self._connection is not None
         return self._connection
 
+    def _empty_log(self, connection: sqlite3.Connection) -> None:
+        """Move all of the log into the database, which has a sync of its own.
+
+        After a sync of the log has failed, the next one says nothing of what that one lost: commits
+        that were not synced may never reach the disk, and nothing behind them would be read.
+        """
+        busy, pages, moved = connection.execute("PRAGMA wal_checkpoint(FULL)").fetchone()
+        if busy or pages != moved:
+            raise SessionStorageError(
+                f"{self.path}: the disk failed to sync it, and another program reads it",
+                hint="check the disk; what is unsaved is kept in memory",
+            )
+        self._is_doubtful = False
+
     def _open(self) -> None:
         connection = sqlite.connect(self.path, patience=_PATIENCE)
         try:
@@ -259,6 +292,7 @@ class Database:
             connection.close()
             raise
         self._connection, self._inode = connection, _inode(self.path)
+        self._is_syncing = True
         self._finalizer = weakref.finalize(self, connection.close)
 
     def _close(self) -> None:
@@ -275,9 +309,9 @@ class Database:
             )
         sqlite.create_database(self.path, create_tables, patience=_PATIENCE)
 
-    def limiter(self) -> trio.CapacityLimiter:
-        """Return the limiter of this run's threads."""
-        return self._threads.limiter
+    def figures(self) -> ThreadFigures:
+        """Return how much of this run's work is in threads, and how much waits."""
+        return self._threads.figures()
 
     def _translate(self, error: sqlite3.Error | OSError, session_id: str) -> SessionError:
         """Turn an error of SQLite or the system into ours, with the file and a hint."""

@@ -9,8 +9,6 @@ from sqlite3 import Connection
 from types import TracebackType
 from typing import Self, TypeVar
 
-import trio
-
 from greenroom.core import SessionError, SessionNotFoundError, SessionStorageError
 from greenroom.core._internal import check_session_id
 from greenroom.fs._internal import FolderLockedError, lock, lock_as, unlock
@@ -37,6 +35,7 @@ from greenroom.session.sqlite_database import (
     select_row,
     take_epoch,
     write_description,
+    write_version,
 )
 from greenroom.session.sqlite_files import list_files, put_file, read_file, remove_file
 from greenroom.session.sqlite_lists import list_page, survey
@@ -50,6 +49,9 @@ from greenroom.session.store import (
 )
 from greenroom.session.store_errors import locked_error, unknown_error
 from greenroom.session.stored_rows import Row, check_size, damaged_error, repair_hint, verify_lines
+from greenroom.threads._internal import FileThreads
+
+_THREADS = 4
 
 
 def read_session(database: Database, session_id: str, since: Position) -> StoredSession:
@@ -140,14 +142,13 @@ class SQLiteWriter:
         return await self._run(lambda: read_session(self._database, self._session_id, since))
 
     async def append(self, line: bytes, at: Position, *, flush: bool = True) -> None:
-        """Add a line to the history, which must end at this place; durable even without `flush`.
+        """Add a line to the history, which must end at this place; see `SessionWriter.append`.
 
         Raises:
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused; the history is as it was before.
         """
-        if line:
-            await self._write(lambda connection: self._append(connection, line, at))
+        await self._write(lambda connection: self._append(connection, line, at), sync=flush)
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace the description, all or nothing; durable when it returns.
@@ -213,9 +214,9 @@ class SQLiteWriter:
         """
         await self._run(self._release)
 
-    async def _write(self, work: Callable[[Connection], T]) -> T:
+    async def _write(self, work: Callable[[Connection], T], *, sync: bool = True) -> T:
         def write() -> T:
-            with self._database.write_transaction() as connection:
+            with self._database.write_transaction(sync=sync) as connection:
                 check_epoch(connection, self._session_id, self.epoch)
                 return work(connection)
 
@@ -237,6 +238,9 @@ class SQLiteWriter:
         if row.size != at.size:
             text = f"{self._path}: it was changed by another writer"
             raise SessionStorageError(text, session_id=self._session_id)
+        if not line:
+            write_version(connection)
+            return
         check_size(at.size + len(line), self._session_id, self._path)
         add_line(connection, row, line, at)
 
@@ -267,7 +271,8 @@ class SQLiteStore:
     """Keeps all sessions in one file, which only this user can access (0600).
 
     What `save` has acknowledged survives `kill -9`, and a loss of power if the disk honours
-    flushes: each append is its own synced transaction (write-ahead log, `synchronous=FULL`). A
+    flushes: each save is its own transaction in a write-ahead log, and synced. One with
+    `flush=False` is synced with the next one of any session that flushes. A
     session has one writer among all processes of this machine; readers need no lock. SQLite's locks
     don't work on network file systems, so keep the file on a local disk.
 
@@ -288,6 +293,7 @@ class SQLiteStore:
         self._path = os.path.abspath(path)
         self._place = os.path.realpath(path)  # links resolved
         self._database = Database(self._path)
+        self._threads = FileThreads("session work", _THREADS)  # of work beside the database
         self._id = new_store_id()
 
     @property
@@ -326,7 +332,12 @@ class SQLiteStore:
 
     def statistics(self) -> StoreStatistics:
         """Return figures about the store's threads in this run of trio."""
-        return StoreStatistics.of(self._database.limiter())
+        on_database, others = self._database.figures(), self._threads.limiter.statistics()
+        return StoreStatistics(
+            working=on_database.working + others.borrowed_tokens,
+            waiting=on_database.waiting + others.tasks_waiting,
+            threads=on_database.threads + int(others.total_tokens),
+        )
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session with this id is stored.
@@ -507,7 +518,7 @@ class SQLiteStore:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
-        return await trio.to_thread.run_sync(work, limiter=self._database.limiter())
+        return await self._threads.run(work)
 
     def folder(self, session_id: str) -> str:
         """Return "": there are no files.

@@ -308,9 +308,3 @@ class StoreStatistics(msgspec.Struct, frozen=True):
     working: int
     waiting: int
     threads: int
-
-    @classmethod
-    def of(cls, limiter: trio.CapacityLimiter) -> Self:
-        """Take them from the limiter of a store's threads."""
-        figures = limiter.statistics()
-        return cls(figures.borrowed_tokens, figures.tasks_waiting, int(figures.total_tokens))

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -136,6 +137,69 @@ async def test_a_commit_is_synced_and_the_log_is_written_ahead(store, path):
     connection = store._database._connection
     assert connection.execute("PRAGMA synchronous").fetchone() == (2,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    await store.aclose()
+
+
+async def test_what_need_not_be_flushed_is_synced_with_the_next_commit(store, path):
+    session, other = await saved(store, "one"), await saved(store, "one", session_id="other")
+    await session.open()
+    connection, log = store._database._connection, Path(f"{path}-wal")
+
+    async def save(session, *, flush):
+        size = log.stat().st_size
+        await session.save(flush=flush)
+        is_synced = connection.execute("PRAGMA synchronous").fetchone() == (2,)
+        return is_synced, log.stat().st_size > size
+
+    session.add_message(Message.user("two"))
+    assert await save(session, flush=False) == (False, True)
+    # A commit of nothing new syncs as well: SQLite syncs none that has not written.
+    assert await save(session, flush=True) == (True, True)
+    assert await save(session, flush=True) == (True, False)
+    session.add_message(Message.user("three"))
+    assert await save(session, flush=False) == (False, True)
+    other.add_message(Message.user("two"))
+    assert await save(other, flush=True) == (True, True)
+    await session.close()
+    assert await texts(store) == ["one", "two", "three"]
+    await store.aclose()
+
+
+async def test_after_a_failed_sync_the_log_is_emptied_before_another_commit_counts(
+    store, path, monkeypatch
+):
+    session, other = await saved(store, "one"), await saved(store, "one", session_id="other")
+    await session.open()
+    await other.open()
+    other.add_message(Message.user("two"))
+    await other.save(flush=False)
+
+    def fail(*args):
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+        raise error
+
+    session.add_message(Message.user("two"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_store, "add_line", fail)
+        with pytest.raises(SessionStorageError, match="disk I/O error"):
+            await session.save()
+    connection = store._database._connection
+    connection.execute("PRAGMA busy_timeout = 1")
+    with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM lines").fetchone()
+        other.add_message(Message.user("three"))
+        await other.save(flush=False)  # the log has more now than this reader may see
+        with pytest.raises(SessionStorageError, match="another program reads it"):
+            await other.save()
+    assert not other.is_saved
+    await other.save()
+    assert connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone() == (0, 1, 1)
+    await other.close()
+    await session.close()
+    await store.aclose()
+    assert await texts(store, "other") == ["one", "two", "three"]
     await store.aclose()
 
 
