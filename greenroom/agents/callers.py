@@ -61,7 +61,7 @@ def pass_permissions(
     caller = replace(
         current_caller(), permissions=permissions, context=context, session=session, runs=None
     )
-    return _pass_down(caller)
+    return _PassDown(caller)
 
 
 def continue_runs(*source: str) -> AbstractContextManager[None]:
@@ -73,21 +73,27 @@ def continue_runs(*source: str) -> AbstractContextManager[None]:
     """
     caller = current_caller()
     runs = NestedRuns(caller.session, source) if caller.session else None
-    return _pass_down(replace(caller, runs=runs))
+    return _PassDown(replace(caller, runs=runs))
 
 
 def report_to(report: RunReport) -> AbstractContextManager[None]:
     """List the denials of agents that the block runs in this report as well."""
-    return _pass_down(replace(current_caller(), report=report))
+    return _PassDown(replace(current_caller(), report=report))
 
 
-@contextmanager
-def _pass_down(caller: Caller) -> Iterator[None]:
-    token = _caller.set(caller)
-    try:
-        yield
-    finally:
-        _caller.reset(token)
+class _PassDown:
+    """Pass this down to the agents that the block runs."""
+
+    __slots__ = ("_caller", "_token")
+
+    def __init__(self, caller: Caller) -> None:
+        self._caller = caller
+
+    def __enter__(self) -> None:
+        self._token = _caller.set(self._caller)
+
+    def __exit__(self, *_error: object) -> None:
+        _caller.reset(self._token)
 
 
 def current_caller() -> Caller:
@@ -126,7 +132,7 @@ def track_turn(report: RunReport, agent: object, context: AgentContext) -> Itera
     caller = find_caller(context)
     report.above, report.agent = caller.report, agent
     try:
-        with _pass_down(replace(caller, report=report)):
+        with _PassDown(replace(caller, report=report)):
             yield
     except BaseException as error:
         report.fail(error)

@@ -158,7 +158,7 @@ class Judge:
 
     async def find_reach(self, call: ToolUseBlock, verdict: Verdict | None) -> Reach:
         """Find what a call may touch; nothing if it can't run."""
-        tool = self._tools.get(call.name)
+        tool = self._tools.get(call.name) if verdict is None else verdict.tool
         is_refused = verdict is not None and verdict.refusal is not None
         if tool is None or call.invalid or is_refused:
             return Reach()

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal, TypeAlias, get_args
 
 from msgspec.structs import force_setattr, replace
@@ -41,10 +41,7 @@ _MANY = struct.Struct("128Q")
 _spare: list[int] = []
 
 
-def _read_system_clock() -> datetime:
-    return datetime.now(UTC)
-
-
+_read_system_clock = partial(datetime.now, UTC)
 _clock: Callable[[], datetime] = _read_system_clock
 
 

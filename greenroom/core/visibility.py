@@ -24,9 +24,14 @@ _HARMLESS = compile_later(
 )
 
 
+def _is_plain(text: str) -> bool:
+    """Whether a text is nothing but ASCII that can be seen, tabs and newlines, as most are."""
+    return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
+
+
 def _list_odd(text: str) -> set[str]:
     """List the characters that can't be seen, and all blanks but the ordinary one."""
-    if text.isascii() and text.isprintable():
+    if _is_plain(text):
         return set()
     # Printable is what is not of a category of controls, formats, private and unassigned
     # characters, and separators.
@@ -57,9 +62,7 @@ def visible(text: str) -> str:
         >>> print(visible("ls \u202e.txt"))
         ls \u{202e}.txt
     """
-    if text.isascii() and text.isprintable():
-        return text
-    return _escape(text, list_hidden(text))
+    return text if _is_plain(text) else _escape(text, list_hidden(text))
 
 
 # Joiners and selectors, and what they may stand behind: pictographs and keys, and the letters of
@@ -170,6 +173,8 @@ def exact(text: str) -> str:
         >>> print(exact("ls" + " " * 3000 + "; rm\u00a0-rf x"))
         ls…(3000 blanks)…; rm\u{a0}-rf x
     """
+    if text.isascii() and text.isprintable() and "  " not in text:  # as most are
+        return text
     text = _escape(text, _list_odd(text))
     text = _EMPTY_LINES.sub(
         lambda found: f"\n…({found[0].count(chr(10)) - 1} empty lines)…\n", text

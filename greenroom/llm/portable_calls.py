@@ -214,11 +214,14 @@ class PortableCalls:
             case ToolUseBlock():
                 plain = PLAIN.sub("_", portable_name(block.name))
                 name = plain[: self._rules.longest_name] or "unnamed"
-                call = replace(block, id=self._call_id(block.id), name=name)
-                self._calls[call.id] = call
+                call_id = self._call_id(block.id)
+                is_as_sent = (call_id, name) == (block.id, block.name)
+                call = block if is_as_sent else replace(block, id=call_id, name=name)
+                self._calls[call_id] = call
                 return call
-            case ToolResultBlock():
-                return replace(block, tool_use_id=self._result_id(block.tool_use_id))
+            case ToolResultBlock(tool_use_id=before):
+                after = self._result_id(before)
+                return block if after == before else replace(block, tool_use_id=after)
             case _:
                 return block
 

@@ -187,12 +187,9 @@ class ConversationEncoder:
         self._messages: tuple[Message, ...] = ()
         self._changes: dict[str, None] = {}
         self._ends: list[tuple[int, int]] = []
+        self.size = 0
+        """How many bytes of messages it keeps."""
         self._restart_at(0)
-
-    @property
-    def size(self) -> int:
-        """How many bytes it keeps, the message objects not counted."""
-        return len(self._prefix) + sum(len(message.wire) for message in self._latest)
 
     def count_known(self, messages: Sequence[Message]) -> int:
         """Return how many of these messages are encoded already; 0 for another conversation.
@@ -226,7 +223,9 @@ class ConversationEncoder:
                 if place == len(messages) - 1:  # an older one would fail the conversation forever
                     limits.check_message(original, place, self._dialect.provider)
                 message = limits.fit(original)
-            self._changes.update(dict.fromkeys(_find_left_out(original, self._dialect)))
+                self._changes.update(dict.fromkeys(_find_faults(original, self._dialect)))
+            if original.role == "assistant" and not original.provider:
+                self._changes.update(dict.fromkeys(_find_unnamed(original, self._dialect)))
             before = self._thinking.copy() if self._dialect.bound_to else self._thinking
             sent = self._thinking.add(message) if self._dialect.bound_to else message
             complete = self._merger.add(sent)
@@ -260,6 +259,7 @@ class ConversationEncoder:
             encoded = self._encode(self._calls.rename(message))
         self._is_marked |= encoded.is_marked
         self._latest.append(encoded)
+        self.size += len(encoded.wire)
         self._ends.append((count, 0))
         if len(self._latest) > _LATEST:
             wire = self._latest.popleft().wire
@@ -280,15 +280,18 @@ class ConversationEncoder:
         return EncodedMessage(messages, wire, self._dialect.is_marked(messages))
 
 
-def _find_left_out(message: Message, dialect: Dialect) -> Iterable[str]:
-    """Say which parts of a message are not sent, where no other place does."""
-    for fault in dialect.limits.find_faults(message) if holds_media(message.content) else ():
+def _find_faults(message: Message, dialect: Dialect) -> Iterable[str]:
+    """Say which images and documents of a message are not sent."""
+    for fault in dialect.limits.find_faults(message):
         yield f"not sent to {dialect.provider}: {fault}"
-    if message.role == "assistant" and not message.provider:
-        thoughts = [b for b in message.content if isinstance(b, ThinkingBlock)]
-        accepted = dialect.accept(message.content, message) if thoughts else ()
-        if any(all(block is not each for each in accepted) for block in thoughts):
-            yield f"not sent to {dialect.provider}: thinking of a message that names no provider"
+
+
+def _find_unnamed(message: Message, dialect: Dialect) -> Iterable[str]:
+    """Say whether thinking is not sent of a message that names no provider."""
+    thoughts = [block for block in message.content if isinstance(block, ThinkingBlock)]
+    accepted = dialect.accept(message.content, message) if thoughts else ()
+    if any(all(block is not each for each in accepted) for block in thoughts):
+        yield f"not sent to {dialect.provider}: thinking of a message that names no provider"
 
 
 def _is_same(old: Sequence[Message], messages: Sequence[Message], count: int) -> bool:

@@ -170,9 +170,11 @@ class Compactor:
 
     async def _shorten(self, agent: AgentInternals, request: ModelRequest, size: int) -> bool:
         """Compact the conversation if it is time; return whether it was."""
-        budget = await self._budget_for(agent, request)
-        if self._is_tight(size, budget) and await self._watch.settle():
+        budget = self._budget or await self._watch.budget()
+        if self._is_tight(size, budget):  # else it is not, either, beside what else it holds
             budget = await self._budget_for(agent, request)
+            if self._is_tight(size, budget) and await self._watch.settle():
+                budget = await self._budget_for(agent, request)
         is_tight = self._is_tight(size, budget)
         most = round(size * (1 + self._counter.error))
         await self._watch.check_request(agent, most, is_tight=is_tight)

@@ -8,7 +8,7 @@ answer must be the same place.
 
 import enum
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar, overload
 
 from greenroom.core._internal import compile_later
 
@@ -27,6 +27,8 @@ _SIZE = compile_later(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\x00\r\n]*)?")
 _END = compile_later(rb"\n\r?\n")
 _BEGINNING = b"HTTP/1."
 _BODILESS = frozenset({204, 304})
+
+T = TypeVar("T")
 
 
 class ProtocolError(Exception):
@@ -57,6 +59,14 @@ class Headers(Mapping[str, str]):
             KeyError: there is no such field.
         """
         return self._values[name.lower()]
+
+    @overload
+    def get(self, key: str, /) -> str | None: ...
+    @overload
+    def get(self, key: str, default: str | T, /) -> str | T: ...
+    def get(self, key: str, default: object = None, /) -> object:
+        """Return the value of a field, or the default, without the error in between."""
+        return self._values.get(key.lower(), default)
 
     def __iter__(self) -> Iterator[str]:
         """Go through the names, in lower case and in their order."""

@@ -7,6 +7,7 @@ what a repository names.
 
 import hashlib
 import os
+import stat
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -137,8 +138,8 @@ def _identify(path: str) -> tuple[int, ...]:
         found = os.stat(path)
     except (OSError, ValueError):
         return ()
-    is_folder = os.path.isdir(path)
-    return (found.st_dev, found.st_ino, *(() if is_folder else (found.st_size, found.st_mtime_ns)))
+    changes = () if stat.S_ISDIR(found.st_mode) else (found.st_size, found.st_mtime_ns)
+    return (found.st_dev, found.st_ino, *changes)
 
 
 def _write_command(script: Script, call: Call, rulings: Sequence[Ruling]) -> str:

@@ -3,7 +3,7 @@ from greenroom.resilience.budget import Limit as Limit
 from greenroom.resilience.clock import shared_time as shared_time
 from greenroom.resilience.gate import Gate as Gate, Passage as Passage, shared_gate as shared_gate
 from greenroom.resilience.limits import Reservation as Reservation
-from greenroom.resilience.meter import current_meter as current_meter, use_meter as use_meter
+from greenroom.resilience.meter import UseMeter as UseMeter, current_meter as current_meter
 from greenroom.resilience.reply_size import ReplySize as ReplySize
 from greenroom.resilience.retry import (
     Attempts as Attempts,

@@ -1,7 +1,5 @@
 """The meter: how a retry asks the budgets around it for a wait and for another attempt."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -65,12 +63,17 @@ def current_meter() -> Meter:
     return _meter.get()
 
 
-@contextmanager
-def use_meter(meter: Meter) -> Iterator[None]:
-    """Use this meter for waits and further attempts in the block."""
-    outer = _meter.get()
-    _meter.set(meter)
-    try:
-        yield
-    finally:
-        _meter.set(outer)
+class UseMeter:
+    """The block that uses this meter for waits and further attempts."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, meter: Meter) -> None:
+        self._inner = meter
+
+    def __enter__(self) -> None:
+        self._outer = _meter.get()
+        _meter.set(self._inner)
+
+    def __exit__(self, *_error: object) -> None:
+        _meter.set(self._outer)

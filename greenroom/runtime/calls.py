@@ -30,7 +30,7 @@ from greenroom.core import (
     UsageReport,
 )
 from greenroom.resilience import Budget
-from greenroom.resilience._internal import current_meter, use_meter
+from greenroom.resilience._internal import UseMeter, current_meter
 from greenroom.runtime.actor import Actor, HandleWait
 from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import current_owner, entered_from_thread, is_cancelled
@@ -72,7 +72,7 @@ class ModelCallScope:
         self._call = ModelCall(model.name, model.model, request)
         self._count = count
         self._running = _RunningCall(actor)
-        self._meter = use_meter(self._running)
+        self._meter = UseMeter(self._running)
         self.reply: Message | None = None
 
     async def __aenter__(self) -> Self:

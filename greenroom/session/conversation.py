@@ -16,8 +16,7 @@ can't get in between.
 as well, so it is only marked as withdrawn, and `settle` removes it if it was not stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
@@ -331,15 +330,15 @@ class Conversation:
         self._add(RewriteEntry(tuple(each if id(each) in known else each.stamp() for each in new)))
         self.transcript.keep_identity(unchanged)
 
-    @contextmanager
-    def commit(self, count: int) -> Iterator[None]:
-        """Store the first `count` pending entries in the block; if it succeeds they are stored."""
+    def begin_commit(self, count: int) -> None:
+        """Note that the first `count` pending entries are being stored."""
         self._unconfirmed, self._is_writing = count, True
-        try:
-            yield
-        finally:
-            self._is_writing = False
-        self.settle(is_stored=True)
+
+    def end_commit(self, *, is_stored: bool) -> None:
+        """Note that they are, or that it is not known whether they are."""
+        self._is_writing = False
+        if is_stored:
+            self.settle(is_stored=True)
 
     def settle(self, *, is_stored: bool) -> None:
         """Record whether the unconfirmed entries are stored."""

@@ -437,7 +437,7 @@ def validate_entry(entry: Entry) -> tuple[Entry, PendingEntry]:
     """
     if isinstance(entry, _ENCODED):  # they were made of what is known to be JSON
         return entry, serde.encode(entry)
-    if not _is_short(entry):
+    if not isinstance(entry, ToolsStartedEntry) and not _is_short(entry):  # a few ids are flat
         try:
             valid: Entry = serde.convert(_plain(msgspec.to_builtins(entry)), Entry)
         except (msgspec.ValidationError, TypeError, ValueError) as error:

@@ -283,8 +283,7 @@ class Journal:
         # Entries added during the write wait for the next one.
         entries = tuple(conversation.pending)
         if entries or (flush and tail.is_loose):
-            with conversation.commit(len(entries)):
-                await tail.append(entries, version=conversation.transcript.version, flush=flush)
+            await self._append(entries, flush=flush)
         if self._needs_description:
             await tail.describe(self._description.record)
             self._description.is_stored = True
@@ -296,13 +295,21 @@ class Journal:
         It exists only once it has a description. In a single line, its last page could not be read
         without the rest.
         """
-        conversation = self._conversation
-        entries, version = tuple(conversation.pending), conversation.transcript.version
+        entries = tuple(self._conversation.pending)
         encoded = await run_in_thread(self._tail.store, lambda: encode_pending(entries))
         *first, _ = split_lines(encoded)
         for piece in first:
-            with conversation.commit(len(piece)):
-                await self._tail.append(piece, version=version, flush=False)
+            await self._append(piece, flush=False)
+
+    async def _append(self, entries: Sequence[PendingEntry], *, flush: bool) -> None:
+        """Store pending entries, the first ones."""
+        conversation, is_stored = self._conversation, False
+        conversation.begin_commit(len(entries))
+        try:
+            await self._tail.append(entries, version=conversation.transcript.version, flush=flush)
+            is_stored = True
+        finally:
+            conversation.end_commit(is_stored=is_stored)
 
 
 class _Tail:

@@ -254,12 +254,12 @@ def is_large(value: object, most: int = _LARGE) -> bool:
         elif isinstance(each, _SEQUENCES):
             room -= len(each)
             todo += each if room >= 0 else ()
-        elif isinstance(each, _MAPPINGS):
-            room -= len(each)
-            todo += (*each, *each.values()) if room >= 0 else ()
         elif isinstance(each, Struct):
             room -= 1
             todo += astuple(each)
+        elif isinstance(each, _MAPPINGS):
+            room -= len(each)
+            todo += (*each, *each.values()) if room >= 0 else ()
         else:
             names = tuple(getattr(each, "__dict__", ()))
             room -= 1 + len(names)

@@ -11,7 +11,7 @@ from trio.testing import MockClock
 from greenroom.core import BudgetExceededError, ConfigurationError
 from greenroom.llm import ModelBadRequestError, ModelOverloadedError, ModelRateLimitError
 from greenroom.resilience import Backoff, CircuitOpenError, Retry
-from greenroom.resilience._internal import use_meter
+from greenroom.resilience._internal import UseMeter
 
 EVEN = Backoff(first=1.0, max_delay=30.0, jitter=0)
 
@@ -300,11 +300,11 @@ class Meter:
 async def test_what_limits_the_work_is_asked_before_each_wait(autojump_clock):
     meter, errors = Meter(attempts=2), overload_errors(10)
     call = Flaky(*errors)
-    with use_meter(meter), pytest.raises(BudgetExceededError, match="attempts") as caught:
+    with UseMeter(meter), pytest.raises(BudgetExceededError, match="attempts") as caught:
         await Retry(attempts=10, backoff=EVEN).call(call)
     assert caught.value.__cause__ is errors[2]
     assert (call.times, trio.current_time(), meter.begun) == ([0, 1, 3], 3, 2)
-    with use_meter(Meter(seconds=5)), pytest.raises(BudgetExceededError, match="time"):
+    with UseMeter(Meter(seconds=5)), pytest.raises(BudgetExceededError, match="time"):
         await Retry(backoff=EVEN).call(Flaky(rate_limit_error(9.0)))
     assert trio.current_time() == 3
 
@@ -318,7 +318,7 @@ async def test_what_others_have_spent_during_the_wait_counts(autojump_clock):
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(spend)
-        with use_meter(meter), pytest.raises(BudgetExceededError) as caught:
+        with UseMeter(meter), pytest.raises(BudgetExceededError) as caught:
             await Retry(backoff=EVEN).call(Flaky(error))
     assert caught.value.__cause__ is error
 

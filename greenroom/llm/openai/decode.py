@@ -346,7 +346,8 @@ class OpenAIDecoder:
 
     def _read_lone(self, event: SSEEvent) -> BlockDelta | None:
         """Read an event that is nothing but a piece of text; None if it is anything else."""
-        if event.name or self._reader.halves or self._start is None:
+        is_lone = '"content"' in event.data and not event.name  # it may be
+        if not is_lone or self._reader.halves or self._start is None:
             return None
         try:
             chunk = _decode_lone(event.data)
@@ -422,7 +423,9 @@ class OpenAIDecoder:
         return [self._start]
 
     def _update_usage(self, data: dict[str, object]) -> list[StreamEvent]:
-        report = as_dict(data.get("usage")) or as_dict(as_dict(data.get("x_groq")).get("usage"))
+        report = as_dict(data.get("usage"))
+        if not report and "x_groq" in data:
+            report = as_dict(as_dict(data["x_groq"]).get("usage"))
         if not report:
             return []
         self._usage = merge_reports(self._usage, report)
