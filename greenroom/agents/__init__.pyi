@@ -12,11 +12,7 @@ from greenroom.agents.chunk_streams import (
 )
 from greenroom.agents.coder import coder as coder
 from greenroom.agents.configuration import Tools as Tools
-from greenroom.agents.errors import (
-    AlreadyAnsweredError as AlreadyAnsweredError,
-    GuardError as GuardError,
-    NoProgressError as NoProgressError,
-)
+from greenroom.agents.errors import AlreadyAnsweredError as AlreadyAnsweredError
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
 from greenroom.agents.file_restore import plan_restore as plan_restore
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite

@@ -28,7 +28,11 @@ from greenroom.agents.cut_off import (
     mend_calls as mend_calls,
     read_stated_result as read_stated_result,
 )
-from greenroom.agents.errors import HandoffLimitError as HandoffLimitError
+from greenroom.agents.errors import (
+    GuardError as GuardError,
+    HandoffLimitError as HandoffLimitError,
+    NoProgressError as NoProgressError,
+)
 from greenroom.agents.file_restore import RestorePlan as RestorePlan, RestoreReport as RestoreReport
 from greenroom.agents.handoff import MAX_SWITCHES as MAX_SWITCHES, Team as Team
 from greenroom.agents.helper import Helper as Helper

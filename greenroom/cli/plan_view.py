@@ -14,8 +14,8 @@ from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import load_session, open_store
 from greenroom.core import Custom
 from greenroom.core._internal import clip, serde, visible
-from greenroom.flow import PlanError, PlanRun, Subtask
-from greenroom.flow._internal import SubtaskState, SubtaskStatus
+from greenroom.flow import PlanRun, Subtask
+from greenroom.flow._internal import PlanError, SubtaskState, SubtaskStatus
 from greenroom.session import AgentSession, SessionStore
 
 _MAX_LINE = 500  # characters of a line; a terminal shows as many as it has columns

@@ -7,8 +7,8 @@ where that is in doubt. `members` starts agents, as far as there is room.
 `graph` checks and draws graphs of names. `plan` is one of subtasks; `plan_run` is their state.
 `execute` carries a plan out: `subtask_runner` runs one subtask once, and `references` puts results
 into goals and arguments. `revision` defines planners and when a plan is revised, `model_planner`
-asks a model, and `review` a person; `escalate` asks the next one where somebody is silent. `undo`
-undoes what a failed plan has done. `plan_and_execute` is an agent made of all of these.
+asks a model, and `review` a person; `escalate` asks the next one where somebody is silent.
+`plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and
 edges, and their checks), `workflow_state` (fields, reducers), `workflow_execution` (running the
@@ -33,11 +33,10 @@ from greenroom.flow.combinators import loop, parallel, pipeline
 from greenroom.flow.committee import Ruling, committee
 from greenroom.flow.composite import composite
 from greenroom.flow.error_context import ErrorContext
-from greenroom.flow.errors import ConflictError, PlanError, StaleWriteError, WorkflowError
+from greenroom.flow.errors import ConflictError, StaleWriteError
 from greenroom.flow.escalation import escalate
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.handoff_team import handoff_team
-from greenroom.flow.members import ask_member
 from greenroom.flow.model_planner import ModelPlanner
 from greenroom.flow.orchestrator import TeamResult, orchestrator
 from greenroom.flow.parse_action import Action, FinalAnswer, parse_action
@@ -47,12 +46,10 @@ from greenroom.flow.plan_and_execute import plan_and_execute, run_task
 from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.react import react
 from greenroom.flow.recovery_policy import RecoveryPolicy
-from greenroom.flow.review import ReviewPoint
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy
 from greenroom.flow.strategies import (
     AgentAnswer,
     Opinion,
-    Resolution,
     TrackRecord,
     ask_person,
     by_authority,
@@ -65,7 +62,6 @@ from greenroom.flow.strategies import (
 from greenroom.flow.task_queue import TaskQueue
 from greenroom.flow.text_tools import TextTools
 from greenroom.flow.topic import Topic
-from greenroom.flow.undo import undo_plan
 from greenroom.flow.workflow import Workflow
 from greenroom.flow.workflow_execution import request_approval
 from greenroom.flow.workflow_run import WorkflowRun
@@ -86,13 +82,10 @@ __all__ = [
     "Opinion",
     "Pattern",
     "Plan",
-    "PlanError",
     "PlanRun",
     "Planner",
     "RecoveryPolicy",
     "ReplanPolicy",
-    "Resolution",
-    "ReviewPoint",
     "Ruling",
     "StaleWriteError",
     "Subtask",
@@ -105,10 +98,8 @@ __all__ = [
     "Topic",
     "TrackRecord",
     "Workflow",
-    "WorkflowError",
     "WorkflowRun",
     "add_messages",
-    "ask_member",
     "ask_person",
     "by_authority",
     "committee",
@@ -128,7 +119,6 @@ __all__ = [
     "request_approval",
     "resolve",
     "run_task",
-    "undo_plan",
     "verify",
     "within",
 ]

@@ -9,10 +9,16 @@ from greenroom.flow.error_context import (
 )
 from greenroom.flow.errors import (
     BlackboardFullError as BlackboardFullError,
+    PlanError as PlanError,
     TeamError as TeamError,
+    WorkflowError as WorkflowError,
     WorkflowLimitError as WorkflowLimitError,
 )
-from greenroom.flow.members import Member as Member, start_member as start_member
+from greenroom.flow.members import (
+    Member as Member,
+    ask_member as ask_member,
+    start_member as start_member,
+)
 from greenroom.flow.parse_action import Fault as Fault
 from greenroom.flow.plan_run import (
     PLAN_STEP as PLAN_STEP,
@@ -22,7 +28,11 @@ from greenroom.flow.plan_run import (
 )
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
 from greenroom.flow.resume import Trace as Trace
+from greenroom.flow.review import ReviewPoint as ReviewPoint
 from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
-from greenroom.flow.strategies import find_contradictions as find_contradictions
+from greenroom.flow.strategies import (
+    Resolution as Resolution,
+    find_contradictions as find_contradictions,
+)
 from greenroom.flow.topic import Delivery as Delivery, DeliveryStatus as DeliveryStatus
 from greenroom.flow.wrapped_agent import WrappedAgent as WrappedAgent

@@ -7,17 +7,16 @@ import logging
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
-from greenroom.agents import NoProgressError
+from greenroom.agents._internal import NoProgressError
 from greenroom.core import BudgetExceededError, Custom, GreenroomError
 from greenroom.core._internal import Wire, clip, find_error, serde, visible
 from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
-    ModelContentFilterError,
     ModelContextTooLongError,
     ModelOutputError,
-    ModelQuotaError,
 )
+from greenroom.llm._internal import ModelContentFilterError, ModelQuotaError
 
 RECOVERY = "recovery"
 """The kind of the `Custom` chunks."""

@@ -33,12 +33,12 @@ from greenroom.flow.plan_run import (
     PlanRun,
     SubtaskMove,
     SubtaskStatus,
+    Undo,
 )
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
-from greenroom.flow.undo import Undo, undo_completed
 from greenroom.permissions import PermissionManager
 from greenroom.resilience._internal import Attempts
 from greenroom.runtime import AgentHandle, AgentInternals
@@ -113,7 +113,7 @@ async def execute_plan(
             functions among the tools may run, since the program passed them; other calls are asked
             about.
         undo: undoes what completed subtasks have done, if the plan ends with failures; see
-            `undo_plan`.
+            `PlanRun.undo`.
 
     Raises:
         PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
@@ -155,7 +155,10 @@ async def execute_plan(
     with nullcontext() if permissions is None else pass_permissions(agent, rules):
         run = await execution.run_all()
         is_failed = run.is_over and not run.is_completed
-        return await undo_completed(agent, recorder, undo) if undo and is_failed else run
+        if undo is None or not is_failed:
+            return run
+        await recorder.undo_completed(undo)
+        return recorder.run
 
 
 def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:

@@ -16,10 +16,9 @@ from greenroom.flow.orchestrator_crew import (
     describe_workers,
 )
 from greenroom.flow.pattern import Pattern, TeamTurn
-from greenroom.flow.plan_run import PlanRun
+from greenroom.flow.plan_run import PlanRun, Undo
 from greenroom.flow.revision import Planner
 from greenroom.flow.strategies import Contradiction, find_contradictions
-from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import find_model
 from greenroom.runtime import AgentInternals
@@ -84,7 +83,8 @@ def orchestrator(
         facts: fields of results, such as `trend` or `sea.trend`, that have to be the same in all of
             them, each with a tolerance as in `within`. Where they differ, it is in the
             `TeamResult`, in the warnings, and told to the model that answers.
-        undo: undoes what completed subtasks have done if the plan ends with failures (`undo_plan`).
+        undo: undoes what completed subtasks have done if the plan ends with failures; see
+            `PlanRun.undo`.
         name: the name for people, logs, and a team that it is part of; its capabilities are its
             agents'.
         description: what it is good for, for the model that plans in that team.

@@ -20,11 +20,10 @@ from greenroom.flow.execute import execute_plan
 from greenroom.flow.members import Member, ask_member, bind_deps, name_members, unwrap
 from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.plan import Plan, Subtask
-from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, find_open_run
+from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, Undo, find_open_run
 from greenroom.flow.resume import NOTHING, Trace, find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskDecision
 from greenroom.flow.subtask_runner import name_subtask
-from greenroom.flow.undo import Undo
 from greenroom.resilience import Backoff, Retry
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession

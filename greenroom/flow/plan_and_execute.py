@@ -16,11 +16,10 @@ from greenroom.flow.model_planner import (
     describe_results,
 )
 from greenroom.flow.pattern import Pattern, TeamTurn
-from greenroom.flow.plan_run import PlanRun, find_open_run
+from greenroom.flow.plan_run import PlanRun, Undo, find_open_run
 from greenroom.flow.recovery_policy import RecoveryPolicy
-from greenroom.flow.review import ReviewedPlanner, ReviewPoint, read_points
+from greenroom.flow.review import ReviewedPlanner, ReviewWord, read_points
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
-from greenroom.flow.undo import Undo
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import find_model
 from greenroom.memory import EntryOrigin, Memory
@@ -58,7 +57,7 @@ def plan_and_execute(
     permissions: PermissionManager | None = None,
     memory: Memory | None = None,
     recall: Recall | None = None,
-    review: bool | Iterable[ReviewPoint] = False,
+    review: bool | Iterable[ReviewWord] = False,
     concurrency: int = 5,
     max_subtasks: int = 20,
     policy: ReplanPolicy = _POLICY,
@@ -86,14 +85,16 @@ def plan_and_execute(
         recall: an async function of the goal; its result is added to the planner's request as well.
             If it raises an exception, the plan is made without it.
         review: where a person has to approve: True for every plan before it starts, revised ones
-            too; or some `ReviewPoint`s. After a denial with a message, the planner is asked again
-            with that message, at most twice.
+            too; or some of "plan", "revision", "subtask" (the end of each, before others get its
+            result) and "unsure" (a result that states a `confidence` below one half). After a
+            denial with a message, the planner is asked again with that message, at most twice.
         concurrency: how many subtasks run at once.
         max_subtasks: the most subtasks in a plan that the model makes.
         policy: when a plan is revised.
         recovery: what to do about a failed subtask before the plan is revised. A `RecoveryPolicy`
             also handles errors of the model, but not those of your own `planner` or `worker`.
-        undo: undoes what completed subtasks have done if the plan ends with failures (`undo_plan`).
+        undo: undoes what completed subtasks have done if the plan ends with failures; see
+            `PlanRun.undo`.
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
 
@@ -164,7 +165,7 @@ async def run_task(
     worker: Member | None = None,
     permissions: PermissionManager | None = None,
     memory: Memory | None = None,
-    review: bool | Iterable[ReviewPoint] = False,
+    review: bool | Iterable[ReviewWord] = False,
     recovery: SubtaskRecovery | None = None,
     session: AgentSession | str | None = None,
     store: SessionStore | None = None,

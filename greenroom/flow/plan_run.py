@@ -4,7 +4,7 @@ A change is a `PlanStep`: it makes a new `PlanRun`, and is a record of the sessi
 records are replayed to load a run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
@@ -25,7 +25,7 @@ from greenroom.core._internal import (
     serde,
 )
 from greenroom.flow.errors import PlanError
-from greenroom.flow.plan import Plan
+from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.unit import Start
 from greenroom.runtime import AgentInternals
 from greenroom.session import AgentSession
@@ -39,6 +39,10 @@ UNKNOWN = "it has run, but its result is not known"
 
 _LONGEST_RESULT = 64 * 1024
 _CLIPPED_RESULT = 16_000
+
+
+Undo: TypeAlias = Callable[[Subtask, object], Awaitable[object]]
+"""Undoes what a completed subtask has done; gets the subtask and its result."""
 
 
 class SubtaskStatus(StrEnum):
@@ -101,7 +105,7 @@ class SubtaskState(Wire, frozen=True):
         reason: the kind of failure.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
-        is_undone: whether `undo_plan` has undone what it did.
+        is_undone: whether `PlanRun.undo` has undone what it did.
     """
 
     status: SubtaskStatus = SubtaskStatus.PENDING
@@ -318,6 +322,35 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         kinds = {id_: str(state.status) for id_, state in self.states.items()}
         return self.plan.to_mermaid(kinds, _COLORS)
 
+    async def undo(self, agent: AgentInternals, undo: Undo) -> "PlanRun":
+        """Undo what the completed subtasks have done, the last first; return the run.
+
+        Each is on record once it is undone (`SubtaskState.is_undone`), and not undone again. After
+        a kill in between, the function is called once more for the same subtask, so it should do
+        nothing if there is nothing left to undo.
+
+        Args:
+            agent: the agent whose plan it is; call this inside of one of its turns. What is still
+                running has to be stopped first.
+            undo: an async function of a subtask and its result. What it raises ends this, and the
+                next call goes on there.
+
+        Raises:
+            SessionError: the session can't be written.
+
+        Example:
+            ```python
+            async def cancel(subtask: Subtask, result: object) -> None:
+                if subtask.tool == "book_flight":
+                    await cancel_flight(result)
+
+            await PlanRun.load(agent.session).undo(agent, cancel)
+            ```
+        """
+        recorder = PlanRecorder(agent, self)
+        await recorder.undo_completed(undo)
+        return recorder.run
+
     def start(self, id: str, session_id: str) -> "PlanRun":  # noqa: A002 (as above)
         """Start a subtask, whose dependencies are completed, in this session."""
         return self.apply(SubtaskMove(id, SubtaskStatus.EXECUTING, session_id=session_id))
@@ -522,3 +555,12 @@ class PlanRecorder:
         data = serde.loads_object(serde.encode(step).decode())
         self._agent.send_nowait(Custom(PLAN_STEP, data, str(step)))
         return data
+
+    async def undo_completed(self, undo: Undo) -> None:
+        """Undo what the completed subtasks have done, the last first, as `PlanRun.undo` does."""
+        for id_ in reversed(self.run.plan.order()):
+            state = self.run.state(id_)
+            if state.status is SubtaskStatus.COMPLETED and not state.is_undone:
+                await undo(self.run.plan[id_], state.result)
+                self.write(SubtaskUndo(id_))
+                await self._agent.session.save()

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import AUTOMATIC_DECIDERS, clip, serde
@@ -36,17 +37,21 @@ class ReviewPoint(StrEnum):
     UNSURE = "unsure"
 
 
+ReviewWord: TypeAlias = Literal["plan", "revision", "subtask", "unsure"]
+"""A `ReviewPoint` as programs write it."""
+
+
 _QUESTIONS = {
     ReviewPoint.PLAN: ("Start this plan", "the plan is to be reviewed before it starts"),
     ReviewPoint.REVISION: ("Go on with this plan", "it was revised, and is to be reviewed first"),
 }
 
 
-def read_points(review: bool | Iterable[ReviewPoint]) -> frozenset[ReviewPoint]:
+def read_points(review: bool | Iterable[ReviewWord]) -> frozenset[ReviewPoint]:
     """Return the points of a review; True stands for every plan that would start.
 
     Raises:
-        ConfigurationError: one is not a `ReviewPoint`.
+        ConfigurationError: one is not among these words.
     """
     if isinstance(review, bool):
         return frozenset({ReviewPoint.PLAN, ReviewPoint.REVISION} if review else ())

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import TypeAlias
 
-from greenroom.agents import NoProgressError
+from greenroom.agents._internal import NoProgressError
 from greenroom.core import (
     GreenroomError,
     Message,
@@ -30,7 +30,6 @@ from greenroom.flow.error_context import (
 )
 from greenroom.llm import (
     LLMProvider,
-    ModelContentFilterError,
     ModelError,
     ModelOutputError,
     ModelStream,
@@ -38,7 +37,12 @@ from greenroom.llm import (
     StreamEnd,
     StreamEvent,
 )
-from greenroom.llm._internal import ANSWER_TOOL, Announcement, is_correction
+from greenroom.llm._internal import (
+    ANSWER_TOOL,
+    Announcement,
+    ModelContentFilterError,
+    is_correction,
+)
 from greenroom.resilience import CircuitOpenError
 from greenroom.schemas._internal import is_misfit
 

@@ -20,10 +20,12 @@ from greenroom.llm.keys import FILE_SUFFIX as FILE_SUFFIX, read_key as read_key
 from greenroom.llm.merged_messages import merge_messages as merge_messages
 from greenroom.llm.model_errors import (
     ModelConnectTimeoutError as ModelConnectTimeoutError,
+    ModelContentFilterError as ModelContentFilterError,
     ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,
     ModelIdleTimeoutError as ModelIdleTimeoutError,
     ModelNotFoundError as ModelNotFoundError,
     ModelPermissionError as ModelPermissionError,
+    ModelQuotaError as ModelQuotaError,
     ModelRequestTimeoutError as ModelRequestTimeoutError,
 )
 from greenroom.llm.model_names import (

@@ -31,7 +31,7 @@ from greenroom.testing.models import (
 )
 from greenroom.testing.provider_server import ProviderUnderTest, RecordedAnswer
 from greenroom.testing.providers import check_provider
-from greenroom.testing.recorded_run import AgentRunError, ScriptedApprover, marbles, run_agent
+from greenroom.testing.recorded_run import ScriptedApprover, marbles, run_agent
 from greenroom.testing.replay import replay
 from greenroom.testing.rerun import Drift, check_record, drift, export_test
 from greenroom.testing.session_store_contents import StoreUnderTest
@@ -39,7 +39,6 @@ from greenroom.testing.session_stores import check_session_store
 from greenroom.testing.virtual_time import run_in_virtual_time
 
 __all__ = [
-    "AgentRunError",
     "Case",
     "Drift",
     "Evaluation",

@@ -7,5 +7,8 @@ from greenroom.testing.cassettes import (
 )
 from greenroom.testing.evaluation import EvaluationRow as EvaluationRow
 from greenroom.testing.providers import provider_checks as provider_checks
-from greenroom.testing.recorded_run import run_agent_async as run_agent_async
+from greenroom.testing.recorded_run import (
+    AgentRunError as AgentRunError,
+    run_agent_async as run_agent_async,
+)
 from greenroom.testing.session_stores import SESSION_STORE_CHECKS as SESSION_STORE_CHECKS

@@ -20,7 +20,7 @@ from greenroom import (
     Rewrite,
     tool,
 )
-from greenroom.agents import GuardError
+from greenroom.agents._internal import GuardError
 from greenroom.core._internal import NamedTool
 from greenroom.llm import ModelBadRequestError, ModelOutputError
 from greenroom.llm._internal import ANSWER_TOOL

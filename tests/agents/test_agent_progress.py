@@ -6,7 +6,7 @@ import pytest
 import trio
 
 from greenroom import Agent, PermissionManager, ToolError, builtin_tools
-from greenroom.agents import NoProgressError
+from greenroom.agents._internal import NoProgressError
 from greenroom.testing import ScriptedProvider, call
 
 numbers = itertools.count()

@@ -28,7 +28,7 @@ from greenroom import (
     ThinkingBlock,
     ToolUseBlock,
 )
-from greenroom.agents import GuardError
+from greenroom.agents._internal import GuardError
 from greenroom.agents.guards import GuardedStream, Guards
 from greenroom.core import Message, StopReason
 from greenroom.core._internal import serde

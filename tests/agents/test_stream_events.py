@@ -23,7 +23,7 @@ from greenroom.core import (
     TurnStart,
 )
 from greenroom.core._internal import set_clock
-from greenroom.llm import ModelQuotaError
+from greenroom.llm._internal import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 NOON = datetime(2026, 1, 14, 12, tzinfo=UTC)

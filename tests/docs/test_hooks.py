@@ -9,7 +9,7 @@ import pytest
 
 from greenroom import Agent, AgentRuntime, InMemoryStore
 from greenroom.core._internal import Hook
-from greenroom.llm import ModelQuotaError
+from greenroom.llm._internal import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider, call
 
 PAGE = Path(__file__).parents[2] / "docs" / "concepts" / "instrumentation.md"

@@ -32,7 +32,6 @@ from greenroom.flow import (
     Blackboard,
     ConflictError,
     Plan,
-    PlanError,
     StaleWriteError,
     Subtask,
     TextTools,
@@ -43,7 +42,7 @@ from greenroom.flow import (
     plan_and_execute,
     resolve,
 )
-from greenroom.flow._internal import SubtaskStatus
+from greenroom.flow._internal import PlanError, SubtaskStatus
 from greenroom.llm import ModelOverloadedError, ModelTimeoutError, resilient
 from greenroom.memory import SQLiteMemory
 from greenroom.observability import (

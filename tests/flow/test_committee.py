@@ -15,7 +15,6 @@ from greenroom import (
 from greenroom.core import TurnStatus
 from greenroom.flow import (
     Opinion,
-    Resolution,
     Ruling,
     TrackRecord,
     by_authority,
@@ -23,6 +22,7 @@ from greenroom.flow import (
     most_confident,
     within,
 )
+from greenroom.flow._internal import Resolution
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from tests.conftest import few
 

@@ -11,7 +11,8 @@ from greenroom import (
     ToolError,
     tool,
 )
-from greenroom.flow import PlanError, Subtask, composite
+from greenroom.flow import Subtask, composite
+from greenroom.flow._internal import PlanError
 from greenroom.testing import ScriptedProvider, call
 
 CITY = {"city": {"type": "string"}, "days": {"type": "integer"}}

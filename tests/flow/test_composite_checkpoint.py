@@ -7,7 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from greenroom import AgentContext, ToolError
-from greenroom.flow import PlanError, Subtask, composite
+from greenroom.flow import Subtask, composite
+from greenroom.flow._internal import PlanError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "research_and_summarize.py"
 HERE = AgentContext(session_id="s", agent_type="a")

@@ -8,7 +8,6 @@ from greenroom.flow import (
     AgentAnswer,
     ConflictError,
     Opinion,
-    Resolution,
     TrackRecord,
     ask_person,
     by_authority,
@@ -18,7 +17,7 @@ from greenroom.flow import (
     verify,
     within,
 )
-from greenroom.flow._internal import find_contradictions
+from greenroom.flow._internal import Resolution, find_contradictions
 from greenroom.testing import ScriptedApprover, ScriptedProvider
 from greenroom.testing._internal import run_agent_async
 

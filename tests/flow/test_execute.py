@@ -18,17 +18,14 @@ from greenroom import (
     ToolResult,
     tool,
 )
-from greenroom.flow import (
-    Failure,
-    Plan,
+from greenroom.flow import Failure, Plan, Planner, PlanRun, ReplanPolicy, Subtask, execute_plan
+from greenroom.flow._internal import (
+    ErrorClass,
+    FailureReason,
     PlanError,
-    Planner,
-    PlanRun,
-    ReplanPolicy,
-    Subtask,
-    execute_plan,
+    SubtaskRecovery,
+    SubtaskStatus,
 )
-from greenroom.flow._internal import ErrorClass, FailureReason, SubtaskRecovery, SubtaskStatus
 from greenroom.resilience import Backoff, Budget, Retry
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool

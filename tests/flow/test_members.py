@@ -5,8 +5,8 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from greenroom import AgentRuntime, AgentSession, InMemoryStore, RuntimeLimits
-from greenroom.flow import ask_member, parallel
-from greenroom.flow._internal import start_member
+from greenroom.flow import parallel
+from greenroom.flow._internal import ask_member, start_member
 
 
 def counting_member(alive, most):

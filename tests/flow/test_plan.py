@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom import GreenroomError
-from greenroom.flow import Plan, PlanError, Planner, Subtask
+from greenroom.flow import Plan, Planner, Subtask
+from greenroom.flow._internal import PlanError
 from greenroom.flow.model_planner import merge
 
 

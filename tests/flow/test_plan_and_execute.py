@@ -16,7 +16,8 @@ from greenroom import (
     RuleDecision,
     StateChange,
 )
-from greenroom.flow import Plan, PlanError, PlanRun, Subtask, plan_and_execute, run_task
+from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
+from greenroom.flow._internal import PlanError
 from greenroom.memory import MemoryStorageError
 from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call

@@ -8,8 +8,8 @@ from hypothesis import given, strategies as st
 
 from greenroom import AgentSession
 from greenroom.core._internal import InvalidJSONError
-from greenroom.flow import Plan, PlanError, PlanRun, Subtask
-from greenroom.flow._internal import FailureReason, SubtaskStatus
+from greenroom.flow import Plan, PlanRun, Subtask
+from greenroom.flow._internal import FailureReason, PlanError, SubtaskStatus
 from greenroom.flow.plan_run import PLAN_STEP, TRANSITIONS
 from tests.flow.planned import Planned, worker
 

@@ -7,19 +7,10 @@ import pytest
 import trio
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, ToolRegistry
-from greenroom.flow import (
-    Failure,
-    ModelPlanner,
-    Plan,
-    PlanError,
-    Planner,
-    PlanRun,
-    Subtask,
-    execute_plan,
-)
-from greenroom.flow._internal import ErrorClass, FailureReason
+from greenroom.flow import Failure, ModelPlanner, Plan, Planner, PlanRun, Subtask, execute_plan
+from greenroom.flow._internal import ErrorClass, FailureReason, PlanError
 from greenroom.flow.model_planner import describe_errors, describe_results
-from greenroom.llm import ModelQuotaError
+from greenroom.llm._internal import ModelQuotaError
 from greenroom.testing import Reply, ScriptedProvider
 from greenroom.tools import as_tool
 from tests.flow.planned import Planned, worker

@@ -2,7 +2,8 @@
 
 import pytest
 
-from greenroom.flow import Plan, PlanError, PlanRun, Subtask
+from greenroom.flow import Plan, PlanRun, Subtask
+from greenroom.flow._internal import PlanError
 from greenroom.flow.references import fill, read_value
 
 RESULTS = {

@@ -4,7 +4,8 @@ import pytest
 
 from greenroom import Answer, ConfigurationError, RuleDecision
 from greenroom.core import TurnStatus
-from greenroom.flow import Plan, PlanRun, ReviewPoint, Subtask, plan_and_execute, run_task
+from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
+from greenroom.flow._internal import ReviewPoint
 from greenroom.memory import SQLiteMemory
 from greenroom.testing import ScriptedProvider, call
 

@@ -8,8 +8,14 @@ import trio
 from greenroom import Agent, ToolError
 from greenroom.agents import stream_reply
 from greenroom.core import NetworkError
-from greenroom.flow import Plan, PlanError, PlanRun, RecoveryPolicy, ReplanPolicy, Subtask, run_task
-from greenroom.flow._internal import Component, ErrorClass, RecoveryDecision, SubtaskStatus
+from greenroom.flow import Plan, PlanRun, RecoveryPolicy, ReplanPolicy, Subtask, run_task
+from greenroom.flow._internal import (
+    Component,
+    ErrorClass,
+    PlanError,
+    RecoveryDecision,
+    SubtaskStatus,
+)
 from greenroom.testing import ScriptedProvider
 from tests.flow.planned import Planned
 from tests.flow.test_execute import Written

@@ -4,7 +4,7 @@ import pytest
 import trio
 
 from greenroom import Agent, AgentSession, Custom
-from greenroom.flow import Plan, PlanRun, Subtask, orchestrator, plan_and_execute, undo_plan
+from greenroom.flow import Plan, PlanRun, Subtask, orchestrator, plan_and_execute
 from greenroom.testing import Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing._internal import run_agent_async
 from tests.conftest import few
@@ -77,10 +77,10 @@ async def test_a_plan_that_was_given_up_can_be_undone_at_any_time(is_stored):
         async for message in agent.inputs():
             async with agent.turn(message):
                 if is_stored:
-                    await undo_plan(agent, run, undoing([]))
-                    assert await undo_plan(agent, PlanRun.load(agent.session), undoing(undone))
+                    await run.undo(agent, undoing([]))
+                    assert await PlanRun.load(agent.session).undo(agent, undoing(undone))
                 else:
-                    await undo_plan(agent, run, undoing(undone))
+                    await run.undo(agent, undoing(undone))
 
     ended = await run_agent_async(stop, inputs="Stop.")
     assert undone == ([] if is_stored else [("flight", "Fly")])
@@ -103,7 +103,7 @@ def test_undoing_may_be_cancelled_at_any_checkpoint_and_loses_nothing():
                 async with agent.turn(message):
                     begun = agent.session.records("plan.step")
                     given = PlanRun.load(agent.session) if begun else run
-                    await undo_plan(agent, given, undo)
+                    await given.undo(agent, undo)
             states = PlanRun.load(agent.session).states if undone else {}
             marked = [id_ for id_ in reversed(states) if states[id_].is_undone]
             assert marked == undone

@@ -23,16 +23,8 @@ from greenroom import (
 )
 from greenroom.agents import Runnable
 from greenroom.core import SessionStorageError, TurnStatus
-from greenroom.flow import (
-    END,
-    START,
-    Workflow,
-    WorkflowError,
-    ask_member,
-    pipeline,
-    request_approval,
-)
-from greenroom.flow._internal import WorkflowLimitError
+from greenroom.flow import END, START, Workflow, pipeline, request_approval
+from greenroom.flow._internal import WorkflowError, WorkflowLimitError, ask_member
 from greenroom.flow.workflow import WorkflowOptions
 from greenroom.testing import Reply, ScriptedProvider, call
 from tests.conftest import few

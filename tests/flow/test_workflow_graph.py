@@ -10,8 +10,8 @@ import trio
 
 from greenroom import Agent, ConfigurationError, Message
 from greenroom.core._internal import InvalidJSONError
-from greenroom.flow import END, START, Workflow, WorkflowError, add_messages
-from greenroom.flow._internal import WorkflowLimitError
+from greenroom.flow import END, START, Workflow, add_messages
+from greenroom.flow._internal import WorkflowError, WorkflowLimitError
 from greenroom.testing import ScriptedProvider
 
 

@@ -14,7 +14,8 @@ import trio
 
 from greenroom import InMemoryStore
 from greenroom.core import SessionStorageError, TurnStatus
-from greenroom.flow import END, START, Workflow, WorkflowError
+from greenroom.flow import END, START, Workflow
+from greenroom.flow._internal import WorkflowError
 from greenroom.session import AgentSession
 from tests.flow.booking import EFFECTS, Booking, in_folder
 from tests.warm_python import run_warm

@@ -100,7 +100,6 @@ def test_limits_are_counts_and_times_are_seconds():
 
 def test_agents_are_taken_one_after_the_other():
     takers = {owner: each.kind for owner, each in parameters("agents")}
-    takers.pop("Resolution")  # a value: who agreed
     takers.pop("HostInfo")  # a count
     takers.pop("WebServer")  # a mapping: each under the type of its sessions
     assert set(takers.values()) == {inspect.Parameter.VAR_POSITIONAL}

@@ -8,15 +8,18 @@ from greenroom.core._internal import serde, set_clock
 from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
-    ModelContentFilterError,
     ModelContextTooLongError,
     ModelOverloadedError,
-    ModelQuotaError,
     ModelRateLimitError,
     ModelStreamError,
     ModelTimeoutError,
 )
-from greenroom.llm._internal import ModelNotFoundError, ModelPermissionError
+from greenroom.llm._internal import (
+    ModelContentFilterError,
+    ModelNotFoundError,
+    ModelPermissionError,
+    ModelQuotaError,
+)
 from greenroom.llm.failure import error_in_band, error_of_response
 from greenroom.llm.retry_after import read_retry_after
 

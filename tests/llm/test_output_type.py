@@ -14,8 +14,8 @@ from jsonschema import Draft202012Validator
 
 from greenroom.core import ConfigurationError, Message, StopReason, TextBlock, ToolUseBlock
 from greenroom.core._internal import serde
-from greenroom.llm import ModelContentFilterError, ModelOutputError
-from greenroom.llm._internal import OutputType
+from greenroom.llm import ModelOutputError
+from greenroom.llm._internal import ModelContentFilterError, OutputType
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.llm.strict_schema import ANTHROPIC, OPENAI, strict_schema
 

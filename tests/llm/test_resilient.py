@@ -13,10 +13,8 @@ from greenroom.llm import (
     ModelAuthenticationError,
     ModelBadRequestError,
     ModelConnectionError,
-    ModelContentFilterError,
     ModelContextTooLongError,
     ModelOverloadedError,
-    ModelQuotaError,
     ModelRateLimitError,
     ModelRequest,
     ModelStreamError,
@@ -25,9 +23,11 @@ from greenroom.llm import (
 )
 from greenroom.llm._internal import (
     Announcement,
+    ModelContentFilterError,
     ModelIdleTimeoutError,
     ModelNotFoundError,
     ModelPermissionError,
+    ModelQuotaError,
     StreamRestart,
     collect,
 )

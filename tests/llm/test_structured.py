@@ -11,7 +11,6 @@ from greenroom.core._internal import NamedTool, OutputSchema
 from greenroom.llm import (
     AnthropicProvider,
     ModelBadRequestError,
-    ModelContentFilterError,
     ModelError,
     ModelOutputError,
     ModelOverloadedError,
@@ -21,7 +20,7 @@ from greenroom.llm import (
     generate_structured,
     resilient,
 )
-from greenroom.llm._internal import HOSTS, OutputType
+from greenroom.llm._internal import HOSTS, ModelContentFilterError, OutputType
 from greenroom.llm.output_type import ANSWER_TOOL
 from greenroom.resilience import Retry
 from greenroom.testing import Reply, ScriptedProvider, call

@@ -21,8 +21,8 @@ from greenroom.core._internal import EndStatus
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import RuntimeLimits
 from greenroom.session import AgentSession, FileStore, InMemoryStore
-from greenroom.testing import AgentRunError, ScriptedApprover, ScriptedProvider, call, run_agent
-from greenroom.testing._internal import run_agent_async
+from greenroom.testing import ScriptedApprover, ScriptedProvider, call, run_agent
+from greenroom.testing._internal import AgentRunError, run_agent_async
 from greenroom.tools import ToolRegistry, tool
 
 
