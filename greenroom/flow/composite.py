@@ -24,7 +24,7 @@ from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PlanRun, find_open_run
 from greenroom.flow.references import fill, references_in
 from greenroom.runtime import AgentInternals
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 from greenroom.tools import Tool
 
 _INPUT = "input"

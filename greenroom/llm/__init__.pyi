@@ -9,7 +9,6 @@ from greenroom.llm.merged_messages import MediaLimits as MediaLimits
 from greenroom.llm.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,
     ModelBadRequestError as ModelBadRequestError,
-    ModelCallForbiddenError as ModelCallForbiddenError,
     ModelConnectionError as ModelConnectionError,
     ModelContextTooLongError as ModelContextTooLongError,
     ModelError as ModelError,
@@ -37,5 +36,4 @@ from greenroom.llm.stream import (
 )
 from greenroom.llm.structured import generate_structured as generate_structured
 from greenroom.llm.substitutes import Substitutes as Substitutes
-from greenroom.llm.tokenizers import open_tokenizer as open_tokenizer
 from greenroom.llm.tokens import EstimatedCounter as EstimatedCounter, TokenCounter as TokenCounter

@@ -19,6 +19,7 @@ from greenroom.llm.json_fields import decode_event as decode_event
 from greenroom.llm.keys import FILE_SUFFIX as FILE_SUFFIX, read_key as read_key
 from greenroom.llm.merged_messages import merge_messages as merge_messages
 from greenroom.llm.model_errors import (
+    ModelCallForbiddenError as ModelCallForbiddenError,
     ModelConnectTimeoutError as ModelConnectTimeoutError,
     ModelContentFilterError as ModelContentFilterError,
     ModelFirstEventTimeoutError as ModelFirstEventTimeoutError,

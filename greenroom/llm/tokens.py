@@ -4,7 +4,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 from operator import mul
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -30,7 +30,10 @@ class TokenCounter(Protocol):
 
 
 Tokenizer: TypeAlias = Callable[[str], float]
-"""Returns how many tokens a text takes; see `open_tokenizer`."""
+"""Returns how many tokens a text takes."""
+
+_LONGEST = 65_536
+"""The most characters that are encoded of one text; they take some 20 ms in the worst case."""
 
 
 # Tokens by the characters of a text. Vocabularies differ; these weights are about right for most of
@@ -364,8 +367,8 @@ class EstimatedCounter:
 
     Args:
         tokenizer: counts the tokens of a text exactly, for the one model whose tokenizer it is,
-            such as `await open_tokenizer("openai:gpt-5.4")`. What surrounds messages and tools is
-            still an estimate, since no vendor publishes it.
+            or None; `with_tokenizer` loads one. What surrounds messages and tools is still an
+            estimate, since no vendor publishes it.
 
     Example:
         >>> counter = EstimatedCounter()
@@ -389,6 +392,40 @@ class EstimatedCounter:
         self._frame: _Frame | None = None
         self._last = _Sums()
         self._errors: deque[float] = deque(maxlen=_ERRORS)
+
+    @classmethod
+    async def with_tokenizer(cls, model: str) -> Self:
+        """Make one that counts texts with the tokenizer that the vendor of a model publishes.
+
+        It is loaded in a thread. The first time on a machine that downloads the tables of the
+        encoding, some megabytes, from OpenAI; then they are in the folder that `TIKTOKEN_CACHE_DIR`
+        names, by default among the temporary files. Of a text above 65,536 characters the beginning
+        is encoded, and the rest is estimated in proportion.
+
+        Args:
+            model: the name of a model of OpenAI, such as "openai:gpt-5.4" or "gpt-5.4".
+
+        Raises:
+            ConfigurationError: the extra is not installed, OpenAI does not say which encoding the
+                model has, or its tables can't be loaded within a minute.
+
+        Example:
+            ```python
+            counter = await EstimatedCounter.with_tokenizer("openai:gpt-5.4")
+            ```
+        """
+        from greenroom.llm.tokenizers import load_encoding  # few programs have the extra
+
+        encode = (await load_encoding(model)).encode_ordinary
+
+        def count(text: str) -> float:
+            if len(text) <= _LONGEST:
+                return len(encode(text))
+            beginning = text[:_LONGEST]
+            share = len(encode(beginning)) / (estimate_text(beginning) or 1.0)
+            return share * estimate_text(text)
+
+        return cls(count)
 
     def __repr__(self) -> str:
         return f"EstimatedCounter(<error {self.error:.0%}>)"

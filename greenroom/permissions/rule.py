@@ -6,7 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Self, TypedDict, Unpack
 
-from greenroom.core import RuleDecision, RuleFileError, utc_now
+from greenroom.core import AgentContext, RuleDecision, RuleFileError, utc_now
 from greenroom.permissions.matcher import Predicate, RuleMatcher, Texts
 
 

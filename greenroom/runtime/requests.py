@@ -18,7 +18,7 @@ from greenroom.core._internal import (
     texts_in,
 )
 from greenroom.runtime.errors import InvalidAnswerError
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 
 _LONG = 100_000  # characters that take some tens of milliseconds to look through
 

@@ -11,11 +11,8 @@ that a model can act on.
 
 Example:
     >>> import trio
+    >>> from greenroom.schemas._internal import InputValidator
     >>> schema = {"type": "object", "properties": {"days": {"type": "integer"}}}
     >>> trio.run(InputValidator("forecast", schema).check, {"days": "3"})
     ({'days': 3}, None)
 """
-
-from greenroom._lazy import open_lazily
-
-__getattr__, __dir__, __all__ = open_lazily(__name__)

@@ -6,6 +6,7 @@ from greenroom.testing.cassettes import (
     request_from_wire as request_from_wire,
 )
 from greenroom.testing.evaluation import EvaluationRow as EvaluationRow
+from greenroom.testing.provider_server import ProviderUnderTest as ProviderUnderTest
 from greenroom.testing.providers import provider_checks as provider_checks
 from greenroom.testing.recorded_run import (
     AgentRunError as AgentRunError,

@@ -75,7 +75,7 @@ class RecordedAnswer:
 
 @dataclass(frozen=True)
 class ProviderUnderTest:
-    """A provider to check with `check_provider`: how to open it, and what its API answers.
+    """A provider to check: how to open it, and what its API answers.
 
     The API takes JSON. A provider without a connection ignores the address and the key; its answers
     have no bytes, and each time it is opened its requests get them in order.

@@ -531,11 +531,22 @@ def provider_checks(case: ProviderUnderTest) -> Sequence[ProviderCheck]:
     return (*_REPLY_CHECKS, *(_WIRE_CHECKS if case.has_wire else ()))
 
 
-async def check_provider(case: ProviderUnderTest) -> None:
+async def check_provider(
+    open: Callable[[str, str], LLMProvider],  # noqa: A002 (what it does, as in `StoreUnderTest`)
+    answers: Sequence[RecordedAnswer],
+) -> None:
     """Run every check on a provider, in turn; each opens it again.
 
     They wait for sockets, on the system's clock. What passes behaves as this project's providers
     do; whether the API accepts its requests, only the API can show.
+
+    Args:
+        open: opens the provider for an API at an address such as `http://127.0.0.1:8000`, with a
+            key; it takes both by position. The API takes JSON. A provider without a connection
+            ignores them.
+        answers: what the API has answered. The checks need a text, two calls in one reply, thinking
+            where there is any, and a reply that reached its limit. Without a connection answers
+            have no bytes, and requests get them in order each time the provider is opened.
 
     Raises:
         AssertionError: the provider did something wrong. It says what was expected, what came, and
@@ -544,9 +555,10 @@ async def check_provider(case: ProviderUnderTest) -> None:
 
     Example:
         ```python
-        trio.run(check_provider, ProviderUnderTest(open_mine, [RecordedAnswer(reply, body)]))
+        trio.run(check_provider, open_mine, [RecordedAnswer(reply, body)])
         ```
     """
+    case = ProviderUnderTest(open, answers)
     for check in provider_checks(case):
         try:
             await check(case)

@@ -1,7 +1,6 @@
 from greenroom.sandbox.detection import examine_sandbox as examine_sandbox
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.tools.builtin import builtin_tools as builtin_tools
-from greenroom.tools.builtin.background import BashKill as BashKill, BashOutput as BashOutput
 from greenroom.tools.builtin.bash import Bash as Bash, run_python as run_python
 from greenroom.tools.builtin.calculator import calculator as calculator
 from greenroom.tools.builtin.edit import Edit as Edit, Write as Write

@@ -59,7 +59,7 @@ from greenroom.core._internal import (
     visible,
 )
 from greenroom.sandbox._internal import Sandbox, check_required, describe_sandbox
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 from greenroom.threads._internal import run_heavy
 from greenroom.tools.compiled_schemas import compile_schema
 from greenroom.tools.interface import (

@@ -22,7 +22,8 @@ from greenroom.llm import (
     OpenAIResponsesProvider,
     RecordedProvider,
 )
-from greenroom.testing import ProviderUnderTest, RecordedAnswer, Reply, ScriptedProvider
+from greenroom.testing import RecordedAnswer, Reply, ScriptedProvider
+from greenroom.testing._internal import ProviderUnderTest
 from tests.llm import wire
 
 CALLS = (

@@ -6,12 +6,11 @@ from greenroom.core import ConfigurationError
 from greenroom.core._internal import serde
 from greenroom.llm import (
     ModelAuthenticationError,
-    ModelCallForbiddenError,
     ModelConnectionError,
     ModelStreamError,
     ModelTimeoutError,
 )
-from greenroom.llm._internal import OpenAIEmbedder
+from greenroom.llm._internal import ModelCallForbiddenError, OpenAIEmbedder
 from greenroom.memory import Embedder, SQLiteMemory
 from tests.llm.server import Answer, model_server
 

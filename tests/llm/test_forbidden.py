@@ -6,12 +6,17 @@ from greenroom.core import ConfigurationError, Message, ModelRequest
 from greenroom.llm import (
     AnthropicProvider,
     Endpoint,
-    ModelCallForbiddenError,
     OfflineProvider,
     OpenAIProvider,
     RecordedProvider,
 )
-from greenroom.llm._internal import FORBID_VARIABLE, HOSTS, check_call, forbids_calls
+from greenroom.llm._internal import (
+    FORBID_VARIABLE,
+    HOSTS,
+    ModelCallForbiddenError,
+    check_call,
+    forbids_calls,
+)
 from greenroom.net import HttpClient
 from greenroom.testing import ScriptedProvider, forbid_model_calls
 from tests.llm.server import Answer, model_server

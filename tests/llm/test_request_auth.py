@@ -11,7 +11,6 @@ from greenroom.core import Message
 from greenroom.llm import (
     AnthropicProvider,
     ModelAuthenticationError,
-    ModelCallForbiddenError,
     ModelConnectionError,
     ModelError,
     ModelRequest,
@@ -20,7 +19,7 @@ from greenroom.llm import (
     OpenAIResponsesProvider,
     resilient,
 )
-from greenroom.llm._internal import ModelConnectTimeoutError
+from greenroom.llm._internal import ModelCallForbiddenError, ModelConnectTimeoutError
 from greenroom.resilience import Backoff, Retry
 from tests.llm.server import Answer, model_server
 from tests.llm.test_providers import BY_RESPONSES, HELLO, VENDORS

@@ -9,7 +9,7 @@ import trio
 import trio.testing
 
 from greenroom.core import AgentContext, ToolResult
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 from greenroom.tools import ToolRegistry, as_tool
 from tests.conftest import EXAMPLES
 

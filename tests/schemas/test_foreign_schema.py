@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from greenroom.core import ToolError
 from greenroom.llm.root_schema import fold_root
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 from greenroom.schemas.bounded_check import BoundedValidator
 from greenroom.schemas.foreign_schema import is_plain, rewrite_schema
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core._internal import serde
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 
 WORDS = {"type": "array", "items": {"type": "string"}}
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}

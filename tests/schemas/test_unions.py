@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 from greenroom.tools import tool
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 
 SCHEMA = {
     "type": "object",

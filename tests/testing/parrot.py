@@ -37,7 +37,8 @@ from greenroom.llm._internal import (
     merge_messages,
     tool_use,
 )
-from greenroom.testing import ProviderUnderTest, RecordedAnswer
+from greenroom.testing import RecordedAnswer
+from greenroom.testing._internal import ProviderUnderTest
 
 
 class ParrotStream(ModelStream):

@@ -16,19 +16,19 @@ from greenroom.llm._internal import (
 )
 from greenroom.testing import check_provider, provider_server
 from greenroom.testing._internal import provider_checks
-from tests.testing.parrot import Parrot, ParrotStream, case_of
+from tests.testing.parrot import ANSWERS, Parrot, ParrotStream, case_of
 
 # Those of its client, httpx, where a stream is left.
 pytestmark = pytest.mark.filterwarnings("ignore:Async generator 'http:ResourceWarning")
 
 
 async def test_a_provider_with_a_client_of_its_own_passes():
-    await check_provider(case_of(Parrot))
+    await check_provider(Parrot, ANSWERS)
 
 
 async def test_a_request_without_the_user_s_text_is_refused():
     with pytest.raises(ModelNotFoundError, match="no text of the user") as caught:
-        await check_provider(case_of(with_members(encode=lambda self, request: [])))
+        await check_provider(with_members(encode=lambda self, request: []), ANSWERS)
     name = "streamed_and_generated_replies_are_the_same"
     assert caught.value.__notes__ == [f"in the check {name}"]
 

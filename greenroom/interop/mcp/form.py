@@ -7,7 +7,7 @@ import mcp_types as types
 
 from greenroom.core import Answer, PermissionRequest, RuleDecision, ToolError
 from greenroom.core._internal import clip, describe_effects, exact, thaw
-from greenroom.schemas import InputValidator
+from greenroom.schemas._internal import InputValidator
 
 ALLOW = "allow"
 """The field of a form that says whether a call may run."""

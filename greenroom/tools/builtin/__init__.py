@@ -28,7 +28,6 @@ def builtin_tools(*, sandbox: "Sandbox | None" = None) -> "tuple[Tool, ...]":
         >>> print(*[tool.name for tool in builtin_tools()])
         Bash BashOutput BashKill Read Write Edit Glob Grep Todo WebFetch
     """
-    from greenroom.tools.builtin.background import BashKill, BashOutput
     from greenroom.tools.builtin.bash import Bash
     from greenroom.tools.builtin.edit import Edit, Write
     from greenroom.tools.builtin.glob import Glob
@@ -37,5 +36,5 @@ def builtin_tools(*, sandbox: "Sandbox | None" = None) -> "tuple[Tool, ...]":
     from greenroom.tools.builtin.todo import Todo
     from greenroom.tools.builtin.web import WebFetch
 
-    commands = (Bash(sandbox=sandbox), BashOutput(), BashKill())
+    commands = Bash(sandbox=sandbox).with_background()
     return (*commands, Read(), Write(), Edit(), Glob(), Grep(), Todo(), WebFetch())

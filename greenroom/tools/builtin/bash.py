@@ -33,7 +33,13 @@ from greenroom.sandbox._internal import (
     signal_name,
 )
 from greenroom.schemas._internal import read_integer
-from greenroom.tools.builtin.background import LEFT_RUNNING, StayingCommand, start_staying
+from greenroom.tools.builtin.background import (
+    LEFT_RUNNING,
+    BashKill,
+    BashOutput,
+    StayingCommand,
+    start_staying,
+)
 from greenroom.tools.builtin.file_access import in_thread, is_inside
 from greenroom.tools.builtin.terminal_text import TerminalText
 from greenroom.tools.execution import LiveOutput, add_sandbox_report
@@ -244,7 +250,7 @@ class Bash:
     """Runs a command in bash; its output streams, and nothing that it started outlives it.
 
     With `run_in_background` in its input, the command stays beside the agent's turns instead, at
-    most 8 at a time: `BashOutput` and `BashKill` are its other tools. It ends with the agent.
+    most 8 at a time, and ends with the agent. `with_background` has the tools for that.
 
     The working directory persists from one command to the next and stays inside the workspace. The
     environment is that of `clean_environment`, with the variables given here. Standard input is
@@ -311,6 +317,15 @@ class Bash:
         self.sandbox = sandbox
         if sandbox is not None:
             self.description += f"\n- Commands run in a sandbox: {describe_sandbox(sandbox)}."
+
+    def with_background(self) -> "tuple[Tool, ...]":
+        """Return it with the tools that read and end what it has left running.
+
+        Example:
+            >>> print(*[tool.name for tool in Bash().with_background()])
+            Bash BashOutput BashKill
+        """
+        return (self, BashOutput(), BashKill())
 
     def info(self, input: dict[str, object]) -> ToolInfo:  # noqa: A002
         """Show the command as it will run."""

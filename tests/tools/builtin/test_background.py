@@ -4,7 +4,7 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.tools import Bash, BashKill, BashOutput, ToolRegistry
+from greenroom.tools import Bash, ToolRegistry
 from greenroom.tools.builtin.background import (
     KEPT,
     MOST,
@@ -15,7 +15,7 @@ from greenroom.tools.builtin.background import (
 
 
 async def test_without_an_agent_nothing_can_stay(context):
-    tools = ToolRegistry([Bash(), BashOutput(), BashKill()])
+    tools = ToolRegistry(Bash().with_background())
     for _ in range(10):
         given = {"command": "sleep 9", "run_in_background": True}
         result = await tools.execute("Bash", given, context)

@@ -1,1 +1,0 @@
-from greenroom.schemas.validation import InputValidator as InputValidator
