@@ -13,10 +13,9 @@ import msgspec
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.core._internal import Remember, SandboxReport
 from greenroom.permissions import judging
-from greenroom.permissions.audience import Audience, sort_key
 from greenroom.permissions.grants import ANSWER, GrantKeeper, encode_grants, read_grants
 from greenroom.permissions.modes import PermissionMode, Sandboxed, check_mode
-from greenroom.permissions.rule import PermissionRule, RuleScope
+from greenroom.permissions.rule import Audience, PermissionRule, RuleScope, sort_key
 from greenroom.permissions.rule_file import check_rule, read_rules, write_rules
 
 if TYPE_CHECKING:

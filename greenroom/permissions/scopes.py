@@ -18,12 +18,11 @@ from itertools import chain
 
 from greenroom.core import RuleDecision
 from greenroom.fs._internal import fold_path
-from greenroom.permissions.audience import Audience
 from greenroom.permissions.call import Fact
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.patterns import END, Care
-from greenroom.permissions.rule import PermissionRule
+from greenroom.permissions.rule import Audience, PermissionRule
 from greenroom.programs._internal import extract_words, fold_program, is_flag
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 

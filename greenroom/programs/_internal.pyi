@@ -37,15 +37,13 @@ from greenroom.programs.reach import (
 )
 from greenroom.programs.reading import (
     Reading as Reading,
-    find_reading as find_reading,
-    read_only_commands as read_only_commands,
-)
-from greenroom.programs.risks import (
     chooses_programs as chooses_programs,
+    find_reading as find_reading,
     find_risks as find_risks,
     is_display_setting as is_display_setting,
     names_program as names_program,
     only_writes as only_writes,
+    read_only_commands as read_only_commands,
 )
 from greenroom.programs.verbs import (
     FIRST_WORDS as FIRST_WORDS,

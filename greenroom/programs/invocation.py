@@ -4,8 +4,8 @@ The tables `programs.txt` and `git.txt` say what is known about each program; th
 their format. A program that is not in them may do whatever its words say.
 
 Two questions are asked about a command, and doubts count against both. May a rule that allows its
-program cover it (`risks`)? Then a word that may be a risky option is one. Does it only read
-(`reading`)? Then each option, value and operand has to be in the row.
+program cover it (`find_risks`)? Then a word that may be a risky option is one. Does it only read
+(`find_reading`)? Then each option, value and operand has to be in the row.
 """
 
 import re

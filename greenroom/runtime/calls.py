@@ -11,6 +11,7 @@ that its parent learns in this way does not arrive again as input.
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, ExitStack
 from contextvars import ContextVar, Token
+from functools import partial
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
@@ -32,6 +33,7 @@ from greenroom.core import (
 from greenroom.resilience import Budget
 from greenroom.resilience._internal import UseMeter, current_meter
 from greenroom.runtime.actor import Actor, HandleWait
+from greenroom.runtime.output_ring import ReaderHooks
 from greenroom.runtime.results import TurnResult
 from greenroom.runtime.tasks import current_owner, entered_from_thread, is_cancelled
 
@@ -523,7 +525,12 @@ def _is_in_turn(caller: Actor) -> bool:
     )
 
 
-def pause_reading(actor: Actor) -> AbstractAsyncContextManager[object] | None:
+def reader_hooks(actor: Actor) -> ReaderHooks:
+    """Return how code outside waits for the output of an agent."""
+    return ReaderHooks(actor.check_loop, partial(_pause_reading, actor))
+
+
+def _pause_reading(actor: Actor) -> AbstractAsyncContextManager[object] | None:
     """Return the block in which to wait for output of an agent; None outside of any tool call."""
     if current_slot() is None:
         return None

@@ -23,15 +23,21 @@ from greenroom.core import (
 )
 from greenroom.core._internal import AUTOMATIC_DECIDERS, Remember
 from greenroom.runtime.actor import Actor
-from greenroom.runtime.answers import MOST_KEPT, Waiter
-from greenroom.runtime.calls import Wait, pause_reading
+from greenroom.runtime.calls import Wait, reader_hooks
 from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.interruption import InterruptMode, check_grace, check_order
 from greenroom.runtime.introspection import AgentStatistics, describe_agent, find_pending
 from greenroom.runtime.mailbox import user_input
-from greenroom.runtime.output_ring import ReaderHooks, Replay, Subscription
+from greenroom.runtime.output_ring import Replay, Subscription
 from greenroom.runtime.requests import read_fields
-from greenroom.runtime.results import InterruptReport, Outcome, Receipt, TurnResult
+from greenroom.runtime.results import (
+    MOST_KEPT,
+    InterruptReport,
+    Outcome,
+    Receipt,
+    TurnResult,
+    Waiter,
+)
 from greenroom.runtime.turn_stream import TurnStream
 
 _ASK_GRACE = 2.0  # seconds for the clean-up of a turn that an `ask` has given up, as in `interrupt`
@@ -354,7 +360,7 @@ class AgentHandle:
             ValueError: `replay` is something else.
         """
         attendance = self._actor.approvals if answers else None
-        return Subscription(self._actor.output, replay, self._reader_hooks(), attendance)
+        return Subscription(self._actor.output, replay, reader_hooks(self._actor), attendance)
 
     @asynccontextmanager
     async def attend(self) -> AsyncIterator[None]:
@@ -396,11 +402,7 @@ class AgentHandle:
             raise TypeError(
                 f"{receipt!r} is not a receipt: write `receipt = await handle.send_input(…)` first"
             )
-        return TurnStream(self._actor.output, self._actor.turns, receipt, self._reader_hooks())
-
-    def _reader_hooks(self) -> ReaderHooks:
-        actor = self._actor
-        return ReaderHooks(actor.check_loop, lambda: pause_reading(actor))
+        return TurnStream(self._actor.output, self._actor.turns, receipt, reader_hooks(self._actor))
 
     async def ask(
         self,

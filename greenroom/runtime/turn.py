@@ -42,13 +42,12 @@ from greenroom.core._internal import (
     serde,
     type_name,
 )
-from greenroom.runtime.answers import describe_end, describe_turn
 from greenroom.runtime.background import note_taken
 from greenroom.runtime.budgets import BudgetScope
 from greenroom.runtime.interruption import Interruption
 from greenroom.runtime.mailbox import Mailbox, as_message, begin_chunk, join_chunk
 from greenroom.runtime.output_ring import Output
-from greenroom.runtime.results import TurnResult
+from greenroom.runtime.results import TurnResult, describe_end, describe_turn
 from greenroom.runtime.tasks import (
     error_chunk,
     is_cancelled,

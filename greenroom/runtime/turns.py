@@ -10,11 +10,10 @@ import trio
 
 from greenroom.core import AgentState, Resume, TurnStatus
 from greenroom.core._internal import ConversationInput
-from greenroom.runtime.answers import Answers
 from greenroom.runtime.interruption import InterruptMode
 from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.output_ring import Output
-from greenroom.runtime.results import TurnResult
+from greenroom.runtime.results import Answers, TurnResult
 from greenroom.runtime.turn import Stage, Turn, TurnAgent, move
 
 logger = logging.getLogger("greenroom.runtime")

@@ -1,4 +1,3 @@
-from greenroom.sandbox.confinement import Confinement as Confinement
 from greenroom.sandbox.detection import (
     confine as confine,
     examine_sandbox as examine_sandbox,
@@ -7,6 +6,7 @@ from greenroom.sandbox.detection import (
 from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
 from greenroom.sandbox.process import (
     Cleanup as Cleanup,
+    Confinement as Confinement,
     ContainedProcess as ContainedProcess,
     Exit as Exit,
     ProcessReport as ProcessReport,

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from greenroom.core._internal import SandboxReport, serde
 from greenroom.sandbox import enforce
 from greenroom.sandbox.cgroup import Cgroup
 from greenroom.sandbox.policy import Sandbox
-from greenroom.sandbox.process import Cleanup, no_cleanup, our_python
+from greenroom.sandbox.process import Cleanup, Confinement, no_cleanup, our_python
 from greenroom.sandbox.report import Mechanisms, check_required, report_in_place
 from greenroom.sandbox.resolved_policy import PolicyPaths, User
 from greenroom.sandbox.seccomp import ADDRESS_FAMILIES, USUAL_FAMILIES, seccomp_filter
@@ -28,7 +28,6 @@ in_thread = FileThreads("sandbox", 8).run
 
 _CLEANUP_GRACE = 3.0
 _MEGABYTE = 1 << 20
-_SIGNALLED = 128
 _BUBBLEWRAP_PROCESSES = 2
 """One waits outside, and one reaps children inside."""
 
@@ -38,28 +37,6 @@ _FOR_ANOTHER_USER = (sys.prefix, sys.base_prefix, sys.executable, enforce.__file
 _Wrapping: TypeAlias = tuple[list[str], dict[str, object]]
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-
-
-class Confinement(msgspec.Struct, frozen=True):
-    """How one command is confined; without arguments, it is not.
-
-    Attributes:
-        prefix: the words to put before the command.
-        environment: variables that the command needs in addition to its own.
-        report: which parts are held, and by what; None without a policy.
-        adds_to_signals: whether a signal makes the exit code 128 plus its number, as in shells.
-    """
-
-    prefix: tuple[str, ...] = ()
-    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
-    report: SandboxReport | None = None
-    adds_to_signals: bool = False
-
-    def exit_code(self, code: int | None) -> int | None:
-        """Return the exit code of the command, negative if a signal killed it."""
-        if code is None or not self.adds_to_signals or code <= _SIGNALLED:
-            return code
-        return _SIGNALLED - code
 
 
 @contextmanager

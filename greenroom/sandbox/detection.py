@@ -17,7 +17,6 @@ from greenroom.core._internal import SandboxPart, SandboxReport, serde
 from greenroom.sandbox import enforce, probe
 from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.confinement import (
-    Confinement,
     in_thread,
     open_confinement,
     translate_setup_errors,
@@ -25,6 +24,7 @@ from greenroom.sandbox.confinement import (
 from greenroom.sandbox.policy import Sandbox, SandboxLimits
 from greenroom.sandbox.process import (
     Cleanup,
+    Confinement,
     Exit,
     clean_environment,
     no_cleanup,

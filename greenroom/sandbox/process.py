@@ -19,7 +19,7 @@ import msgspec
 import trio
 
 from greenroom.core import ToolError
-from greenroom.core._internal import compile_later
+from greenroom.core._internal import SandboxReport, compile_later
 from greenroom.sandbox import process_tree
 
 Cleanup: TypeAlias = Callable[[float], AbstractContextManager[object]]
@@ -30,6 +30,7 @@ _LAST_MOMENT = 1.0
 _WAKE_SECONDS = 0.1
 _CHUNK = 65_536
 _DRAIN_LIMIT = 1 << 20
+_SIGNALLED = 128
 _BEGIN = compile_later(rb"(\d{1,10})\n")
 _END = compile_later(rb"(-?\d{1,10})?\n(gone|killed|left)\n(.*)", re.DOTALL)
 
@@ -355,6 +356,28 @@ class Exit(msgspec.Struct, frozen=True):
     note: bytes = b""
     has_survivors: bool = False
     left_running: bool = False
+
+
+class Confinement(msgspec.Struct, frozen=True):
+    """How one command is confined; without arguments, it is not.
+
+    Attributes:
+        prefix: the words to put before the command.
+        environment: variables that the command needs in addition to its own.
+        report: which parts are held, and by what; None without a policy.
+        adds_to_signals: whether a signal makes the exit code 128 plus its number, as in shells.
+    """
+
+    prefix: tuple[str, ...] = ()
+    environment: Mapping[str, str] = msgspec.field(default_factory=dict)
+    report: SandboxReport | None = None
+    adds_to_signals: bool = False
+
+    def exit_code(self, code: int | None) -> int | None:
+        """Return the exit code of the command, negative if a signal killed it."""
+        if code is None or not self.adds_to_signals or code <= _SIGNALLED:
+            return code
+        return _SIGNALLED - code
 
 
 async def run_contained(

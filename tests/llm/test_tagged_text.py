@@ -11,7 +11,7 @@ from greenroom.core import StopReason, TextBlock, ThinkingBlock, ToolUseBlock
 from greenroom.llm import BlockDelta, OpenAIProvider
 from greenroom.llm._internal import HOSTS
 from greenroom.llm.openai.decode import OpenAIDecoder
-from greenroom.llm.openai.tagged_text import TaggedText
+from greenroom.llm.openai.reasoning import TaggedText
 from greenroom.session import AgentSession, InMemoryStore
 from tests.llm.server import Answer, model_server
 from tests.llm.wire import call, chat, run

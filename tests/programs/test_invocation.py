@@ -13,7 +13,7 @@ from greenroom.programs.invocation import (
     read_invocation,
     reads_commands,
 )
-from greenroom.programs.risks import find_risks
+from greenroom.programs.reading import find_risks
 
 
 def read(line):

@@ -7,7 +7,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import Done, Message, SelfWaitError, TurnError, TurnStatus
 from greenroom.runtime import AgentNotRunningError, AgentRuntime
-from greenroom.runtime.answers import MOST_KEPT
+from greenroom.runtime.results import MOST_KEPT
 from greenroom.session import AgentSession, InMemoryStore
 
 

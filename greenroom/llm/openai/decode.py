@@ -24,8 +24,7 @@ from greenroom.llm.json_fields import (
     without,
 )
 from greenroom.llm.openai.calls import StreamedCalls
-from greenroom.llm.openai.reasoning import CONTENT_FIELD, find_reasoning, merge_details
-from greenroom.llm.openai.tagged_text import TaggedText
+from greenroom.llm.openai.reasoning import CONTENT_FIELD, TaggedText, find_reasoning, merge_details
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (

@@ -9,13 +9,21 @@ import codecs
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import trio
 
 from greenroom.core import AgentContext, ToolError, ToolInfo, ToolResult
 from greenroom.core._internal import clip, log_error, new_id, valid_unicode
-from greenroom.sandbox._internal import Exit, Sandbox, clean_environment, run_contained, signal_name
+from greenroom.sandbox._internal import (
+    Confinement,
+    Exit,
+    Sandbox,
+    clean_environment,
+    run_contained,
+    signal_name,
+)
 from greenroom.schemas._internal import read_integer
 from greenroom.tools.builtin.terminal_text import show_output
 from greenroom.tools.execution import describe_failure
@@ -137,12 +145,15 @@ class StayingCommand:
         sandbox: Sandbox | None,
     ) -> str | None:
         """Run it to its end; return what the model is told, or None if it was killed on request."""
-        from greenroom.sandbox._internal import confine  # loaded with the first command
+        confinement: AbstractAsyncContextManager[Confinement] = nullcontext(Confinement())
+        if sandbox is not None:
+            from greenroom.sandbox._internal import confine  # few runs have a sandbox
 
+            confinement = confine(sandbox, context.workspace)
         self.begun_at = trio.current_time()
         try:
             with self._scope:
-                async with confine(sandbox, context.workspace) as held:
+                async with confinement as held:
                     clean = clean_environment(os.environ)
                     self.exit = await run_contained(
                         [*held.prefix, *arguments],

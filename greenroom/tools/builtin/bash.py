@@ -5,6 +5,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from greenroom.core import (
 from greenroom.core._internal import Effect, SandboxReport, usual_effects, valid_unicode
 from greenroom.sandbox._internal import (
     NOTE_FD,
+    Confinement,
     Exit,
     Sandbox,
     SandboxLimits,
@@ -195,13 +197,16 @@ async def run_command(
         ToolError: it can't be started.
         SandboxUnavailableError: the sandbox requires what nothing holds here.
     """
-    from greenroom.sandbox._internal import confine  # loaded with the first command
+    confinement: AbstractAsyncContextManager[Confinement] = nullcontext(Confinement())
+    if sandbox is not None:
+        from greenroom.sandbox._internal import confine  # few runs have a sandbox
 
+        confinement = confine(
+            sandbox, context.workspace, readable=readable, cleanup=context.cleanup
+        )
     output = OutputBuffer(_MAX_CHARACTERS)
     live = LiveOutput(context.progress)
-    async with confine(
-        sandbox, context.workspace, readable=readable, cleanup=context.cleanup
-    ) as held:
+    async with confinement as held:
         ended = await run_contained(
             [*held.prefix, *command],
             cwd=cwd,

@@ -14,7 +14,6 @@ from greenroom.agents import reply
 from greenroom.core import AgentState, Done, Exited, StopReason, SubAgentComplete
 from greenroom.runtime import (
     actor,
-    answers,
     approvals,
     handle as handles,
     interruption,
@@ -22,6 +21,7 @@ from greenroom.runtime import (
     lifecycle,
     mailbox,
     output_ring,
+    results,
     subagents,
     turn,
     turns,
@@ -131,7 +131,7 @@ def the_end_of_an_agent_is_not_told(patch):
 
 @breaks("no_call_is_stuck")
 def who_asks_is_not_woken(patch):
-    patch.setattr(answers.Answers, "_wake", lambda *args: None)
+    patch.setattr(results.Answers, "_wake", lambda *args: None)
 
 
 @breaks("no_call_is_stuck", first="kill")
