@@ -25,7 +25,6 @@ from greenroom.core.instrument import Hook as Hook, Instruments as Instruments
 from greenroom.core.kept_files import SESSION_PREFIX as SESSION_PREFIX, KeptFiles as KeptFiles
 from greenroom.core.late_pattern import compile_later as compile_later
 from greenroom.core.lookalikes import (
-    describe_hidden as describe_hidden,
     describe_lookalikes as describe_lookalikes,
     disguises as disguises,
     lookalikes as lookalikes,
@@ -110,6 +109,7 @@ from greenroom.core.untrusted import (
 )
 from greenroom.core.usage import Used as Used
 from greenroom.core.visibility import (
+    describe_hidden as describe_hidden,
     exact as exact,
     legible as legible,
     mark_lines as mark_lines,

@@ -12,19 +12,15 @@ such letters and marks are listed here.
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
 from greenroom.core.late_pattern import compile_later
-from greenroom.core.visibility import hides_something, is_padded, list_hidden
+from greenroom.core.visibility import hides_something, is_padded, name_characters
 
 _NAMED = 3  # words in a warning
 _SHOWN = 40  # letters of each
-_LISTED = 5  # characters in a description
-_CONTROL = "a control character"  # none of which has a name
-# Picks the coloured form of an emoji; it is visible as part of it and hides nothing.
-_COLOURED = "\N{VARIATION SELECTOR-16}"
 
 _HIDES = "it holds characters that would hide; they are shown as \\u{…}"
 _PADS = "it holds long runs of blanks or empty lines; their lengths are shown instead"
@@ -71,17 +67,6 @@ def lookalikes(text: str, *, sure: bool = False) -> str:
     return "".join(dict.fromkeys((*_list_letters(text, sure=sure), *_list_marks(text, sure=sure))))
 
 
-def describe_hidden(text: str) -> str:
-    r"""Say which characters of a text can't be seen, at most five of them; empty if none.
-
-    Example:
-        >>> describe_hidden("ls \u202e.txt"), describe_hidden("ls größe.txt")
-        ("characters that can't be seen: U+202E (RIGHT-TO-LEFT OVERRIDE)", '')
-    """
-    hidden = sorted(list_hidden(text) - {_COLOURED})
-    return f"characters that can't be seen: {_name_characters(hidden)}" if hidden else ""
-
-
 def describe_lookalikes(text: str, *, sure: bool = False) -> str:
     r"""Say which letters and marks of a word look like ASCII, at most five; see `lookalikes`.
 
@@ -90,12 +75,7 @@ def describe_lookalikes(text: str, *, sure: bool = False) -> str:
         ('letters that look like those of ASCII: U+0430 (CYRILLIC SMALL LETTER A)', '')
     """
     letters = lookalikes(text, sure=sure)
-    return letters and f"letters that look like those of ASCII: {_name_characters(letters)}"
-
-
-def _name_characters(characters: Sequence[str]) -> str:
-    named = (f"U+{ord(ch):04X} ({unicodedata.name(ch, _CONTROL)})" for ch in characters)
-    return ", ".join(islice(named, _LISTED))
+    return letters and f"letters that look like those of ASCII: {name_characters(letters)}"
 
 
 def texts_in(value: object) -> Iterator[str]:

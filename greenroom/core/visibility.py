@@ -7,7 +7,8 @@ says whether it can be seen; the few that can't although their category says so 
 """
 
 import unicodedata
-from collections.abc import Set as AbstractSet
+from collections.abc import Sequence, Set as AbstractSet
+from itertools import islice
 
 from greenroom.core.late_pattern import compile_later
 
@@ -22,6 +23,12 @@ _HARMLESS = compile_later(
     "[\t\n\u0600-\u0605\u06dd\u070f\u0890\u0891\u08e2\U000110bd\U000110cd"
     "\U0001f000-\U0001faff\U00020000-\U0002fffd\U00030000-\U0003fffd]"
 )
+
+
+_LISTED = 5  # characters in a description
+_CONTROL = "a control character"  # none of which has a name
+# Picks the coloured form of an emoji; it is visible as part of it and hides nothing.
+_COLOURED = "\N{VARIATION SELECTOR-16}"
 
 
 def _is_plain(text: str) -> bool:
@@ -180,3 +187,20 @@ def exact(text: str) -> str:
         lambda found: f"\n…({found[0].count(chr(10)) - 1} empty lines)…\n", text
     )
     return _PADDING.sub(lambda found: f"…({len(found[0])} blanks)…", text)
+
+
+def describe_hidden(text: str) -> str:
+    r"""Say which characters of a text can't be seen, at most five of them; empty if none.
+
+    Example:
+        >>> describe_hidden("ls \u202e.txt"), describe_hidden("ls größe.txt")
+        ("characters that can't be seen: U+202E (RIGHT-TO-LEFT OVERRIDE)", '')
+    """
+    hidden = sorted(list_hidden(text) - {_COLOURED})
+    return f"characters that can't be seen: {name_characters(hidden)}" if hidden else ""
+
+
+def name_characters(characters: Sequence[str]) -> str:
+    """Name at most five characters, by their numbers and by the names that Unicode gives them."""
+    named = (f"U+{ord(ch):04X} ({unicodedata.name(ch, _CONTROL)})" for ch in characters)
+    return ", ".join(islice(named, _LISTED))
