@@ -3,7 +3,7 @@
 import inspect
 import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import (
     Annotated,
@@ -20,7 +20,7 @@ from typing import (
 
 from typing_extensions import TypeVar, is_protocol
 
-from greenroom.core import AgentContext, ToolError, Usage
+from greenroom.core import AgentContext, Message, ToolError, Usage
 from greenroom.runtime import AgentInternals
 
 P = ParamSpec("P")
@@ -38,7 +38,10 @@ class RunState:
     def context(self, context: AgentContext | None = None) -> "RunContext[object]":
         """Return what is known now, for a call or for the agent."""
         internals = self._internals
-        return RunContext(self.deps, internals.usage, self.step, context or internals.context)
+        history = internals.session.history
+        return RunContext(
+            self.deps, internals.usage, self.step, context or internals.context, history
+        )
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class RunContext(Generic[DepsT_co]):
         usage: tokens of this agent's model calls so far.
         step: how many model calls the turn has begun.
         agent: identity, workspace and resources of the agent; in a tool, of this call.
+        history: the conversation of the agent so far.
 
     Example:
         >>> from greenroom import Agent, RunContext
@@ -71,6 +75,7 @@ class RunContext(Generic[DepsT_co]):
     usage: Usage
     step: int
     agent: AgentContext
+    history: tuple[Message, ...] = field(default=(), repr=False)
 
     @classmethod
     def from_context(cls, context: AgentContext) -> "RunContext[DepsT_co]":

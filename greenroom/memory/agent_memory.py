@@ -24,7 +24,8 @@ from greenroom.memory.context_window import is_from_person
 from greenroom.memory.failures import report_failure
 from greenroom.memory.memory_protocol import Entry, EntryOrigin, Memory, Recalled
 from greenroom.memory.word_index import words
-from greenroom.runtime import AgentInternals, calling_history
+from greenroom.runtime import AgentInternals
+from greenroom.runtime._internal import calling_history
 from greenroom.tools import Tool, tool
 
 _log = logging.getLogger("greenroom.memory")

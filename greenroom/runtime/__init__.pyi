@@ -1,9 +1,6 @@
 from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime
 from greenroom.runtime.budgets import RuntimeLimits as RuntimeLimits
-from greenroom.runtime.calls import (
-    ToolCallScope as ToolCallScope,
-    calling_history as calling_history,
-)
+from greenroom.runtime.calls import ToolCallScope as ToolCallScope
 from greenroom.runtime.errors import (
     AgentNotRunningError as AgentNotRunningError,
     InvalidAnswerError as InvalidAnswerError,

@@ -2,6 +2,7 @@ from greenroom.runtime.approvals import Unattended as Unattended
 from greenroom.runtime.calls import (
     ModelCallScope as ModelCallScope,
     calling_agent as calling_agent,
+    calling_history as calling_history,
     run_in_call as run_in_call,
 )
 from greenroom.runtime.errors import SupervisionError as SupervisionError

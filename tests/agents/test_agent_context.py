@@ -60,6 +60,16 @@ async def test_tools_get_it_and_the_model_does_not_see_it():
         assert list(definition.parameters["properties"]) == ["title"]
 
 
+async def test_it_has_the_conversation_so_far():
+    def repeat(context: RunContext) -> str:
+        """Say what was said."""
+        return " | ".join(message.text or "a call" for message in context.history)
+
+    bot = Agent(ScriptedProvider(call("repeat"), "Yes."), tools=[repeat])
+    result = await bot.run("Do you listen?")
+    assert [block.text for block in result.messages[2].tool_results] == ["Do you listen? | a call"]
+
+
 async def test_instructions_are_made_anew_for_each_model_call():
     seen = []
 

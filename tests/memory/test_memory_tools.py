@@ -9,7 +9,8 @@ from greenroom import Agent
 from greenroom.core import Message, SubAgentResult, UserInput
 from greenroom.memory import Entry, Recalled, SQLiteMemory, memory_tools
 from greenroom.memory._internal import describe_recalled
-from greenroom.runtime import AgentRuntime, calling_history
+from greenroom.runtime import AgentRuntime
+from greenroom.runtime._internal import calling_history
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 from tests.conftest import few
