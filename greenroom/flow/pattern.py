@@ -25,8 +25,7 @@ from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.references import read_value
 from greenroom.flow.resume import Content, find_input
-from greenroom.flow.talk import Talk
-from greenroom.flow.unit import UnitLog
+from greenroom.flow.talk import MemberLog, Talk
 from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
@@ -60,9 +59,9 @@ class TeamTurn:
         return self.message.sender if isinstance(self.message, UserInput) else ""
 
     @cached_property
-    def log(self) -> UnitLog:
+    def log(self) -> MemberLog:
         """The members that were asked, which are not asked again if the turn was cut off."""
-        return UnitLog(self.agent.session, goes_on=self.goes_on and not self.was_answered)
+        return MemberLog(self.agent.session, goes_on=self.goes_on and not self.was_answered)
 
     @asynccontextmanager
     async def talk_to(self, member: Member, name: str) -> AsyncIterator[Talk]:

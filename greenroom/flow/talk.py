@@ -4,14 +4,16 @@ A member that has answered before its team was cut off is not asked again: `Talk
 said. One that was cut off itself continues, after the questions about calls in doubt.
 """
 
-from contextlib import AsyncExitStack
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 
 from msgspec import UNSET
 
-from greenroom.core import ContentBlock, TextBlock, TurnStatus
+from greenroom.core import ContentBlock, TextBlock, TurnStatus, utc_now
 from greenroom.core._internal import as_blocks, clip
-from greenroom.flow.errors import TeamError
+from greenroom.flow.errors import TeamError, WorkflowError
 from greenroom.flow.members import Member, RecordedMember, start_member
 from greenroom.flow.resume import (
     NOTHING,
@@ -26,10 +28,70 @@ from greenroom.flow.resume import (
     find_trace,
     reopen,
 )
-from greenroom.flow.unit import Start, Unit, UnitLog
+from greenroom.flow.unit import WORKFLOW_STEP, Start, Unit, UnitLog, WorkflowBegin, add_record
+from greenroom.flow.workflow_run import last_entry, read_nodes
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
 from greenroom.runtime._internal import try_ask
 from greenroom.session import AgentSession
+
+_OUTPUT = "output"
+
+
+class MemberLog:
+    """The members that a pattern asks in one turn, as units, and what they have answered.
+
+    A turn that was cut off begins again with the same log: whoever has answered is not asked again.
+    The n-th time that a member of some name is asked is the same unit each time.
+    """
+
+    def __init__(self, session: AgentSession, *, goes_on: bool) -> None:
+        self._asked: Counter[str] = Counter()
+        last = last_entry(session)
+        run = last.run if last else 0
+        if goes_on and isinstance(last, WorkflowBegin) and not last.next:  # else a workflow ran
+            self._units = UnitLog(session, run)
+            for record in read_nodes(session, run):
+                self._units.apply(record)
+        else:
+            self._units = UnitLog(session, run + 1)
+            begin = WorkflowBegin({}, (), run + 1, utc_now())
+            add_record(session, WORKFLOW_STEP, begin, "the beginning")
+
+    @property
+    def starts(self) -> Mapping[Unit, Start]:
+        """The last start of each unit."""
+        return self._units.starts
+
+    def find_output(self, unit: Unit) -> object:
+        """Return what a unit has answered, else `msgspec.UNSET`."""
+        return self._units.ends[unit][_OUTPUT] if unit in self._units.ends else UNSET
+
+    def next_unit(self, name: str) -> Unit:
+        """Return the unit for the next time that a member of this name is asked."""
+        count = self._asked[name]
+        self._asked[name] += 1
+        return Unit(name, count or None)
+
+    def start(self, unit: Unit, member: AgentSession) -> None:
+        """Record that a unit starts in a member's session; save this one before it does."""
+        before = self.starts.get(unit)
+        self._units.start(unit, member.session_id, before.after if before else _last_id(member))
+
+    def is_begun(self, unit: Unit, member: AgentSession) -> bool:
+        """Whether a unit that has started in a member's session has got its input there."""
+        start = self.starts.get(unit)
+        return start is not None and not (start.after and start.after == _last_id(member))
+
+    def end(self, unit: Unit, output: object) -> None:
+        """Record what a unit has answered, unless that is too long: its own session has it."""
+        with suppress(WorkflowError):
+            self._units.end(unit, {_OUTPUT: output})
+
+
+def _last_id(session: AgentSession) -> str:
+    """Return the id of the last message of a session; empty if there is none."""
+    return session.history[-1].id if session.history else ""
+
 
 _LONGEST = 2000  # characters of an input in a question about it
 
@@ -38,7 +100,12 @@ class Talk:
     """A member that a team asks, once or several times, in one conversation."""
 
     def __init__(
-        self, agent: AgentInternals, log: UnitLog, member: Member, name: str, stack: AsyncExitStack
+        self,
+        agent: AgentInternals,
+        log: MemberLog,
+        member: Member,
+        name: str,
+        stack: AsyncExitStack,
     ) -> None:
         """Take the member, which is started when it is first asked, and ends with the stack."""
         self._agent = agent
@@ -60,9 +127,9 @@ class Talk:
             SessionError: its start could not be recorded.
         """
         unit, blocks = self._log.next_unit(self._name), as_blocks(content)
-        if unit in self._log.ends:
+        if (known := self._log.find_output(unit)) is not UNSET:
             self._before = self._log.starts.get(unit, self._before)
-            return self._log.ends[unit]
+            return known
         start = self._log.starts.get(unit)
         if self._handle is not None:
             await self._record_start(unit)

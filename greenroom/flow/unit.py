@@ -1,19 +1,14 @@
 """A unit of work: a subtask, a node or one of its items, a member of a team. It starts and ends.
 
-Starts and ends are records of the session of the agent whose work it is. `UnitLog` keeps those of
-the members that a pattern asks in one turn.
+Starts and ends are records of the session of the agent whose work it is, which `UnitLog` writes and
+follows.
 """
 
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
-import msgspec
-
 from greenroom.core import utc_now
-from greenroom.core._internal import JSON, Wire, freeze_fields, serde
+from greenroom.core._internal import Wire, freeze_fields, serde
 from greenroom.flow.errors import WorkflowError
 from greenroom.session import AgentSession
 from greenroom.session._internal import LONGEST_RECORD
@@ -97,94 +92,59 @@ class NodeRecord(Wire, frozen=True):
         freeze_fields(self, "changes")
 
 
-_OUTPUT = "output"
-
-
 class UnitLog:
-    """The members that a pattern asks in one turn: which have started, and what they answered.
+    """The units of one step of a run: which have started, and how those that have ended did.
 
-    A turn that was cut off begins again with the same log: whoever has answered is not asked again.
-    The n-th time that a member of some name is asked is the same unit each time.
+    Each start and each end is a record of the session of the agent whose work it is.
     """
 
-    def __init__(self, session: AgentSession, *, goes_on: bool) -> None:
+    def __init__(self, session: AgentSession, run: int, step: int = 1) -> None:
         self._session = session
-        self._asked: Counter[str] = Counter()
+        self.run = run
+        self.step = step
         self.starts: dict[Unit, Start] = {}
-        self.ends: dict[Unit, object] = {}
-        with convert_errors(session):
-            begins = serde.convert(_list_begins(session), list[WorkflowBegin])
-        last = begins[-1] if begins else WorkflowBegin({}, (), 0)
-        if goes_on and last.run and not last.next:
-            self._run = last.run
-            self._read()
-        else:
-            self._run = last.run + 1
-            begin = WorkflowBegin({}, (), self._run, utc_now())
-            session.add_record(WORKFLOW_STEP, serde.loads(serde.encode(begin)))
+        self.ends: dict[Unit, dict[str, object]] = {}
 
-    def _read(self) -> None:
-        with convert_errors(self._session):
-            records = serde.convert(self._session.records(WORKFLOW_NODE), list[NodeRecord])
-        for record in records:
-            if record.run == self._run:
-                self._note(record)
+    def next_step(self) -> "UnitLog":
+        """Return the log of the next step, in which no unit has started yet."""
+        return UnitLog(self._session, self.run, self.step + 1)
 
-    def _note(self, record: NodeRecord) -> None:
-        if record.changes is None:
-            self.starts[record.unit] = next_start(self.starts.get(record.unit), record)
-        else:
-            self.ends[record.unit] = record.changes[_OUTPUT]
+    def apply(self, record: NodeRecord) -> None:
+        """Take note of what a record of this step says."""
+        if record.changes is not None:
+            self.ends[record.unit] = record.changes
+            return
+        before = self.starts.get(record.unit)
+        count = before.count + 1 if before else 1
+        self.starts[record.unit] = Start(record.session_id, record.at, count, record.after)
 
-    def next_unit(self, name: str) -> Unit:
-        """Return the unit for the next time that a member of this name is asked."""
-        count = self._asked[name]
-        self._asked[name] += 1
-        return Unit(name, count or None)
+    def start(self, unit: Unit, session_id: str = "", after: str = "") -> None:
+        """Record that a unit starts, in a session if it is an agent; save that before it does."""
+        self._add(NodeRecord(self.run, self.step, unit, None, session_id, utc_now(), after))
 
-    def start(self, unit: Unit, member: AgentSession) -> None:
-        """Record that a unit starts in a member's session; save this one before it does."""
-        before, session_id = self.starts.get(unit), member.session_id
-        after = before.after if before else _last_id(member)
-        self._record(NodeRecord(self._run, 1, unit, None, session_id, utc_now(), after))
+    def end(self, unit: Unit, changes: dict[str, object]) -> None:
+        """Record that a unit has ended, with its changes.
 
-    def is_begun(self, unit: Unit, member: AgentSession) -> bool:
-        """Whether a unit that has started in a member's session has got its input there."""
-        start = self.starts.get(unit)
-        return start is not None and not (start.after and start.after == _last_id(member))
+        Raises:
+            WorkflowError: they are too long.
+        """
+        self._add(NodeRecord(self.run, self.step, unit, changes, at=utc_now()))
 
-    def end(self, unit: Unit, output: object) -> None:
-        """Record what a unit has answered, unless that is too long: its own session has it."""
-        record = NodeRecord(self._run, 1, unit, {_OUTPUT: output}, at=utc_now())
-        if len(serde.encode(record)) <= LONGEST_RECORD:
-            self._record(record)
-
-    def _record(self, record: NodeRecord) -> None:
-        self._note(record)
-        self._session.add_record(WORKFLOW_NODE, serde.loads(serde.encode(record)))
+    def _add(self, record: NodeRecord) -> None:
+        add_record(self._session, WORKFLOW_NODE, record, f"what {record.unit} returned")
+        self.apply(record)
 
 
-def _list_begins(session: AgentSession) -> list[JSON]:
-    """List the records of beginnings; a session may have had a workflow before, with steps."""
-    records = session.records(WORKFLOW_STEP)
-    return [each for each in records if isinstance(each, dict) and each.get("type") == "begin"]
+def add_record(session: AgentSession, kind: str, record: Wire, what: str) -> None:
+    """Add a record to a session.
 
-
-@contextmanager
-def convert_errors(session: AgentSession) -> Iterator[None]:
-    """Raise a `WorkflowError` for records that can't be read."""
-    try:
-        yield
-    except msgspec.ValidationError as error:
-        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
-
-
-def _last_id(session: AgentSession) -> str:
-    """Return the id of the last message of a session; empty if there is none."""
-    return session.history[-1].id if session.history else ""
-
-
-def next_start(before: Start | None, record: NodeRecord) -> Start:
-    """Return the start of a unit by its record, after earlier ones."""
-    count = before.count + 1 if before else 1
-    return Start(record.session_id, record.at, count, record.after)
+    Raises:
+        WorkflowError: what it holds is too long.
+    """
+    encoded = serde.encode(record)
+    if len(encoded) > LONGEST_RECORD:
+        raise WorkflowError(
+            f"{what} has {len(encoded):,} bytes as JSON, of at most {LONGEST_RECORD:,}",
+            hint="keep long values in files, and the names of these in the state",
+        )
+    session.add_record(kind, serde.loads(encoded))

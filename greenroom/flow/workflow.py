@@ -369,7 +369,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             progress = None  # it is about another state
         is_new = progress is None
         if progress is None:
-            progress = self._begin(state or {}, last.run + 1 if last else 1)
+            progress = self._begin(session, state or {}, last.run + 1 if last else 1)
         elif gone := [name for name in progress.ready if name not in self._graph.nodes]:
             raise WorkflowError(f"the stored run continues with {gone[0]!r}, which is not a node")
         execution = WorkflowExecution(turn, self._graph, progress, task.answers)
@@ -379,10 +379,13 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         await execution.run(task.max_steps)
         return self._result(progress)
 
-    def _begin(self, first: Changes, number: int) -> WorkflowProgress[StateT]:
+    def _begin(
+        self, session: AgentSession, first: Changes, number: int
+    ) -> WorkflowProgress[StateT]:
         values = self._schema.merge({}, [(START, first)])
         ready = self._graph.follow([START], lambda: self._schema.make(values))
-        return WorkflowProgress(self._schema, WorkflowBegin(first, ready, number, utc_now()))
+        begin = WorkflowBegin(first, ready, number, utc_now())
+        return WorkflowProgress(self._schema, session, begin)
 
     def _read_input(self, text: str) -> object:
         """Return the first state in a text: the JSON of one, or the value of its `input` field."""

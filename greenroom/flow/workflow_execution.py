@@ -35,13 +35,12 @@ from greenroom.flow.resume import (
     find_trace,
     reopen,
 )
-from greenroom.flow.unit import WORKFLOW_NODE, WORKFLOW_STEP, NodeRecord, Unit, WorkflowBegin
+from greenroom.flow.unit import WORKFLOW_NODE, WORKFLOW_STEP, Unit, WorkflowBegin, add_record
 from greenroom.flow.workflow_graph import Graph, Node
 from greenroom.flow.workflow_run import WorkflowProgress, WorkflowStep
 from greenroom.flow.workflow_state import START, Changes
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
-from greenroom.session._internal import LONGEST_RECORD
 
 StateT = TypeVar("StateT")
 
@@ -102,7 +101,7 @@ class WorkflowExecution(Generic[StateT]):
     def begin(self) -> None:
         """Record and announce that the run begins."""
         begin = self._progress.begin
-        self._record(WORKFLOW_STEP, begin, "the first state")
+        add_record(self._agent.session, WORKFLOW_STEP, begin, "the first state")
         self._announce(begin, 0, {START: begin.state})
 
     async def run(self, max_steps: int) -> None:
@@ -139,27 +138,11 @@ class WorkflowExecution(Generic[StateT]):
         values = progress.merge()
         ready = self._graph.follow(progress.ready, lambda: progress.schema.make(values))
         step = progress.close(values, ready, utc_now())
-        # The records of the nodes have the updates.
-        self._record(WORKFLOW_STEP, with_fields(step, updates={}), "the step")
+        stored = with_fields(step, updates={})  # the records of the nodes have them
+        add_record(self._agent.session, WORKFLOW_STEP, stored, "the step")
         if not ready or any(self._graph.nodes[name].inspect for name in ready):
             await self._agent.session.save()  # before a function, its start saves this as well
         self._announce(step, step.number, step.updates)
-
-    def _record(
-        self, kind: str, record: WorkflowBegin | WorkflowStep | NodeRecord, what: str
-    ) -> None:
-        """Add a record to the session.
-
-        Raises:
-            WorkflowError: it is too long.
-        """
-        encoded = serde.encode(record)
-        if len(encoded) > LONGEST_RECORD:
-            raise WorkflowError(
-                f"{what} has {len(encoded):,} bytes as JSON, of at most {LONGEST_RECORD:,}",
-                hint="keep long values in files, and the names of these in the state",
-            )
-        self._agent.session.add_record(kind, serde.loads(encoded))
 
     def _announce(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
@@ -167,7 +150,7 @@ class WorkflowExecution(Generic[StateT]):
 
     def _announce_unit(self, unit: Unit, status: str, session_id: str = "") -> None:
         data: dict[str, object] = {
-            "step": self._progress.number,
+            "step": self._progress.units.step,
             "node": unit.node,
             "item": unit.item,
             "status": status,
@@ -186,7 +169,7 @@ class WorkflowExecution(Generic[StateT]):
                 raise WorkflowError(f"{node.name} runs over {node.over}, which is not a list")
             units = [Unit(node.name, place) for place in range(len(items))]
             self._items |= zip(units, items, strict=True)
-        return deque(unit for unit in units if unit not in self._progress.changes)
+        return deque(unit for unit in units if unit not in self._progress.units.ends)
 
     async def _run_units(self, node: Node, units: deque[Unit]) -> None:
         """Run units of a node, some side by side, until one fails; the others then end."""
@@ -206,7 +189,7 @@ class WorkflowExecution(Generic[StateT]):
 
     def _saves_soon(self, node: Node, units: deque[Unit]) -> bool:
         """Whether the next unit begins at once, so that its start saves the end of this one."""
-        if not units or units[0] in self._progress.started:  # its last run is inspected first
+        if not units or units[0] in self._progress.units.starts:  # its last run is inspected first
             return False
         return node.inspect is None or has_room(self._agent)
 
@@ -223,15 +206,9 @@ class WorkflowExecution(Generic[StateT]):
             changes = _output(node, trace.result)
         elif settled.refusal is None:
             changes = await self._run(node, unit, trace.session, settled.results)
-        self._record_node(unit, self._progress.schema.check(str(unit), changes))
+        self._progress.units.end(unit, self._progress.schema.check(str(unit), changes))
         self._announce_unit(unit, "completed")
         self._open_units -= 1
-
-    def _record_node(self, unit: Unit, changes: Changes | None, session_id: str = "") -> None:
-        run, step = self._progress.run, self._progress.number
-        record = NodeRecord(run, step, unit, changes, session_id, utc_now())
-        self._record(WORKFLOW_NODE, record, f"what {unit} returned")
-        self._progress.note(record)
 
     async def _run(
         self, node: Node, unit: Unit, cut_off: AgentSession | None, results: Mapping[str, object]
@@ -254,7 +231,7 @@ class WorkflowExecution(Generic[StateT]):
         """Record that a node begins, and start its timeout."""
         self._announce_unit(unit, "executing", id_)
         if node.inspect is not None or not node.repeatable:
-            self._record_node(unit, None, id_)
+            self._progress.units.start(unit, id_)
         await self._agent.session.save()  # the step before as well
         if node.timeout is not None:
             scope.deadline = trio.current_time() + node.timeout
@@ -298,7 +275,7 @@ class WorkflowExecution(Generic[StateT]):
 
     async def _inspect_last_run(self, node: Node, unit: Unit) -> Trace:
         """Find out what an earlier, unfinished run of a node left behind."""
-        start = self._progress.started.get(unit)
+        start = self._progress.units.starts.get(unit)
         if start is None:
             return NOTHING
         if node.inspect is None:
@@ -318,7 +295,7 @@ class WorkflowExecution(Generic[StateT]):
             "" if unit.item is None else f"The item: {serde.to_text(about['item'])}",
             "workflow",
             about,
-            self._progress.started[unit],
+            self._progress.units.starts[unit],
             describe_cut(trace.doubt),
             trace.calls,
         )

@@ -7,22 +7,25 @@ happened.
 """
 
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Generic, TypeAlias, TypeVar, cast
 
+import msgspec
+
 from greenroom.agents import AgentResult
 from greenroom.core import TurnStatus, Usage
 from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, serde
+from greenroom.flow.errors import WorkflowError
 from greenroom.flow.unit import (
     WORKFLOW_NODE,
     WORKFLOW_STEP,
     NodeRecord,
-    Start,
     Unit,
+    UnitLog,
     WorkflowBegin,
-    convert_errors,
-    next_start,
 )
 from greenroom.flow.workflow_state import START, Changes, StateSchema, Values
 from greenroom.session import AgentSession
@@ -101,26 +104,46 @@ def last_entry(session: AgentSession) -> _Entry | None:
         WorkflowError: it can't be read.
     """
     record = session.last_record(WORKFLOW_STEP)
-    with convert_errors(session):
+    with _convert_errors(session):
         found: _Entry | None = serde.convert(record, _Entry | None)
     return found
+
+
+@contextmanager
+def _convert_errors(session: AgentSession) -> Iterator[None]:
+    """Raise a `WorkflowError` for records that can't be read."""
+    try:
+        yield
+    except msgspec.ValidationError as error:
+        raise WorkflowError(f"a run of {session.session_id} can't be read: {error}") from None
+
+
+def read_nodes(session: AgentSession, run: int) -> list[NodeRecord]:
+    """Return the starts and ends of the units of a run.
+
+    Raises:
+        WorkflowError: they can't be read.
+    """
+    with _convert_errors(session):
+        nodes = serde.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
+    return [each for each in nodes if each.run == run]
 
 
 class WorkflowProgress(Generic[StateT]):
     """The state of a run, and the units of the current step that have begun and ended."""
 
-    def __init__(self, schema: StateSchema[StateT], begin: WorkflowBegin) -> None:
+    def __init__(
+        self, schema: StateSchema[StateT], session: AgentSession, begin: WorkflowBegin
+    ) -> None:
         self.schema = schema
         self.begin = begin
-        self.run = begin.run
         self.ready = begin.next
         self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
         """The state after the last step; with `keeps_values`, after those before it, too."""
         self.keeps_values = False
         self.steps: list[WorkflowStep] = []
-        self.started: dict[Unit, Start] = {}
-        """The last starts of the units that have begun in the current step."""
-        self.changes: dict[Unit, Changes] = {}
+        self.units = UnitLog(session, begin.run)
+        """The units of the current step."""
 
     @classmethod
     def load(
@@ -131,16 +154,15 @@ class WorkflowProgress(Generic[StateT]):
         Raises:
             WorkflowError: it does not fit the workflow.
         """
-        with convert_errors(session):
+        with _convert_errors(session):
             entries = serde.convert(session.records(WORKFLOW_STEP), list[_Entry])
-            nodes = serde.convert(session.records(WORKFLOW_NODE), list[NodeRecord])
         begins = [each for each in entries if isinstance(each, WorkflowBegin)]
         if not begins:
             return None
-        progress = cls(schema, begins[-1])
-        own = deque(each for each in nodes if each.run == progress.run)
+        progress, run = cls(schema, session, begins[-1]), begins[-1].run
+        own = deque(read_nodes(session, run))
         for step in entries:
-            if isinstance(step, WorkflowStep) and step.run == progress.run:
+            if isinstance(step, WorkflowStep) and step.run == run:
                 progress._replay(own)
                 progress.close(progress.merge(), step.next, step.at)
         progress._replay(own)
@@ -148,13 +170,8 @@ class WorkflowProgress(Generic[StateT]):
 
     def _replay(self, nodes: deque[NodeRecord]) -> None:
         """Apply the records of the current step, and remove them from those of the run."""
-        while nodes and nodes[0].step == self.number:
-            self.note(nodes.popleft())
-
-    @property
-    def number(self) -> int:
-        """The number of the current step."""
-        return len(self.steps) + 1
+        while nodes and nodes[0].step == self.units.step:
+            self.units.apply(nodes.popleft())
 
     @property
     def values_now(self) -> Values:
@@ -164,13 +181,6 @@ class WorkflowProgress(Generic[StateT]):
     def state(self) -> StateT:
         """Return a copy of the state after the last step."""
         return self.schema.make(self.values_now)
-
-    def note(self, record: NodeRecord) -> None:
-        """Apply a record of the current step."""
-        if record.changes is None:
-            self.started[record.unit] = next_start(self.started.get(record.unit), record)
-        else:
-            self.changes[record.unit] = record.changes
 
     def merge(self) -> Values:
         """Return the state after the current step, whose nodes have all ended.
@@ -190,14 +200,15 @@ class WorkflowProgress(Generic[StateT]):
                 updates[unit.node] = changes
             else:
                 cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
-        step = WorkflowStep(self.number, updates, ready, self.run, at)
+        step = WorkflowStep(self.units.step, updates, ready, self.units.run, at)
         self.steps.append(step)
         if not self.keeps_values:
             self.values.clear()
         self.values.append(values)
-        self.ready, self.started, self.changes = ready, {}, {}
+        self.ready, self.units = ready, self.units.next_step()
         return step
 
     def _changes_in_order(self) -> list[tuple[Unit, Changes]]:
         places = {name: place for place, name in enumerate(self.ready)}
-        return sorted(self.changes.items(), key=lambda end: (places[end[0].node], end[0].item or 0))
+        ends = self.units.ends.items()
+        return sorted(ends, key=lambda end: (places[end[0].node], end[0].item or 0))

@@ -367,3 +367,19 @@ async def test_half_a_character_in_an_output_becomes_a_sign_for_it():
 
     result = await pipeline(Pattern("inner", work), echo("b")).run("Go.")
     assert result.output == 'b(inner: {"name":"\ufffd"})'
+
+
+async def test_a_turn_does_not_read_the_turns_before_it(monkeypatch):
+    read, records = [], AgentSession.records
+
+    def note(session, kind):
+        read.append(kind)
+        return records(session, kind)
+
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("team"), parallel(echo("a"), echo("b")))
+        await handle.ask("one")
+        with monkeypatch.context() as patch:
+            patch.setattr(AgentSession, "records", note)
+            assert (await handle.ask("two")).value == {"a": "a(two)", "b": "b(two)"}
+    assert not [kind for kind in read if kind.startswith("workflow.")]
