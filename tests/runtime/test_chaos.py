@@ -1,8 +1,8 @@
 """Anything at any moment: whatever agents do and is done to them, the runtime keeps its promises.
 
-Random programs, of which `chaos/world.py` says what happens in them, and `chaos/books.py` what must
-be true of them. GREENROOM_CHAOS is how many run, and GREENROOM_CHAOS_SEED the first seed, which is
-printed (CONTRIBUTING.md has the long run).
+Random programs: `chaos/world.py` says what happens in them, `chaos/faults.py` what fails around
+them, and `chaos/books.py` what must be true of them. GREENROOM_CHAOS is how many run, and
+GREENROOM_CHAOS_SEED the first seed, which is printed (CONTRIBUTING.md has the long run).
 """
 
 from collections import Counter
@@ -10,10 +10,11 @@ from collections import Counter
 import pytest
 
 from tests.runtime.chaos.effort import PROGRAMS, SEED
+from tests.runtime.chaos.faults import FaultyFamily, FaultyTree
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
 
-KINDS = [Family, Tree]
+KINDS = [Family, Tree, FaultyFamily, FaultyTree]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from greenroom.core import SubAgentResult, untrusted
+from greenroom.core._internal import Instruments
 from greenroom.resilience import Budget
 from greenroom.runtime import calls, lifecycle
 from greenroom.runtime.actor import Actor
@@ -22,6 +23,7 @@ from greenroom.runtime.subagents import Children, Monitor, Report
 from greenroom.runtime.tasks import TaskGroup
 from greenroom.runtime.turns import Turns
 from greenroom.session._internal import Conversation
+from tests.runtime.chaos.faults import FaultyFamily, FaultyTree
 from tests.runtime.chaos.run import find_violation
 from tests.runtime.chaos.world import Family, Tree
 
@@ -84,6 +86,16 @@ def hand_down_to_nobody(mailbox, message):
     _PUT_RESULT(mailbox, message)
 
 
+async def save_or_raise(actor):
+    actor.session.conversation.pair_tool_uses()
+    await actor.flush()
+
+
+def let_hooks_raise(instruments, hook, agent, *details):
+    for method in instruments.methods[hook]:
+        method(agent.snapshot(), *details)
+
+
 _TELL, _ADD, _PUT_RESULT = Monitor.tell, RestartWindow.add, Mailbox.put_result
 
 MUTANTS = {
@@ -126,12 +138,28 @@ MUTANTS = {
 }
 
 
+# what fails around agents
+MUTANTS_OF_FAULTS = {
+    "a last save that fails ends the runtime": (lifecycle, "_flush", save_or_raise),
+    "hooks raise": (Instruments, "notify", let_hooks_raise),
+}
+
+
 @pytest.mark.every(5)
-@pytest.mark.parametrize(("owner", "name", "mutant"), MUTANTS.values(), ids=MUTANTS)
+@pytest.mark.parametrize(
+    ("kinds", "owner", "name", "mutant"),
+    [
+        *(pytest.param((Tree, Family), *each, id=name) for name, each in MUTANTS.items()),
+        *(
+            pytest.param((FaultyTree, FaultyFamily), *each, id=name)
+            for name, each in MUTANTS_OF_FAULTS.items()
+        ),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:Async generator")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_a_broken_promise_is_noticed(owner, name, mutant, monkeypatch):
-    programs = ((kind, seed) for seed in range(MOST) for kind in (Tree, Family))
+def test_a_broken_promise_is_noticed(kinds, owner, name, mutant, monkeypatch):
+    programs = ((kind, seed) for seed in range(MOST) for kind in kinds)
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, mutant)
         noticed = next((each for each in programs if find_violation(*each)), None)

@@ -298,8 +298,13 @@ class Book:
             expect(len(message.text) <= 2 * MOST, "an error is cut in a history")
         expect(open_calls == [], "each call has its result", open_calls)
         if history and (self.outcome.error is None or self.lives):
-            stored = await AgentSession.load(self.session_id, store=self.actor.session.store)
-            expect(stored.history == history, "the history is saved")
+            self._audit_stored(history, await self._load())
+
+    async def _load(self):
+        return (await AgentSession.load(self.session_id, store=self.actor.session.store)).history
+
+    def _audit_stored(self, history, stored):
+        expect(stored == history, "the history is saved")
 
     def _audit_inputs(self, outcome, history):
         """Each input has begun a turn, has joined one, was withdrawn, or is reported; once."""

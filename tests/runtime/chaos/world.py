@@ -101,6 +101,8 @@ class World:
     """What both kinds of programs share; `begin` says who is there at the beginning."""
 
     watchers = ()  # further instruments of the runtime
+    book = Book
+    store = InMemoryStore
 
     refusals = (
         AgentNotRunningError,
@@ -178,7 +180,7 @@ class World:
 
     def enrol(self, handle, **facts):
         """Open the book of an agent that was just spawned."""
-        book = self.books[handle.session_id] = Book(handle, **facts)
+        book = self.books[handle.session_id] = self.book(handle, **facts)
         return book
 
     def spawn_root(self):
@@ -528,7 +530,7 @@ class World:
 
     async def live(self, scope, leaving):
         async with AgentRuntime(
-            store=InMemoryStore(), limits=self.limits, instruments=[Ends(self), *self.watchers]
+            store=self.store(), limits=self.limits, instruments=[Ends(self), *self.watchers]
         ) as self.runtime:
             self.mild = self.enrol(self.runtime.spawn(AgentSession.new("mild"), self.be_mild))
             self.begin()
