@@ -24,7 +24,6 @@ _HARMLESS = compile_later(
     "\U0001f000-\U0001faff\U00020000-\U0002fffd\U00030000-\U0003fffd]"
 )
 
-
 _LISTED = 5  # characters in a description
 _CONTROL = "a control character"  # none of which has a name
 # Picks the coloured form of an emoji; it is visible as part of it and hides nothing.
