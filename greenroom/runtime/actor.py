@@ -574,11 +574,6 @@ class Actor:
             self.cleanups.kill()
             self.scope.cancel()
 
-    async def shut_down(self, grace: float) -> None:
-        """End: take no more input, let the turn finish within the grace, then cancel."""
-        self.begin_shutdown(trio.current_time() + grace)
-        await self.wait_end()
-
     async def wait_end(self) -> None:
         """Wait until it has ended, and nothing of it is left."""
         await self.ended.wait()
@@ -586,7 +581,7 @@ class Actor:
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def begin_shutdown(self, deadline: float) -> None:
-        """Take no more input, deny what waits for an answer, and end by this time of trio's clock.
+        """End by this time of trio's clock: take no more input, deny what waits for an answer.
 
         A cancel of the task that waits for the end does not take this back.
         """

@@ -339,7 +339,8 @@ class AgentHandle:
         """
         check_grace(grace)
         async with Wait(self._actor, "shutdown") as wait:
-            await self._actor.shut_down(grace)
+            self._actor.begin_shutdown(trio.current_time() + grace)
+            await self._actor.wait_end()
             wait.learn_end()
 
     def kill(self) -> None:

@@ -351,7 +351,8 @@ class SupervisedAgent(Member):
 
     async def end(self, grace: float) -> None:
         """Shut it down for good."""
-        await self.actor.shut_down(grace)
+        self.actor.begin_shutdown(trio.current_time() + grace)
+        await self.actor.wait_end()
 
     def try_park(self) -> bool:
         """Park if another life may follow the one that is over; return whether one may."""
