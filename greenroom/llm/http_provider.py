@@ -1,9 +1,10 @@
 """The base of providers over HTTP: a subclass encodes requests and decodes replies."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
@@ -26,6 +27,8 @@ from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import ModelStream, collect
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from greenroom.net._internal import HttpTransport
 
 
@@ -151,8 +154,7 @@ class HttpProvider(ABC):
         """
         return EncodedRequest(assemble(self.encode(request)))
 
-    @asynccontextmanager
-    async def stream(self, request: ModelRequest) -> AsyncIterator[ModelStream]:
+    def stream(self, request: ModelRequest) -> AbstractAsyncContextManager[ModelStream]:
         """Send a request and stream the reply.
 
         If the provider refuses an image or a document, the request is sent again with a line of
@@ -161,6 +163,10 @@ class HttpProvider(ABC):
         Raises:
             ModelError: the request failed; raised on entering the block, or between two events.
         """
+        return _Reply(partial(self._begin, request))
+
+    async def _begin(self, request: ModelRequest) -> StreamedReply:
+        """Send a request, and say what of it is not sent."""
         names = dotted_names(request.tools)
         fitted = self.fit(request)
         try:
@@ -172,14 +178,15 @@ class HttpProvider(ABC):
             changes.append(
                 f"not sent to {self.name}: thinking that no longer fits what comes before it"
             )
-        reply = await self._open(encoded.content, names)
-        async with reply as stream:
-            stream.bind(encoded.prefix)
-            if notice := self._notices.notice(request, changes):
-                stream.announce(notice)
-            yield stream
+        reply, stream = await self._open(encoded.content, names)
+        stream.bind(encoded.prefix)
+        if notice := self._notices.notice(request, changes):
+            stream.announce(notice)
+        return reply
 
-    async def _open(self, content: bytes, names: Mapping[str, str]) -> StreamedReply:
+    async def _open(
+        self, content: bytes, names: Mapping[str, str]
+    ) -> tuple[StreamedReply, ModelStream]:
         """Send a request, if need be again without what the provider refuses of it."""
         content = self._refused.replace(content)
         refusals: list[Refusal] = []
@@ -198,7 +205,7 @@ class HttpProvider(ABC):
             for refusal in refusals:
                 self._refused.remember(refusal)
                 stream.announce(refusal.announcement)
-            return reply
+            return reply, stream
 
     async def generate(self, request: ModelRequest) -> Message:
         """Send a request and return the complete reply.
@@ -234,3 +241,22 @@ def invalid_request(error: InvalidJSONError, provider: str) -> ModelBadRequestEr
     """Return the error of a request with something that JSON can't express."""
     text = f"the request can't be written as JSON: {error.message}"
     return ModelBadRequestError(text, provider=provider)
+
+
+class _Reply:
+    """The block in which a reply is streamed; a class, since there is one for each request."""
+
+    def __init__(self, begin: Callable[[], Awaitable[StreamedReply]]) -> None:
+        self._begin = begin
+
+    async def __aenter__(self) -> ModelStream:
+        self._reply = await self._begin()
+        return await self._reply.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> bool | None:
+        return await self._reply.__aexit__(kind, error, trace)

@@ -1,14 +1,14 @@
 """The HTTP client: each exchange is a block, and connections are kept between exchanges."""
 
 from base64 import b64encode
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol, Self
 from urllib.parse import SplitResult, unquote
 
 import trio
 
-from greenroom.core import ConfigurationError
+from greenroom.core import ConfigurationError, NetworkError
 from greenroom.net.body import ChunkIterator
 from greenroom.net.connection import Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
@@ -119,8 +119,7 @@ class HttpClient:
         """Return how many connections are busy and idle, and how many requests wait for one."""
         return self._pool.statistics()
 
-    @asynccontextmanager
-    async def stream(
+    def stream(
         self,
         method: str,
         url: str,
@@ -129,7 +128,7 @@ class HttpClient:
         content: bytes | None = None,
         timeout: Timeouts = _DEFAULT_TIMEOUTS,
         address: str | None = None,
-    ) -> AsyncIterator[HttpResponse]:
+    ) -> AbstractAsyncContextManager[HttpResponse]:
         """Send a request; use it as `async with client.stream(…) as response:`.
 
         The block begins when the headers have come, whatever the status. On leaving it, a body that
@@ -152,25 +151,55 @@ class HttpClient:
                 can't be used, or the client is in use in another run of trio. No message holds a
                 header's value.
         """
-        parts = split_url(url)
-        fields = _check_headers(headers or {})
+        return _Exchange(self._pool, method, url, headers or {}, content, timeout, address)
+
+
+class _Exchange:
+    """The block of one request; a class, since a generator would cost as much as the pool does."""
+
+    def __init__(
+        self,
+        pool: ConnectionPool,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        content: bytes | None,
+        timeout: Timeouts,
+        address: str | None,
+    ) -> None:
+        self._pool = pool
+        self._request = method, url, headers, content
+        self._timeout = timeout
+        self._address = address
+
+    async def __aenter__(self) -> HttpResponse:
+        method, url, headers, content = self._request
+        parts, fields = split_url(url), _check_headers(headers)
         host = parts.hostname or ""
         if "@" in parts.netloc:
             url, fields = _move_password(parts, fields)
         proxy = proxy_for(parts.scheme, host)
-        route = Route(proxy, parts.scheme, host, parts.port, None if proxy else address)
-        async with self._pool.lend(route) as connection:
-            deadline = trio.current_time() + timeout.total
+        route = Route(proxy, parts.scheme, host, parts.port, None if proxy else self._address)
+        self._connection = connection = await self._pool.take(route)
+        try:
+            timeout, deadline = self._timeout, trio.current_time() + self._timeout.total
             answer = await connection.send(method, url, fields, content, timeout, deadline)
+            encoding = answer.headers.get("content-encoding", "").strip().lower()
             try:
-                encoding = answer.headers.get("content-encoding", "").strip().lower()
-                chunks = ChunkIterator(answer.body, host, encoding, timeout.read, deadline)
-                try:
-                    yield HttpResponse(answer.status, answer.headers, url, chunks)
-                finally:
-                    await chunks.aclose()
-            finally:
+                self._chunks = ChunkIterator(answer.body, host, encoding, timeout.read, deadline)
+            except NetworkError:
                 await answer.body.aclose()
+                raise
+        except BaseException:
+            await self._pool.give_back(connection)
+            raise
+        return HttpResponse(answer.status, answer.headers, url, self._chunks)
+
+    async def __aexit__(self, *_error: object) -> None:
+        try:
+            await self._chunks.aclose()
+        finally:
+            await self._pool.give_back(self._connection)
 
 
 def _move_password(parts: SplitResult, headers: dict[str, str]) -> tuple[str, dict[str, str]]:

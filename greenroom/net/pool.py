@@ -11,7 +11,6 @@ request finds the connection, and no more than the limit are in use.
 """
 
 from collections import deque
-from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 
 import msgspec
@@ -62,17 +61,13 @@ class ConnectionPool:
         self._idle: deque[Connection] = deque()  # the last used one at the right
         self._run: trio.lowlevel.TrioToken | None = None
 
-    def lend(self, route: Route) -> AbstractAsyncContextManager[Connection]:
-        """Wait for a place, however long that takes, and lend a connection for the block.
+    async def take(self, route: Route) -> Connection:
+        """Wait for a place, however long that takes, and take a connection; then `give_back` it.
 
         Raises:
             ConfigurationError: the pool is in use in another run of trio, or a setting of the
                 environment for proxies or certificates can't be used.
         """
-        return _Loan(self, route)
-
-    async def take(self, route: Route) -> Connection:
-        """Wait for a place, and take a connection; `give_back` has to follow."""
         self._check_run()
         try:
             self._places.acquire_nowait()  # what follows waits for an answer
@@ -150,21 +145,6 @@ class ConnectionPool:
             if connection is not None:
                 self._busy.discard(connection)
             self._places.release()
-
-
-class _Loan:
-    """The block in which a connection is lent; each exchange has one, so it is no generator."""
-
-    def __init__(self, pool: ConnectionPool, route: Route) -> None:
-        self._pool = pool
-        self._route = route
-
-    async def __aenter__(self) -> Connection:
-        self._connection = await self._pool.take(self._route)
-        return self._connection
-
-    async def __aexit__(self, *_exit: object) -> None:
-        await self._pool.give_back(self._connection)
 
 
 async def _make(route: Route) -> Connection:

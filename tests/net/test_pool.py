@@ -2,7 +2,7 @@
 
 import math
 import struct
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from random import Random
 
@@ -27,6 +27,15 @@ PATIENT = Timeouts(response=math.inf, read=math.inf)  # its time to connect is t
 async def get(client, url, timeout=PATIENT):
     async with client.stream("GET", url, timeout=timeout) as response:
         return await response.read()
+
+
+@asynccontextmanager
+async def lend(pool):
+    connection = await pool.take(ROUTE)
+    try:
+        yield
+    finally:
+        await pool.give_back(connection)
 
 
 class Held:
@@ -155,7 +164,7 @@ async def test_a_thousand_get_their_place_in_turn():
 
     async def ask(number):
         asked.append(number)
-        async with pool.lend(ROUTE):
+        async with lend(pool):
             lent.append(number)
             await trio.lowlevel.checkpoint()
 
@@ -191,7 +200,7 @@ def test_however_requests_end_all_places_are_free_and_the_rest_are_served_in_tur
                     nursery.start_soon(cancel, nursery.cancel_scope, passes)
                 asked.append(number)
                 with suppress(ZeroDivisionError):
-                    async with pool.lend(ROUTE):
+                    async with lend(pool):
                         lent.append(number)
                         for _ in range(passes):
                             await trio.lowlevel.checkpoint()
