@@ -24,28 +24,28 @@ WORD = "token "
 PAUSE = 0.001
 
 
-def chat_events(deltas: list[dict[str, object]], reason: str) -> list[bytes]:
+def chat_events(deltas: list[dict[str, object]], reason: str, read: int) -> list[bytes]:
     shared = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m"}
     chunks: list[dict[str, object]] = [
         shared | {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
         for delta in deltas
     ]
     chunks.append(shared | {"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
-    usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+    usage = {"prompt_tokens": read, "completion_tokens": 10, "total_tokens": read + 10}
     chunks.append(shared | {"choices": [], "usage": usage})
     return [b"data: " + encode(chunk) + b"\n\n" for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 
-def chat_text(count: int) -> list[bytes]:
-    return chat_events([{"role": "assistant", "content": ""}, *[{"content": WORD}] * count], "stop")
+def chat_text(count: int, read: int) -> list[bytes]:
+    deltas: list[dict[str, object]] = [{"role": "assistant", "content": ""}]
+    return chat_events([*deltas, *[{"content": WORD}] * count], "stop", read)
 
 
-def chat_call(number: int) -> list[bytes]:
+def chat_call(number: int, read: int) -> list[bytes]:
     function = {"name": "look", "arguments": json.dumps({"label": str(number)})}
     call = {"index": 0, "id": f"call_{number}", "type": "function", "function": function}
-    return chat_events(
-        [{"role": "assistant", "content": None}, {"tool_calls": [call]}], "tool_calls"
-    )
+    deltas: list[dict[str, object]] = [{"role": "assistant", "content": None}]
+    return chat_events([*deltas, {"tool_calls": [call]}], "tool_calls", read)
 
 
 def chat_whole(message: dict[str, object], reason: str) -> bytes:
@@ -61,8 +61,10 @@ def chat_whole(message: dict[str, object], reason: str) -> bytes:
     )
 
 
-def anthropic_events(block: dict[str, object], deltas: list[object], reason: str) -> list[bytes]:
-    usage = {"input_tokens": 10, "output_tokens": 1}
+def anthropic_events(
+    block: dict[str, object], deltas: list[object], reason: str, read: int
+) -> list[bytes]:
+    usage = {"input_tokens": read, "output_tokens": 1}
     message = {"id": "m1", "type": "message", "role": "assistant", "model": "m", "content": []}
     events: list[tuple[str, dict[str, object]]] = [
         ("message_start", {"message": message | {"stop_reason": None, "usage": usage}}),
@@ -78,15 +80,15 @@ def anthropic_events(block: dict[str, object], deltas: list[object], reason: str
     ]
 
 
-def anthropic_text(count: int) -> list[bytes]:
+def anthropic_text(count: int, read: int) -> list[bytes]:
     delta = {"type": "text_delta", "text": WORD}
-    return anthropic_events({"type": "text", "text": ""}, [delta] * count, "end_turn")
+    return anthropic_events({"type": "text", "text": ""}, [delta] * count, "end_turn", read)
 
 
-def anthropic_call(number: int) -> list[bytes]:
+def anthropic_call(number: int, read: int) -> list[bytes]:
     block = {"type": "tool_use", "id": f"toolu_{number}", "name": "look", "input": {}}
     delta = {"type": "input_json_delta", "partial_json": json.dumps({"label": str(number)})}
-    return anthropic_events(block, [delta], "tool_use")
+    return anthropic_events(block, [delta], "tool_use", read)
 
 
 def anthropic_whole(block: dict[str, object], reason: str) -> bytes:
@@ -111,13 +113,13 @@ def encode(value: object) -> bytes:
 def events_for(path: str, body: bytes) -> list[bytes]:
     """Return the events of a streamed reply."""
     kind, _, number = path.split("/")[1].partition("-")
-    is_chat = path.endswith("/chat/completions")
+    is_chat, read = path.endswith("/chat/completions"), tokens_in(body)
     if kind != "steps":
-        return (chat_text if is_chat else anthropic_text)(int(number))
+        return (chat_text if is_chat else anthropic_text)(int(number), read)
     done = results_in(body)
     if done < int(number):
-        return (chat_call if is_chat else anthropic_call)(done)
-    return (chat_text if is_chat else anthropic_text)(1)
+        return (chat_call if is_chat else anthropic_call)(done, read)
+    return (chat_text if is_chat else anthropic_text)(1, read)
 
 
 def whole_for(path: str, body: bytes) -> bytes:
@@ -137,6 +139,11 @@ def whole_for(path: str, body: bytes) -> bytes:
     if is_chat:
         return chat_whole({"role": "assistant", "content": WORD}, "stop")
     return anthropic_whole({"type": "text", "text": WORD}, "end_turn")
+
+
+def tokens_in(body: bytes) -> int:
+    """Say about how many tokens a request has: it grows with the conversation, as vendors' does."""
+    return len(body) // 4
 
 
 def results_in(body: bytes) -> int:
