@@ -391,6 +391,8 @@ class EstimatedCounter:
         self._tools: dict[int, tuple[ToolDefinition, float]] = {}
         self._frame: _Frame | None = None
         self._last = _Sums()
+        # The last request that was counted, for which model, and what was found.
+        self._counted: tuple[ModelRequest, str, tuple[_Estimate, int]] | None = None
         self._errors: deque[float] = deque(maxlen=_ERRORS)
 
     @classmethod
@@ -447,7 +449,17 @@ class EstimatedCounter:
         correction = self._models.get(model) or _Correction(self._habits(model))
         if not isinstance(what, ModelRequest):
             return round(correction.factor() * self._add_up(what, correction.habits)[-1])
-        return correction.tokens_of(self._estimate(what, correction.habits))
+        return self._count(what, model, correction)[1]
+
+    def _count(
+        self, request: ModelRequest, model: str, correction: _Correction
+    ) -> tuple[_Estimate, int]:
+        """Return the estimate of a request and its tokens: those of before, if it is the last."""
+        known = self._counted
+        if known is None or known[0] is not request or known[1] != model:
+            estimate = self._estimate(request, correction.habits)
+            known = self._counted = request, model, (estimate, correction.tokens_of(estimate))
+        return known[2]
 
     def observe(self, request: ModelRequest, usage: Usage, *, model: str = "") -> None:
         """Learn from what the provider reported for a request.
@@ -464,14 +476,15 @@ class EstimatedCounter:
         if not tokens:
             return
         habits = self._habits(model)
-        estimate = self._estimate(request, habits)
+        correction = self._models.get(model) or _Correction(habits)
+        estimate, expected = self._count(request, model, correction)
         if tokens < _LEAST * habits.factor * estimate.total and not self._shows_media(request):
             return
-        correction = self._models.setdefault(model, _Correction(habits))
+        self._models[model], self._counted = correction, None
         self._models.move_to_end(model)
         if len(self._models) > _MODELS:
             self._models.popitem(last=False)
-        self._errors.append(abs(correction.tokens_of(estimate) - tokens) / tokens)
+        self._errors.append(abs(expected - tokens) / tokens)
         length = len(estimate.sums) - 1
         report = _ReportedUsage(
             estimate.total, tokens, estimate.setup, length, estimate.sums[length]
