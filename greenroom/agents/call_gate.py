@@ -182,7 +182,10 @@ class CallGate:
     async def _run(self, index: int, refusal: ToolResult | None = None) -> None:
         verdict, scope, context = self._verdicts[index], self._calls[index], self._context(index)
         name, arguments = verdict.call.name, verdict.input
-        info = self._tools.info(name, arguments) if verdict.refusal is None else None
+        info = None
+        if verdict.refusal is None:
+            tool = verdict.tool
+            info = tool.info(arguments) if tool else self._tools.info(name, arguments)
         await self._agent.send(ToolStart(verdict.call.id, name, arguments, info))
         refusal = refusal or await self._judge.recheck(verdict, context)
         result = refusal or await self._execute(index, context)

@@ -1,15 +1,12 @@
 """The tokens and calls that agents use, and the prices of models."""
 
 import math
-from typing import TypeVar
 
 import msgspec
 from msgspec.structs import astuple
 
 from greenroom.core.errors import ConfigurationError
 from greenroom.core.serde import Wire
-
-Number = TypeVar("Number", int, float)
 
 
 class Usage(Wire, frozen=True):
@@ -42,24 +39,19 @@ class Usage(Wire, frozen=True):
 
     def __add__(self, other: "Usage") -> "Usage":
         """Add field by field; a field that neither reports stays None."""
-        return Usage(*map(_sum, astuple(self), astuple(other)))
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        return Usage(*[b if a is None else a if b is None else a + b for a, b in pairs])
 
     @property
     def total(self) -> int:
         """All tokens, sent and written; what is not reported counts as 0."""
-        parts = (
-            self.input_tokens,
-            self.output_tokens,
-            self.cache_read_tokens,
-            self.cache_write_tokens,
-        )
-        return sum(part or 0 for part in parts)
+        return self.sent + (self.output_tokens or 0)
 
     @property
     def sent(self) -> int:
         """All tokens that were sent, cached or not; what is not reported counts as 0."""
-        parts = (self.input_tokens, self.cache_read_tokens, self.cache_write_tokens)
-        return sum(part or 0 for part in parts)
+        cached = (self.cache_read_tokens or 0) + (self.cache_write_tokens or 0)
+        return (self.input_tokens or 0) + cached
 
     @property
     def cache_share(self) -> float | None:
@@ -115,12 +107,6 @@ class Used(Wire, frozen=True):
             self.model_calls + other.model_calls,
             self.tool_calls + other.tool_calls,
         )
-
-
-def _sum(left: Number | None, right: Number | None) -> Number | None:
-    if left is None or right is None:
-        return right if left is None else left
-    return left + right
 
 
 class Price(msgspec.Struct, frozen=True):

@@ -38,8 +38,12 @@ def decode_event(data: str, provider: str) -> dict[str, object]:
         >>> decode_event(r'{"text": "\ud83d\ude00 \ud83d \\ud83d"}', "acme")
         {'text': '😀 � \\ud83d'}
     """
+    return _decode(_PAIR.sub(_replace_half, data) if _has_surrogates(data) else data, provider)
+
+
+def _decode(data: str, provider: str) -> dict[str, object]:
     try:
-        value = serde.loads(_PAIR.sub(_replace_half, data) if _has_surrogates(data) else data)
+        value = serde.loads(data)
     except InvalidJSONError as error:
         raise ModelStreamError(
             f"{provider} sent an event that is not JSON: {error.message}",
@@ -80,9 +84,9 @@ class EventReader:
         Raises:
             ModelStreamError: as `decode_event`.
         """
-        value = decode_event(data, self._provider)
         if not (self.halves or _has_surrogates(data)):
-            return value
+            return _decode(data, self._provider)
+        decode_event(data, self._provider)  # which raises for what is no event
         value = as_dict(serde.loads_utf16(data))
         return as_dict(self._join(value, (_index_of(value, None),)))
 

@@ -92,7 +92,7 @@ class Judgement:
         stated = f"{self.call.digest} {self.runs_as} {there}"
         return hashlib.sha256(stated.encode("utf-8", "backslashreplace")).hexdigest()
 
-    @property
+    @cached_property
     def _chief(self) -> Ruling:
         return next(each for each in self.rulings if each.decision is self.decision)
 

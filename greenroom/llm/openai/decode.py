@@ -75,17 +75,8 @@ _decode_lone = serde.make_decoder(_LoneChunk).decode
 _READ = frozenset({"id", "object", "created", "model", "choices", "usage", "x_groq", "obfuscation"})
 """The fields of an event that are read here; the others are kept as they are."""
 
-_READ_OF_DELTA = frozenset(
-    {
-        "role",
-        "content",
-        "refusal",
-        "tool_calls",
-        "reasoning_details",
-        "reasoning_content",
-        "reasoning",
-    }
-)
+_REASONING = frozenset({"reasoning_details", "reasoning_content", "reasoning"})
+_READ_OF_DELTA = frozenset({"role", "content", "refusal", "tool_calls"}) | _REASONING
 """The same, of the delta of a choice."""
 
 
@@ -126,18 +117,20 @@ class _ReplyBuilder:
     def add(self, delta: dict[str, object]) -> list[StreamEvent]:
         """Add one delta and return its events."""
         events: list[StreamEvent] = []
-        field, piece = find_reasoning(delta)
-        details = as_list(delta.get("reasoning_details"))
-        if piece or details:
-            events += self._think(piece, {"field": field} if field else {}, details)
+        if not _REASONING.isdisjoint(delta):
+            field, piece = find_reasoning(delta)
+            details = as_list(delta.get("reasoning_details"))
+            if piece or details:
+                events += self._think(piece, {"field": field} if field else {}, details)
         events += self._content(delta.get("content"))
-        if as_text(delta.get("refusal")):
+        if refusal := as_text(delta.get("refusal")):
             self.is_refused = True
-            events += self._say(as_text(delta["refusal"]), {"refusal": True})
+            events += self._say(refusal, {"refusal": True})
         if calls := as_list(delta.get("tool_calls")):
             for fragment in _number(list(map(as_dict, calls))):
                 events += self._call(fragment)
-        self._add_extra(delta)
+        if not _READ_OF_DELTA.issuperset(delta):
+            _extend(self.extra, without(delta, *_READ_OF_DELTA))
         return events
 
     def add_lone(self, piece: str) -> BlockDelta | None:
@@ -253,10 +246,6 @@ class _ReplyBuilder:
     def _new_index(self) -> int:
         self._next += 1
         return self._next - 1
-
-    def _add_extra(self, delta: dict[str, object]) -> None:
-        if not _READ_OF_DELTA.issuperset(delta):
-            _extend(self.extra, without(delta, *_READ_OF_DELTA))
 
 
 def _number(fragments: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -391,14 +380,14 @@ class OpenAIDecoder:
     def _chunk(self, data: dict[str, object]) -> list[StreamEvent]:
         if not _READ.issuperset(data):
             self._extra |= without(data, *_READ)
-        events = self._begin(data)
+        events = [] if self._start is not None else self._begin(data)
         count = len(events)
         for choice in map(as_dict, as_list(data.get("choices"))):
             if as_int(choice.get("index")):
                 events.append(Notice("choice", "only the first choice of a reply is read"))
             else:
                 events.extend(self._choice(choice))
-        counts = self._update_usage(data)
+        counts = self._update_usage(data) if "usage" in data or "x_groq" in data else []
         self._ends_with_usage = bool(counts) or (self._ends_with_usage and len(events) == count)
         return [*events, *counts]
 
@@ -416,15 +405,13 @@ class OpenAIDecoder:
 
     def _begin(self, data: dict[str, object]) -> list[StreamEvent]:
         """Begin with the first chunk that has choices; Azure sends one without them before."""
-        if self._start is not None or not data.get("choices"):
+        if not data.get("choices"):
             return []
         self._start = StreamStart(as_text(data.get("model")), as_text(data.get("id")))
         return [self._start]
 
     def _update_usage(self, data: dict[str, object]) -> list[StreamEvent]:
-        report = as_dict(data.get("usage"))
-        if not report and "x_groq" in data:
-            report = as_dict(as_dict(data["x_groq"]).get("usage"))
+        report = as_dict(data.get("usage")) or as_dict(as_dict(data.get("x_groq")).get("usage"))
         if not report:
             return []
         self._usage = merge_reports(self._usage, report)
