@@ -55,8 +55,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "modules": 329,
     },
     "3.12": {
-        "calls of a tool step, anthropic": 2911,
-        "calls of a tool step, openai": 3048,
+        "calls of a tool step, anthropic": 1884,
+        "calls of a tool step, openai": 1901,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.1,
         "objects of an idle agent": 64,
@@ -64,8 +64,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "modules": 340,
     },
     "3.13": {
-        "calls of a tool step, anthropic": 2884,
-        "calls of a tool step, openai": 3018,
+        "calls of a tool step, anthropic": 1870,
+        "calls of a tool step, openai": 1884,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.1,
         "objects of an idle agent": 64,
