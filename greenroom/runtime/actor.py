@@ -44,12 +44,11 @@ from greenroom.runtime.approvals import Approvals, Unattended
 from greenroom.runtime.artifacts import Artifacts, files_of
 from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope
-from greenroom.runtime.errors import AgentNotRunningError
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
 from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
-from greenroom.runtime.results import Outcome
+from greenroom.runtime.results import Outcome, ended_error
 from greenroom.runtime.subagents import Children, Monitor, Report, forward_to
 from greenroom.runtime.tasks import Flag, Life, Reach, error_chunk, require_loop
 from greenroom.runtime.ties import AgentFunction, Membership
@@ -387,13 +386,7 @@ class Actor:
     def refuse_if_ended(self) -> None:
         """Raise `AgentNotRunningError` if the agent has ended."""
         if self.outcome is not None:
-            error = self.outcome.error
-            reason = f": {describe_error(error)}" if error is not None else ""
-            raise AgentNotRunningError(
-                f"the agent {self} has ended: {self.outcome.status}{reason}",
-                outcome=self.outcome,
-                hint="spawn an agent with the loaded session to go on with it",
-            ) from error
+            raise ended_error(str(self), self.outcome) from self.outcome.error
 
     @property
     def takes_input(self) -> bool:

@@ -11,8 +11,8 @@ import trio
 from msgspec import UNSET
 
 from greenroom.core import Done, InputMessage, Message, StopReason, TurnStatus, Usage
-from greenroom.core._internal import EndStatus, freeze_fields
-from greenroom.runtime.errors import SupervisionError
+from greenroom.core._internal import EndStatus, describe_error, freeze_fields
+from greenroom.runtime.errors import AgentNotRunningError, SupervisionError
 
 MAX_NAMES = 1000  # kept in each list that grows with what happens, the newest
 
@@ -99,6 +99,16 @@ class Outcome(msgspec.Struct, frozen=True):
     undelivered: tuple[InputMessage, ...] = ()
     abandoned: tuple[str, ...] = ()
     restarts: int = 0
+
+
+def ended_error(agent: str, outcome: Outcome) -> AgentNotRunningError:
+    """Make the error of a call to an agent that has ended."""
+    problem = describe_error(outcome.error)
+    return AgentNotRunningError(
+        f"the agent {agent} has ended: {outcome.status}{problem and f': {problem}'}",
+        outcome=outcome,
+        hint="spawn an agent with the loaded session to go on with it",
+    )
 
 
 class SupervisorOutcome(msgspec.Struct, frozen=True):
