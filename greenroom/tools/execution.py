@@ -283,6 +283,12 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
         """Return what a function returns; whatever it raises becomes a result, too."""
         try:
             return await function()
+        except trio.Cancelled as error:
+            if trio.current_effective_deadline() == float("-inf"):
+                raise
+            stray = RuntimeError(f"{self.name} raised trio.Cancelled, and nothing had cancelled it")
+            stray.__cause__ = error  # kept from a scope of its own, so no scope would take it
+            return conceal(_make_error_result(self.name, stray, context), context)
         except _PASSING:
             raise
         except BaseException as error:  # noqa: BLE001  (whatever a tool raises is its result)

@@ -116,6 +116,29 @@ async def test_parallel_calls_run_side_by_side_and_answer_in_their_order():
     assert [block.text for block in stage.llm.requests[1].messages[-1].tool_results] == ["1", "0"]
 
 
+@pytest.mark.parametrize("count", [0, 1])
+async def test_a_cancel_that_nothing_has_caused_fails_its_call_only(count):
+    @tool(concurrent=True)
+    async def stray() -> None:
+        """Raise a cancel that was kept from a scope which is left by then."""
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.sleep_forever()
+            except trio.Cancelled as error:
+                kept = error
+        raise kept
+
+    calls = [call("stray"), *[call("add", a=1, b=2)] * count]
+    async with Stage([stray, add], Reply(calls), "done", "again", rules=ALL) as stage:
+        assert (await stage.handle.ask("go")).text == "done"
+        assert (await stage.handle.ask("on")).text == "again"
+    first, *others = stage.llm.requests[1].messages[-1].tool_results
+    assert first.is_error
+    assert first.text.endswith("stray raised trio.Cancelled, and nothing had cancelled it")
+    assert [block.text for block in others] == ["3"] * count
+
+
 async def test_an_unknown_tool_is_answered_with_the_names_that_exist():
     async with Stage([add], call("subtract", a=1), "sorry", rules=ALL) as stage:
         await stage.handle.ask("go")
