@@ -199,7 +199,6 @@ class Database:
         try:
             return await self._threads.run(work)
         except (sqlite3.Error, OSError) as error:
-            self._is_doubtful |= _is_failed_sync(error)
             raise self._translate(error, session_id) from error
         except SessionStorageError as error:  # ours, before the commit: it was rolled back
             error.nothing_written = True
@@ -244,8 +243,13 @@ class Database:
             if sync is not self._is_syncing:
                 sqlite.sync_commits(connection, every=sync)
                 self._is_syncing = sync
-            with sqlite.transaction(connection, "BEGIN IMMEDIATE"):
-                yield connection
+            try:
+                with sqlite.transaction(connection, "BEGIN IMMEDIATE"):
+                    yield connection
+            except sqlite3.Error as error:
+                # Noted while nobody else may commit: another thread may be next.
+                self._is_doubtful |= _is_failed_sync(error)
+                raise
 
     def close(self) -> None:
         """Close the connection, if there is one; the next use opens another.
@@ -288,7 +292,8 @@ class Database:
         connection = sqlite.connect(self.path, patience=_PATIENCE)
         try:
             upgrade_tables(connection, self.path)
-        except BaseException:
+        except BaseException as error:
+            self._is_doubtful |= _is_failed_sync(error)
             connection.close()
             raise
         self._connection, self._inode = connection, _inode(self.path)

@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
@@ -200,6 +200,24 @@ async def test_after_a_failed_sync_the_log_is_emptied_before_another_commit_coun
     await session.close()
     await store.aclose()
     assert await texts(store, "other") == ["one", "two", "three"]
+    await store.aclose()
+
+
+async def test_a_failed_sync_counts_before_another_thread_may_commit(store, monkeypatch):
+    await saved(store, "one")
+    database, emptied = store._database, []
+    monkeypatch.setattr(database, "_empty_log", emptied.append)
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+
+    def commit_twice():  # before the event loop learns of the first one
+        with suppress(sqlite3.OperationalError), database.write_transaction():
+            raise error
+        assert emptied == []
+        with database.write_transaction() as connection:
+            assert emptied == [connection]
+
+    await trio.to_thread.run_sync(commit_twice)
     await store.aclose()
 
 
