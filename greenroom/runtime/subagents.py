@@ -82,7 +82,7 @@ class Children(Generic[A]):
 
     def remove(self, child: A) -> None:
         """Remove a subagent that has ended."""
-        del self._alive[child.session_id]
+        self._alive.pop(child.session_id, None)
 
     def alive(self, of_turn: object | None = None) -> list[A]:
         """Return those that are alive, or only those that one turn spawned."""

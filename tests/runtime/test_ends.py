@@ -24,6 +24,7 @@ from greenroom.core import (
 from greenroom.core._internal import EndStatus, StateKind, leaves
 from greenroom.llm import ModelError, ModelOverloadedError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
+from greenroom.runtime.subagents import Children
 from greenroom.session import AgentSession, InMemoryStore
 
 
@@ -237,6 +238,20 @@ async def test_a_keyboard_interrupt_in_a_subagent_propagates_too():
         agent.spawn(new(), interrupted)
         await trio.sleep_forever()
 
+    with pytest.raises(KeyboardInterrupt):
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
+            runtime.spawn(new(), parent)
+            await trio.sleep_forever()
+
+
+async def test_a_keyboard_interrupt_in_the_middle_of_a_spawn_propagates(monkeypatch):
+    def interrupt(children, child):
+        raise KeyboardInterrupt
+
+    async def parent(agent):
+        agent.spawn(new(), idle)
+
+    monkeypatch.setattr(Children, "add", interrupt)
     with pytest.raises(KeyboardInterrupt):
         async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), parent)
