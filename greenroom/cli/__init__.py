@@ -26,7 +26,8 @@ the command, `run_inputs` (`mentions`, `mcp_inputs`, `own_command`, `input_histo
 shows frames: the plain one is there, the live one is `live_terminal`, whose application is
 `prompt_terminal`, with the `input_line`, its `line_keys` and its `menu`, laid out by
 `prompt_layout`; `terminal_choice` knows which it is, and `terminal_run` opens it before all else is
-loaded. `painter` makes text of what rich draws, and of paragraphs in `rows` without it. What is
+loaded. `painter` makes text of what can be drawn (`renderables`): of paragraphs in `rows` and of
+text in `text_console`, without rich's console; of all else in `paint_console`, with it. What is
 logged meanwhile comes by `log_notices`.
 
 The commands of the input line are a table, `commands`. Each gets a `command_context`:

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.text import Text
 
 from greenroom import core
 from greenroom.cli.formatting import describe_seconds, quantity, shorten
 from greenroom.cli.markdown_view import Block, MarkdownStream, render_markdown
-from greenroom.cli.painter import ColorScheme, LastRows, PaintConsole, Prefixed
+from greenroom.cli.painter import ColorScheme, LastRows, Prefixed
 from greenroom.cli.render_chunk import (
     render_call,
     render_chunk,
@@ -24,6 +23,14 @@ from greenroom.cli.render_chunk import (
     render_result,
     render_thinking,
     render_todos,
+)
+from greenroom.cli.renderables import (
+    Console,
+    ConsoleOptions,
+    Group,
+    RenderableType,
+    RenderResult,
+    Unfolding,
 )
 from greenroom.cli.rows import count_columns, wrap
 from greenroom.core import OutputChunk
@@ -543,6 +550,6 @@ class _Unfolding:
         self._line = line
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if isinstance(console, PaintConsole) and console.unfolds:
+        if isinstance(console, Unfolding) and console.unfolds:
             yield Group(*self._parts)
         yield self._line

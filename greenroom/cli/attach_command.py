@@ -16,7 +16,6 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 import trio
-from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
@@ -28,6 +27,7 @@ from greenroom.cli.line_styles import LINE_STYLES
 from greenroom.cli.options import DONE, FAILED
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
+from greenroom.cli.renderables import RenderableType
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.settings import Settings
 from greenroom.cli.settings_layers import read_run_settings

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Iterable
 
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
-from greenroom.cli.painter import ColorScheme, PaintConsole
+from greenroom.cli.painter import ColorScheme
+from greenroom.cli.renderables import Console, ConsoleOptions, RenderResult, Unfolding
 from greenroom.cli.rows import count_columns, fold
 
 _HEAD, _TAIL = 4, 8  # rows
@@ -36,7 +36,7 @@ class Folded:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
         count = sum(_count_rows(line, width) for line, _ in self._lines)
-        if count <= self._most or (isinstance(console, PaintConsole) and console.unfolds):
+        if count <= self._most or (isinstance(console, Unfolding) and console.unfolds):
             yield from self._rows(console, self._fold(self._lines, width))
             return
         # No more than what may be shown is folded: a line may be a megabyte long.

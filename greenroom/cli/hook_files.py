@@ -10,7 +10,6 @@ import os
 import shlex
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from glob import has_magic, iglob
 from itertools import islice
 from pathlib import Path
 
@@ -113,6 +112,8 @@ def find_files(command: str, workspace: Path) -> dict[Path, str]:
     Every word is tried, wherever it stands in the command, from the project's folder and from each
     folder that is named, but for the files that output is redirected to.
     """
+    from glob import iglob  # only where there are hooks
+
     found = dict[Path, str]()
     root = Path(os.path.realpath(workspace))
     command = _WRITTEN.sub(" ", _PROJECT.sub(lambda _: str(root), command))
@@ -140,5 +141,7 @@ def _list_words(command: str) -> list[str]:
 
 def _list_patterns(command: str, words: list[str]) -> list[str]:
     """List the words that may be a pattern for files; in quotes it is rather one for a text."""
+    from glob import has_magic
+
     bare = _WORDS.findall(_QUOTED.sub(" ", command))
     return [each for each in words if has_magic(each) and ("/" in each or each in bare)]

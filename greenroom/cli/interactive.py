@@ -7,7 +7,6 @@ from importlib import import_module
 
 import msgspec
 import trio
-from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom._version import __version__
@@ -20,6 +19,7 @@ from greenroom.cli.line_styles import LINE_STYLES
 from greenroom.cli.options import DONE, FAILED, USAGE, Options
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.render_chunk import render_recap
+from greenroom.cli.renderables import RenderableType
 from greenroom.cli.renderer import ConsoleRenderer
 from greenroom.cli.run_setup import RunSetup, describe_untrusted, open_setup
 from greenroom.cli.stdio import EndSignals
@@ -35,7 +35,13 @@ from greenroom.session import AgentSession
 _RECAP_MESSAGES = 6  # messages of a resumed session that are shown
 _LONGEST_HOLD = 0.1  # seconds for which keys may wait for one call, before the log names it
 _LATER = (
-    *("markdown_it", "rich.syntax", "jsonschema", "referencing.jsonschema"),
+    *(
+        "markdown_it",
+        "greenroom.cli.paint_console",
+        "rich.syntax",
+        "jsonschema",
+        "referencing.jsonschema",
+    ),
     *("greenroom.permissions.explanation", "greenroom.permissions.settling"),
 )
 

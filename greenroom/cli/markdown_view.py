@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import msgspec
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.style import Style
 from rich.text import Text
 
 from greenroom.cli.painter import ColorScheme, Prefixed, Quoted, hang_indent, indent
+from greenroom.cli.renderables import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from greenroom.cli.rows import Prose, read_plain
 from greenroom.cli.table import TableView
 from greenroom.core._internal import compile_later, legible
@@ -234,8 +234,8 @@ def is_parser_loaded() -> bool:
 
 
 def load_parser() -> None:
-    """Load what reads Markdown and colours code, which takes longer than a key may wait."""
-    for name in ("markdown_it.tree", "rich.syntax"):
+    """Load what reads Markdown, draws it and colours code, which takes longer than a key may."""
+    for name in ("rich.console", "markdown_it.tree", "rich.syntax"):
         import_module(name)
 
 

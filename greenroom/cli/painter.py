@@ -1,31 +1,26 @@
 """Paints what rich renders as text, with or without ANSI codes; margins, diffs and colours."""
 
-import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 import msgspec
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
+from greenroom.cli.renderables import Console, ConsoleOptions, RenderableType, RenderResult
 from greenroom.cli.rows import PlainProse, fold
+from greenroom.cli.text_console import draw_text
 from greenroom.core._internal import compile_later, visible
 
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
 """How many colours a terminal has; None for text without any codes."""
 
 
+_Draw: TypeAlias = Callable[[Iterable[RenderableType], int, Colors, bool], str]
+
 _LINK = compile_later(r"\x1b\]8;[^\x1b]*\x1b\\")
-
-
-class PaintConsole(Console):
-    """What rich draws on while something is painted."""
-
-    unfolds = False
-    """Whether long output is shown whole."""
 
 
 class Painter:
@@ -52,35 +47,38 @@ class Painter:
 
         Without `links`, links are just words; what is folded is shown whole if it `unfolds`.
         """
-        parts = list[str]()
-        for is_plain, group in groupby(renderables, _is_plain):
-            if is_plain:
-                parts += [_paint_plain(each, max(width, 20), self._colors) for each in group]
+        parts, columns = list[str](), max(width, 20)
+        for draw, group in groupby(renderables, _choose_way):
+            if draw is None:
+                parts += [_paint_plain(each, columns, self._colors) for each in group]
             else:
-                parts.append(self._draw(group, width, links=links, unfolds=unfolds))
+                drawn = draw(group, columns, self._colors, unfolds)
+                parts.append(self._finish(drawn, links=links))
         return "".join(parts)
 
-    def _draw(
-        self, renderables: Iterable[RenderableType], width: int, *, links: bool, unfolds: bool
-    ) -> str:
-        console = PaintConsole(
-            file=io.StringIO(),
-            width=max(width, 20),
-            color_system=self._colors,
-            force_terminal=self._colors is not None,
-            no_color=False,
-            markup=False,
-            highlight=False,
-            emoji=False,
-            legacy_windows=False,
-        )
-        console.unfolds = unfolds
-        with console.capture() as captured:
-            console.print(Group(*renderables), crop=False)
-        text = captured.get()
+    def _finish(self, text: str, *, links: bool) -> str:
         if self._colors is not None:
             return text if links else _LINK.sub("", text)
         return "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+
+
+def _choose_way(renderable: RenderableType) -> "_Draw | None":
+    """Return what draws this; None for what is painted as it stands."""
+    if _is_plain(renderable):
+        return None
+    return _draw_text if is_simple(renderable) else _draw
+
+
+def _draw_text(
+    renderables: Iterable[RenderableType], width: int, colors: Colors, _unfolds: bool
+) -> str:
+    return draw_text(renderables, width, colors)
+
+
+def _draw(renderables: Iterable[RenderableType], width: int, colors: Colors, unfolds: bool) -> str:
+    from greenroom.cli.paint_console import draw  # loads what text can be drawn without
+
+    return draw(renderables, width, colors, unfolds=unfolds)
 
 
 def _is_plain(renderable: RenderableType) -> bool:
@@ -114,8 +112,12 @@ def detect_colors(env: Mapping[str, str] | None = None) -> Colors:
     env = os.environ if env is None else env
     if env.get("NO_COLOR"):
         return None
-    console = Console(file=io.StringIO(), force_terminal=True, _environ=env)
-    return cast("Colors", console.color_system)
+    term = env.get("TERM", "").strip().lower()
+    if term in ("dumb", "unknown"):
+        return None
+    if env.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return "truecolor"
+    return "256" if term.rpartition("-")[2] in ("kitty", "256color") else "standard"
 
 
 _NARROWEST = 8

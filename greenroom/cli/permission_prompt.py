@@ -5,12 +5,12 @@ Facts come first, and the model's own words last. `short_prompt` has the form th
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.choices import CREDENTIAL_HIDDEN, CREDENTIAL_VISIBLE, describe_choices
 from greenroom.cli.formatting import shorten_home
 from greenroom.cli.painter import ColorScheme, Quoted, diff_text, hang_indent
+from greenroom.cli.renderables import Group, RenderableType
 from greenroom.core import PermissionRequest, RuleDecision
 from greenroom.core._internal import (
     PermissionPart,

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.command_options import PlanOptions
 from greenroom.cli.formatting import describe_call
 from greenroom.cli.painter import ColorScheme, indent
 from greenroom.cli.render_chunk import render_chunk
+from greenroom.cli.renderables import Group, RenderableType
 from greenroom.cli.stdio import OutputWriter
 from greenroom.cli.stored_sessions import load_session, open_store
 from greenroom.core import Custom

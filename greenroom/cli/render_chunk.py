@@ -1,6 +1,5 @@
 """How each kind of chunk looks; nothing a model or a tool says reaches the terminal as code."""
 
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom import core
@@ -17,6 +16,7 @@ from greenroom.cli.painter import (
     mark_blanks,
 )
 from greenroom.cli.permission_prompt import render_request
+from greenroom.cli.renderables import Group, RenderableType
 from greenroom.core import OutputChunk
 from greenroom.core._internal import EndStatus, exact, legible, visible
 

@@ -7,12 +7,12 @@ from itertools import groupby
 from typing import cast
 
 import trio
-from rich.console import RenderableType
 
 from greenroom.cli.command_context import OpenRun
 from greenroom.cli.modes import ModeSwitch
 from greenroom.cli.painter import ColorScheme
 from greenroom.cli.person import Person
+from greenroom.cli.renderables import RenderableType
 from greenroom.cli.screen import Screen
 from greenroom.cli.terminal import Key, KeyName, PersonEvent, TerminalOpener
 from greenroom.cli.terminal_choice import terminal_opener

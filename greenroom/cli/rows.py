@@ -15,12 +15,12 @@ from unicodedata import category
 
 import msgspec
 from rich.cells import get_character_cell_size
-from rich.color import ColorSystem
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
+from greenroom.cli.renderables import Console, ConsoleOptions, RenderResult
+from greenroom.cli.text_console import COLOR_SYSTEMS
 from greenroom.core._internal import compile_later, legible
 
 _TAB = 8
@@ -258,7 +258,6 @@ def _codes(style: str, colors: str | None) -> tuple[str, str]:
     """Return what switches a style on and off."""
     if colors is None:
         return "", ""
-    system = {"standard": ColorSystem.STANDARD, "256": ColorSystem.EIGHT_BIT}
-    shown = Style.parse(style).render("x", color_system=system.get(colors, ColorSystem.TRUECOLOR))
+    shown = Style.parse(style).render("x", color_system=COLOR_SYSTEMS[colors])
     before, _, after = shown.partition("x")
     return before, after

@@ -6,7 +6,6 @@ from functools import partial
 from math import inf
 
 import trio
-from rich.console import RenderableType
 from rich.text import Text
 
 from greenroom import core
@@ -17,6 +16,7 @@ from greenroom.cli.markdown_view import is_parser_loaded, load_parser, render_ma
 from greenroom.cli.notices import LONG, call_person, reset_title
 from greenroom.cli.painter import ColorScheme, Painter, is_simple
 from greenroom.cli.question_queue import QuestionQueue
+from greenroom.cli.renderables import RenderableType
 from greenroom.cli.short_prompt import QuestionView, render_record
 from greenroom.cli.terminal import Frame, Paint, PromptQuestion, Terminal
 from greenroom.core import OutputChunk, PermissionRequest

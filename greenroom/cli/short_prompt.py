@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from rich.cells import cell_len, set_cell_size
-from rich.console import Group, RenderableType
 from rich.text import Text
 
 from greenroom.cli.choices import describe_choices, is_plan, label_choice, list_choices
@@ -24,6 +23,7 @@ from greenroom.cli.permission_prompt import (
     render_sandbox,
 )
 from greenroom.cli.question_queue import QuestionState
+from greenroom.cli.renderables import Group, RenderableType
 from greenroom.cli.terminal import Paint, QuestionText
 from greenroom.core import PermissionRequest, PermissionResponse, RuleDecision
 from greenroom.core._internal import PermissionPart, describe_effects, exact

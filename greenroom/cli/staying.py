@@ -1,11 +1,11 @@
 """The commands that the agents of a run have left running, as a person sees and ends them."""
 
 import trio
-from rich.console import RenderableType
 
 from greenroom.cli.folded import Folded
 from greenroom.cli.formatting import describe_seconds, one_line
 from greenroom.cli.painter import ColorScheme, indent
+from greenroom.cli.renderables import RenderableType
 from greenroom.core import AgentContext, Exited, ToolUseBlock
 from greenroom.core._internal import legible
 from greenroom.tools._internal import StayingCommand, StayingCommands

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from rich.console import Console, ConsoleOptions, RenderResult
 from rich.segment import Segment
 from rich.text import Text
 
+from greenroom.cli.renderables import Console, ConsoleOptions, RenderResult
 from greenroom.cli.rows import count_columns, wrap
 
 _GAP = 2  # columns between two columns of a table

@@ -31,8 +31,8 @@ from tests.terminal_program import TerminalProgram
         ),
         (
             "greenroom.cli.interactive, greenroom.net.client",
-            "pydantic jsonschema referencing markdown_it sqlite3 email.utils logging.handlers "
-            "greenroom.flow greenroom.shell.effects greenroom.programs.invocation "
+            "pydantic jsonschema referencing markdown_it sqlite3 rich.console email.utils "
+            "logging.handlers greenroom.flow greenroom.shell.effects greenroom.programs.invocation "
             "greenroom.permissions.call greenroom.llm.gemini.provider greenroom.llm.offline "
             "greenroom.llm.openai.provider greenroom.memory.agent_memory",
         ),
@@ -70,7 +70,7 @@ from greenroom import AgentRuntime, AgentSession, ConsoleRenderer, InMemoryStore
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
-        if name in ("markdown_it", "rich.syntax"):
+        if name in ("rich.console", "markdown_it", "rich.syntax"):
             print(name, threading.current_thread() is threading.main_thread(), file=sys.stderr)
 
 
@@ -105,7 +105,7 @@ def test_what_reads_markdown_is_loaded_for_the_first_marks_and_in_a_thread():
         check=True,
     )
     assert "• a list" in done.stdout
-    said = ["plain was shown", "markdown_it False", "rich.syntax False"]
+    said = ["plain was shown", "rich.console False", "markdown_it False", "rich.syntax False"]
     assert done.stderr.splitlines() == said
 
 
