@@ -14,6 +14,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn, TypeVar, cast
 
+import msgspec
+
 from greenroom.core import serde
 from greenroom.core.errors import ToolError
 from greenroom.core.frozen import freeze
@@ -493,8 +495,7 @@ class Credentials:
         raise TypeError("credentials are not copied out of the process")
 
 
-@dataclass(frozen=True)
-class Credential:
+class Credential(msgspec.Struct, frozen=True):
     """A value that a person gives once, such as a token: named here, held among the resources.
 
     A tool with `@tool(credentials=[…])` runs once the person has given them all; for each missing

@@ -4,7 +4,6 @@ import inspect
 import logging
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias, get_args
 
 import msgspec
@@ -21,8 +20,7 @@ from greenroom.core.tooling import ModelRequest, ToolResult
 from greenroom.core.untrusted import describe_error, log_error
 
 
-@dataclass(frozen=True, eq=False)
-class ModelCall:
+class ModelCall(msgspec.Struct, frozen=True, eq=False):
     """One call of a model; both hooks get the same object, so it can be a key.
 
     Attributes:

@@ -7,7 +7,6 @@ which authorise it: signatures, and tokens that expire.
 import ipaddress
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from typing import TypeAlias
@@ -15,6 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import compile_later
@@ -39,8 +39,7 @@ attempt, so keep a token until it expires; let a library that blocks run in a th
 """
 
 
-@dataclass(frozen=True)
-class Endpoint:
+class Endpoint(msgspec.Struct, frozen=True, dict=True):
     """An address and the headers of every request to it; its keys are never shown.
 
     Attributes:
@@ -55,11 +54,11 @@ class Endpoint:
 
     provider: str
     url: str
-    headers: Mapping[str, str] = field(repr=False)
-    secrets: tuple[str, ...] = field(default=(), repr=False)
+    headers: Mapping[str, str]
+    secrets: tuple[str, ...] = ()
     hint: str = ""
     model: str = ""
-    auth: RequestAuth | None = field(default=None, repr=False)
+    auth: RequestAuth | None = None
 
     def __post_init__(self) -> None:
         """Check the address and the keys.
@@ -79,6 +78,13 @@ class Endpoint:
                 f"the key of {self.provider} has characters that a key can't have",
                 hint="copy it again, without quotes or line ends",
             )
+
+    def __repr__(self) -> str:
+        """Describe it without what authorises a request."""
+        return (
+            f"Endpoint(provider={self.provider!r}, url={self.url!r}, hint={self.hint!r},"
+            f" model={self.model!r})"
+        )
 
     @property
     def account(self) -> str:

@@ -3,11 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import ConfigurationError, Message, ModelRequest, Price, ToolUseBlock
 from greenroom.core._internal import InvalidJSONError, portable_name

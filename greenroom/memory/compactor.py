@@ -290,7 +290,7 @@ class Compactor:
         else:
             await self._summarise(agent, _join(old), _join(recent), target, budget, about)
             if self._counter.count(session.history) > most:
-                room = replace_value(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
+                room = replace(budget, window=max(int(most), MIN_ROOM), reply=0, overhead=0)
                 await session.rewrite(fit(session.history, room, self._counter))
         await self._report(agent, before)
 
@@ -395,7 +395,7 @@ def _parts(request: ModelRequest) -> tuple[object, ...]:
 
 @lru_cache(maxsize=64)
 def _leave_room(budget: ContextBudget, overhead: int) -> ContextBudget:
-    return replace_value(budget, overhead=overhead)
+    return replace(budget, overhead=overhead)
 
 
 def _join(units: Sequence[Unit]) -> tuple[Message, ...]:

@@ -4,10 +4,10 @@ Messages that belong together, a call and its result, are kept or left out toget
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import KW_ONLY, dataclass
 from itertools import accumulate, takewhile
 from typing import TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -31,8 +31,11 @@ MIN_ROOM = 64
 """The fewest tokens that a conversation can be reduced to."""
 
 
-@dataclass(frozen=True)
-class ContextBudget:
+USUAL_REPLY = 4_096
+"""Tokens that are left for a reply."""
+
+
+class ContextBudget(msgspec.Struct, frozen=True):
     """How many tokens a request may have, and how they are shared among kinds of messages.
 
     The `room` for messages is what the reply and the overhead leave of the window. An unused share
@@ -57,8 +60,7 @@ class ContextBudget:
     """
 
     window: int
-    _: KW_ONLY
-    reply: int = 4096
+    reply: int = USUAL_REPLY
     overhead: int = 0
     recent: float = 0.5
     summary: float = 0.3

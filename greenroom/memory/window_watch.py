@@ -11,7 +11,7 @@ from functools import lru_cache
 from greenroom.core import Custom, ModelRequest, Usage
 from greenroom.llm import LLMProvider, find_window
 from greenroom.llm._internal import ContextWindow, check_window, shows_media, window_of
-from greenroom.memory.context_window import ContextBudget
+from greenroom.memory.context_window import USUAL_REPLY, ContextBudget
 from greenroom.runtime import AgentInternals
 
 UNKNOWN_LIMIT = 10_000
@@ -29,7 +29,7 @@ _REMEDY = "say how large it is: window= of Agent and open_model, or in settings.
 @lru_cache(maxsize=64)
 def _share(tokens: int) -> ContextBudget:
     """Share a window of so many tokens between a request and its reply."""
-    return ContextBudget(tokens, reply=min(ContextBudget.reply, tokens // 4))
+    return ContextBudget(tokens, reply=min(USUAL_REPLY, tokens // 4))
 
 
 class WindowWatch:

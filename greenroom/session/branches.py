@@ -4,7 +4,6 @@ Both are computed from the entries when asked for, and not kept in memory.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -27,8 +26,7 @@ from greenroom.session.transcript import Transcript, place_error
 _Beginning: TypeAlias = Literal["rewind", "compaction", "rewrite"]
 
 
-@dataclass(frozen=True, eq=False)
-class Branch:
+class Branch(msgspec.Struct, frozen=True, eq=False):
     """The current conversation, or an earlier one as it was when it was left.
 
     A rewind, a compaction or a rewrite begins a branch; together they form a tree. A branch without
@@ -49,11 +47,18 @@ class Branch:
 
     number: int
     begun_by: _Beginning | None
-    parent: "Branch | None" = field(repr=False)
+    parent: "Branch | None"
     begins_at: int
-    messages: tuple[Message, ...] = field(repr=False)
+    messages: tuple[Message, ...]
     kept: int
     is_current: bool
+
+    def __repr__(self) -> str:
+        """Describe it without its messages and its parent, which may be long."""
+        return (
+            f"Branch(number={self.number}, begun_by={self.begun_by!r}, begins_at={self.begins_at},"
+            f" kept={self.kept}, is_current={self.is_current})"
+        )
 
     @property
     def history(self) -> tuple[Message, ...]:

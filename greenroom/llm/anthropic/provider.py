@@ -2,11 +2,10 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
 import trio
+from msgspec.structs import replace
 
 from greenroom.core import ModelRequest, Price
 from greenroom.core._internal import InvalidJSONError, OutputSchema, serde
@@ -124,7 +123,7 @@ class AnthropicProvider(HttpProvider):
         limits = limits or dialect.limits
         images, documents = self.profile.images, self.profile.documents
         limits = limits.of_model(images=images, documents=documents)
-        dialect = msgspec.structs.replace(dialect, limits=limits)
+        dialect = replace(dialect, limits=limits)
         self._requests = RequestEncoder(dialect)
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:

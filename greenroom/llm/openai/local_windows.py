@@ -18,11 +18,11 @@ The answers are kept as long as the process lives. None of them can fail a turn.
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 import trio
-from msgspec import structs
+from msgspec.structs import replace
 from trio.lowlevel import RunVar
 
 from greenroom.core import GreenroomError
@@ -94,7 +94,7 @@ class LocalModel:
             is_loaded = has_replied or (load and await self._load())
             window = await self._ask(is_again=known is not None, is_loaded=is_loaded)
         except (ModelConnectionError, ModelCallForbiddenError):
-            return structs.replace(UNKNOWN_WINDOW, is_final=False)  # the request itself will say so
+            return replace(UNKNOWN_WINDOW, is_final=False)  # the request itself will say so
         _known[key] = window
         if len(_known) > _MODELS:
             _known.popitem(last=False)
@@ -120,7 +120,7 @@ class LocalModel:
             return window
         if self.is_ollama:
             return ContextWindow(OLLAMA_DEFAULT, "assumed", is_final=is_loaded)
-        return structs.replace(UNKNOWN_WINDOW, is_final=is_complete or is_loaded)
+        return replace(UNKNOWN_WINDOW, is_final=is_complete or is_loaded)
 
     async def _ask_ollama(self, *, is_again: bool, is_loaded: bool) -> ContextWindow | None:
         if not is_again:

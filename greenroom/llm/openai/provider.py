@@ -2,10 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import msgspec
+from msgspec.structs import replace
 
 from greenroom.core import ConfigurationError, ModelRequest, Price
 from greenroom.core._internal import OutputSchema
@@ -94,7 +93,7 @@ class OpenAIProvider(HttpProvider):
         super().__init__(model, endpoint, client, timeouts, price, connections, window)
         images, documents = self.profile.images, self.profile.documents
         limits = self.host.limits.of_model(images=images, documents=documents)
-        host = msgspec.structs.replace(self.host, limits=limits)
+        host = replace(self.host, limits=limits)
         self._requests = RequestEncoder(ChatDialect(model, max_tokens, host))
 
     def encode(self, request: ModelRequest) -> Mapping[str, object]:
