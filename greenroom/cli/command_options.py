@@ -241,6 +241,10 @@ class AttachOptions(Options, frozen=True, kw_only=True):
         """Leave out the address, for the token."""
         return f"<options of attach: {', '.join(sorted(self.given)) or 'none'}>"
 
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        """Name no fields where rich prints it."""
+        return []
+
 
 class HostOptions(Options, frozen=True, kw_only=True):
     """The options of `greenroom host` and `greenroom hosts`.

@@ -22,7 +22,7 @@ from greenroom.cli.choices import (
 )
 from greenroom.cli.terminal import Line, PromptQuestion, QuestionText
 from greenroom.core import PermissionRequest, RuleDecision
-from greenroom.core._internal import InvalidJSONError, Remember, clip, exact, serde
+from greenroom.core._internal import InvalidJSONError, Remember, Reticent, clip, exact, serde
 
 _ANSWER, _CHOOSE, _APPROVE = "answer> ", "allow? > ", "approve? > "
 _WHY = "why not? > "
@@ -38,7 +38,7 @@ TOO_LATE = "not sent: that question is decided already"
 _NOT_READ = "not before all of it was shown; Space or PgDn turns the page"
 
 
-class PersonDecision(msgspec.Struct, frozen=True):
+class PersonDecision(Reticent, frozen=True):
     """What a person decided about one request; `value`, of a credential, is never shown."""
 
     request_id: str

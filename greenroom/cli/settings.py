@@ -24,6 +24,7 @@ from greenroom.core._internal import (
     ConfigurationFileError,
     InvalidJSONError,
     NamedTool,
+    Reticent,
     describe_error,
     error_at,
     error_of_json,
@@ -89,7 +90,7 @@ class HookSettings(msgspec.Struct, frozen=True):
     timeout: float = 5.0
 
 
-class Settings(msgspec.Struct, frozen=True):
+class Settings(Reticent, frozen=True):
     """What settings files say.
 
     Attributes:

@@ -14,7 +14,7 @@ import trio
 from greenroom.cli.commands import Command
 from greenroom.cli.menu import Candidate
 from greenroom.cli.stdio import OutputWriter, count_unread, read_some
-from greenroom.core._internal import visible
+from greenroom.core._internal import Reticent, visible
 
 if TYPE_CHECKING:  # it loads rich, and the first key would wait for that
     from greenroom.cli.painter import Colors
@@ -105,7 +105,7 @@ class Frame(msgspec.Struct, frozen=True):
     signal: str = ""
 
 
-class Line(msgspec.Struct, frozen=True):
+class Line(Reticent, frozen=True):
     """A line that the person has entered.
 
     Attributes:

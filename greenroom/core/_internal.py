@@ -71,6 +71,7 @@ from greenroom.core.secrets import (
 )
 from greenroom.core.serde import (
     JSON as JSON,
+    Reticent as Reticent,
     Wire as Wire,
     error_at as error_at,
     error_of_json as error_of_json,

@@ -356,6 +356,17 @@ class Wire(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """
 
 
+class Reticent(msgspec.Struct, frozen=True):
+    """A struct whose `repr` leaves something out: rich shows nothing of it.
+
+    Rich, whose tracebacks may show local variables, asks a struct for its fields, and gets all.
+    """
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        """Name no fields."""
+        return []
+
+
 _TOKEN = compile_later(
     r'(?P<key>"(?>(?:[^"\\]|\\.)*)")\s*+:|(?P<open>[\[{])|(?P<close>[\]}])|(?P<comma>,)'
     r'|"(?>(?:[^"\\]|\\.)*)"|[^\s,\[\]{}"]++'

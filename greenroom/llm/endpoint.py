@@ -17,7 +17,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import compile_later
+from greenroom.core._internal import Reticent, compile_later
 from greenroom.llm.model_errors import (
     ModelAuthenticationError,
     ModelCallForbiddenError,
@@ -39,7 +39,7 @@ attempt, so keep a token until it expires; let a library that blocks run in a th
 """
 
 
-class Endpoint(msgspec.Struct, frozen=True, dict=True):
+class Endpoint(Reticent, frozen=True, dict=True):
     """An address and the headers of every request to it; its keys are never shown.
 
     Attributes:

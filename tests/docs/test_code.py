@@ -22,7 +22,7 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 def project(tmp_path):
     """A folder to work in, with a README, and the sessions that the docs read."""
     (tmp_path / "README.md").write_text("# A project\n")
-    shutil.copytree(ROOT / "sessions", tmp_path / "sessions")
+    shutil.copytree(ROOT / "sessions" / "example", tmp_path / "sessions" / "example")
     return tmp_path
 
 

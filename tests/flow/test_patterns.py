@@ -25,13 +25,12 @@ from greenroom.flow import (
     Plan,
     Subtask,
     Workflow,
-    WorkflowError,
     loop,
     orchestrator,
     parallel,
     pipeline,
 )
-from greenroom.flow._internal import TeamError
+from greenroom.flow._internal import TeamError, WorkflowError
 from greenroom.resilience import Budget
 from greenroom.testing import ScriptedProvider, call
 
@@ -358,7 +357,7 @@ async def test_a_record_that_can_not_be_read_is_an_error_of_ours():
     session = AgentSession.new("team")
     session.add_record("workflow.step", {"type": "begin", "run": "one"})
     with pytest.raises(WorkflowError, match="can't be read"):
-        _ = (await pipeline(echo("b")).run("Go.", session=session)).output
+        _ = (await pipeline(echo("b")).run("Go.", session=session, store=InMemoryStore())).output
 
 
 async def test_half_a_character_in_an_output_becomes_a_sign_for_it():

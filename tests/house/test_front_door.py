@@ -10,9 +10,13 @@ import sys
 import zipfile
 from pathlib import Path
 
+import msgspec
 import pytest
+from rich.pretty import pretty_repr
 
 import greenroom
+from greenroom.llm.endpoint import Endpoint
+from greenroom.session.branches import Branch
 
 HEAVY = {"httpx", "pydantic", "jsonschema", "rich", "prompt_toolkit", "trio"}
 
@@ -102,6 +106,19 @@ def test_every_error_is_drawn_in_its_place_and_exported_by_its_package():
     assert found == {error.__name__: error.__base__.__name__ for error in errors}
     packages = {error: ".".join(error.__module__.split(".")[:2]) for error in errors}
     assert [error for error in errors if not is_offered(error, packages[error])] == []
+
+
+def test_what_a_struct_leaves_out_of_its_repr_rich_does_not_print():
+    for module in pkgutil.walk_packages(greenroom.__path__, "greenroom."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    structs = [each for each in subclasses(msgspec.Struct) if each.__module__.startswith("green")]
+    reticent = [each for each in structs if each.__repr__ is not msgspec.Struct.__repr__]
+    assert len(reticent) >= 5
+    shown = [each for each in reticent if each.__rich_repr__ is msgspec.Struct.__rich_repr__]
+    assert shown == [Branch]  # it only shortens
+    endpoint = Endpoint("acme", "https://models.example", {"authorization": "a key"}, ("a key",))
+    assert "a key" not in pretty_repr(endpoint) + repr(endpoint)
 
 
 def is_offered(error, package):
