@@ -443,7 +443,8 @@ class AgentSession:
         A session without entries, metadata and children is not stored. If a save fails, everything
         stays pending, and a later save may succeed; after a failed sync, only once the session was
         closed and opened again. Entries stored by a save that seemed to fail, for instance because
-        a connection was lost, are not stored twice. Concurrent saves share the next commit.
+        a connection was lost, are not stored twice. Concurrent saves share the next commit. A save
+        that waits for nothing, as in memory, can be cancelled, but lets no other task run.
 
         Raises:
             SessionLockedError: another writer has it.
