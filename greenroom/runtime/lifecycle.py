@@ -146,14 +146,17 @@ async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
         life.value = await actor.call()
     except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
         life.raised = error
+        if is_cancelled(error) and _is_being_cancelled():
+            raise  # the scope that was cancelled catches it
     else:
         life.has_returned = not task.child_nurseries
-    # A KeyboardInterrupt may have kept a subagent that has begun off the list.
-    if tasks.count > 1 or actor.leaves_behind or len(nursery.child_tasks) > 1:
-        nursery.start_soon(_end_rest, actor, tasks, name=f"the end of agent {actor.name}")
-    else:
-        actor.end_budgets()
-        life.nursery = None
+    finally:
+        # A KeyboardInterrupt may have kept a subagent that has begun off the list.
+        if tasks.count > 1 or actor.leaves_behind or len(nursery.child_tasks) > 1:
+            nursery.start_soon(_end_rest, actor, tasks, name=f"the end of agent {actor.name}")
+        else:
+            actor.end_budgets()
+            life.nursery = None
 
 
 async def _end_rest(actor: Actor, tasks: TaskGroup) -> None:

@@ -134,7 +134,7 @@ REAL = """
 import pytest
 from greenroom import Message
 from greenroom.llm import OpenAIProvider
-from greenroom.llm import ModelCallForbiddenError
+from greenroom.llm._internal import ModelCallForbiddenError
 from greenroom.llm import ModelRequest
 from greenroom.llm._internal import forbids_calls
 

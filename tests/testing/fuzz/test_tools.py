@@ -133,7 +133,7 @@ def test_a_violation_says_what_to_do_and_where_the_tool_stood(tmp_path):
         "; undisturbed press(): success, 'pressed', after 1 s (give back in a `finally`" in first[0]
     )
     assert re.match(
-        r"    interrupt at a tool call, waiting in .*careless_tools.py:\d+ press", first[1]
+        r"    interrupt at agent fuzzed, waiting in .*careless_tools.py:\d+ press", first[1]
     )
     assert first[2].startswith("    again: modes=['interrupt'], at=[")
 
