@@ -213,6 +213,9 @@ class _Run:
             if resume.status == "cancelled":
                 given = _Answer("deny", given.message)
             async with self._sessions.resume_for(self._known, request) as handle:
+                now = take_snapshot(handle).position
+                if self._start is None or self._start[0] != now[0]:
+                    self._start = now  # what follows may be there before it is read
                 is_accepted = await handle.respond_permission(
                     request_id,
                     given.decision,

@@ -10,6 +10,7 @@ import trio
 
 from greenroom import Agent, AgentSession, InMemoryStore, PermissionManager, PermissionRule
 from greenroom.core import Custom, Message, TextBlock, TextDelta, ThinkingDelta
+from greenroom.interop.serving import agui_routes
 from greenroom.llm import ModelError
 from greenroom.testing import ScriptedProvider, call
 from tests.interop.serving.agui import Client, decide
@@ -115,6 +116,26 @@ async def test_a_suspended_question_is_answered_by_a_later_server(serve):
         assert (await client.run(resume=decide([asked])))["outcome"] == {"type": "success"}
         assert client.texts("TOOL_CALL_RESULT", field="content") == ["deployed x"]
         assert client.text == "done"
+
+
+async def test_what_follows_an_answer_is_told_however_late_it_is_read(serve, monkeypatch):
+    store, send_head = InMemoryStore(), agui_routes.send_head
+    async with serve(store=store, **with_agent(call("deploy", place="x"))) as service:
+        client = Client(service)
+        (asked,) = (await client.run("go"))["outcome"]["interrupts"]
+
+    async def send_late(*args):
+        async def is_idle():
+            return runtime.get("ann:t").state.kind == "idle"
+
+        await until(is_idle)
+        await send_head(*args)
+
+    monkeypatch.setattr(agui_routes, "send_head", send_late)
+    async with serve(store=store, **with_agent("done")) as client.service:
+        runtime = client.service.server._sessions.runtime
+        assert (await client.run(resume=decide([asked])))["outcome"] == {"type": "success"}
+        assert client.texts("TOOL_CALL_RESULT", field="content") == ["deployed x"]
 
 
 async def test_a_client_that_goes_away_stops_nothing_and_follows_the_turn_later(serve):
