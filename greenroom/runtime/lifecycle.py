@@ -144,8 +144,8 @@ async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
         if not actor.kernel.is_open:  # it was left since this task was started
             await trio.lowlevel.checkpoint_if_cancelled()
         life.value = await actor.call()
-    except BaseException as error:  # noqa: BLE001 (judged by the agent's own task)
-        life.raised = error
+    except BaseException as error:
+        life.raised = error  # judged by the agent's own task
         if is_cancelled(error) and _is_being_cancelled():
             raise  # the scope that was cancelled catches it
     else:
