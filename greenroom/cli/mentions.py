@@ -92,6 +92,8 @@ class MentionReader:
 
     async def read(self, text: str) -> tuple[list[ContentBlock], list[str]]:
         """Return what to send with a text, and what to tell the person."""
+        if "@" not in text:
+            return [], []
         root = self._context.workspace.root
         find = partial(_find_all, text, root)
         mentions = await trio.to_thread.run_sync(find)
