@@ -76,7 +76,7 @@ def _read_style(name: str) -> Style:
     """Read a style as rich does, which knows some by names of its own, such as "code".
 
     Raises:
-        StyleSyntaxError: there is none of this name, and it can't be read.
+        StyleSyntaxError: it is neither the name of a style nor the words of one.
     """
     try:
         return Style.parse(name)

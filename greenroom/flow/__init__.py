@@ -7,7 +7,7 @@ where that is in doubt. `members` starts agents, as far as there is room.
 `graph` checks and draws graphs of names. `plan` is one of subtasks; `plan_run` is their state.
 `execute` carries a plan out: `subtask_runner` runs one subtask once, and `references` puts results
 into goals and arguments. `revision` defines planners and when a plan is revised, `model_planner`
-asks a model, and `review` a person; `escalate` asks the next one where somebody is silent.
+asks a model, and `review` asks a person; `escalate` asks the next person if one does not answer.
 `plan_and_execute` is an agent made of all of these.
 
 `workflow` is a graph of functions and agents over one typed state: `workflow_graph` (nodes and

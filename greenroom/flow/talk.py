@@ -40,8 +40,8 @@ _OUTPUT = "output"
 class MemberLog:
     """The members that a pattern asks in one turn, as units, and what they have answered.
 
-    A turn that was cut off begins again with the same log: whoever has answered is not asked again.
-    The n-th time that a member of some name is asked is the same unit each time.
+    A turn that was cut off begins again with the same log: a member that has answered is not asked
+    again. The n-th time that a member of some name is asked is the same unit each time.
     """
 
     def __init__(self, session: AgentSession, *, goes_on: bool) -> None:
@@ -89,7 +89,7 @@ class MemberLog:
 
 
 def _last_id(session: AgentSession) -> str:
-    """Return the id of the last message of a session; empty if there is none."""
+    """Return the id of the last message of a session, or an empty text if it has no messages."""
     return session.history[-1].id if session.history else ""
 
 

@@ -1,9 +1,9 @@
 """Models: one protocol, and the providers that implement it.
 
-- The protocol: `provider` (also what it knows of its context window, and what answers in its
-  place), and `stream` (the events of a reply, and the reply so far).
+- The protocol: `provider`, and `stream` (the events of a reply, and the reply so far).
 - Providers: `anthropic`, `openai`, `responses`, `gemini`, `offline` (rules, no network), `recorded`
-  (replies of a session); `model_names` finds models by name, `catalog` lists facts about some.
+  (replies of a session); `model_names` finds models by name, `catalog` lists facts about some,
+  `windows` has what is known of a context window.
 - Around any provider: `resilient` (retries, limits, fallbacks), `cached` (earlier replies again).
 - Structured output: `output_type`, and `strict_schema` (schemas for the strict modes of vendors).
 - Providers over HTTP: `http_provider` is their base, `endpoint` has the address and the key that

@@ -22,11 +22,7 @@ from greenroom.llm.model_settings import ModelSettings as ModelSettings
 from greenroom.llm.named_models import open_model as open_model
 from greenroom.llm.offline import OfflineProvider as OfflineProvider
 from greenroom.llm.openai import HostProfile as HostProfile, OpenAIProvider as OpenAIProvider
-from greenroom.llm.provider import (
-    LLMProvider as LLMProvider,
-    ProviderWrapper as ProviderWrapper,
-    Substitutes as Substitutes,
-)
+from greenroom.llm.provider import LLMProvider as LLMProvider, ProviderWrapper as ProviderWrapper
 from greenroom.llm.recorded import RecordedProvider as RecordedProvider
 from greenroom.llm.resilient import resilient as resilient
 from greenroom.llm.responses import OpenAIResponsesProvider as OpenAIResponsesProvider
@@ -39,4 +35,5 @@ from greenroom.llm.stream import (
     StreamEvent as StreamEvent,
 )
 from greenroom.llm.structured import generate_structured as generate_structured
+from greenroom.llm.substitutes import Substitutes as Substitutes
 from greenroom.llm.tokens import EstimatedCounter as EstimatedCounter, TokenCounter as TokenCounter

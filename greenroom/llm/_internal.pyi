@@ -53,15 +53,7 @@ from greenroom.llm.openai import (
 )
 from greenroom.llm.output_type import ANSWER_TOOL as ANSWER_TOOL, OutputType as OutputType
 from greenroom.llm.portable_calls import tool_use as tool_use
-from greenroom.llm.provider import (
-    SMALLEST_WINDOW as SMALLEST_WINDOW,
-    ContextWindow as ContextWindow,
-    check_window as check_window,
-    price_of as price_of,
-    substitute_model as substitute_model,
-    substitute_result as substitute_result,
-    window_of as window_of,
-)
+from greenroom.llm.provider import price_of as price_of, window_of as window_of
 from greenroom.llm.recorded import (
     ReplayStream as ReplayStream,
     events_of as events_of,
@@ -87,4 +79,13 @@ from greenroom.llm.structured import (
     make_correction as make_correction,
     with_output as with_output,
 )
+from greenroom.llm.substitutes import (
+    substitute_model as substitute_model,
+    substitute_result as substitute_result,
+)
 from greenroom.llm.tokens import shows_media as shows_media
+from greenroom.llm.windows import (
+    SMALLEST_WINDOW as SMALLEST_WINDOW,
+    ContextWindow as ContextWindow,
+    check_window as check_window,
+)

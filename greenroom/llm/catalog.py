@@ -13,8 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from greenroom.core._internal import compile_later
-from greenroom.llm.provider import ContextWindow, LLMProvider, own_window
+from greenroom.llm.provider import LLMProvider
 from greenroom.llm.request_rules import EFFORTS, UNKNOWN_RULES, Budgets, RequestRules
+from greenroom.llm.windows import ContextWindow, own_window
 
 ABILITIES = ("images", "documents", "thinking", "json_schema", "tools", "caching")
 """The abilities in the order in which they are shown; each is a member of `ModelProfile`."""

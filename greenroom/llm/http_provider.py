@@ -19,12 +19,12 @@ from greenroom.llm.json_fields import decode_event
 from greenroom.llm.merged_messages import DropNotices, MergedMessage, merge_messages
 from greenroom.llm.model_errors import ModelBadRequestError, ModelError
 from greenroom.llm.portable_calls import dotted_names, tool_use
-from greenroom.llm.provider import UNKNOWN_WINDOW, ContextWindow, check_window
 from greenroom.llm.refused_blocks import Refusal, RefusedBlocks
 from greenroom.llm.request_encoder import EncodedRequest, assemble
 from greenroom.llm.request_rules import FittedRequest, fit_request, may_force
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import ModelStream, collect
+from greenroom.llm.windows import UNKNOWN_WINDOW, ContextWindow, check_window
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -86,7 +86,7 @@ class EventReader:
         """
         if not (self.halves or _has_surrogates(data)):
             return _decode(data, self._provider)
-        decode_event(data, self._provider)  # which raises for what is no event
+        decode_event(data, self._provider)  # raises if it is not an event
         value = as_dict(serde.loads_utf16(data))
         return as_dict(self._join(value, (_index_of(value, None),)))
 

@@ -19,9 +19,9 @@ from greenroom.core._internal import clip
 from greenroom.llm.json_fields import as_dict
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.output_type import ANSWER_TOOL
-from greenroom.llm.provider import ContextWindow, check_window
 from greenroom.llm.recorded import replay
 from greenroom.llm.stream import ModelStream, collect
+from greenroom.llm.windows import ContextWindow, check_window
 
 EXAMPLES = (
     "read README.md",

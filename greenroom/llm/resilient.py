@@ -30,7 +30,6 @@ from greenroom.llm.model_errors import (
 )
 from greenroom.llm.model_names import open_inner
 from greenroom.llm.provider import (
-    ContextWindow,
     LLMProvider,
     ProviderWrapper,
     accepts_forced_tool,
@@ -47,6 +46,7 @@ from greenroom.llm.stream import (
     StreamRestart,
     collect,
 )
+from greenroom.llm.windows import ContextWindow
 from greenroom.resilience import CircuitBreaker, CircuitOpenError, Retry
 from greenroom.resilience._internal import Attempts, Gate, current_meter, take_ticket
 

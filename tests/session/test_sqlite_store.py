@@ -140,6 +140,12 @@ async def test_a_commit_is_synced_and_the_log_is_written_ahead(store, path):
     await store.aclose()
 
 
+def fail_to_sync(*_args):
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+    raise error
+
+
 async def test_what_need_not_be_flushed_is_synced_with_the_next_commit(store, path):
     session, other = await saved(store, "one"), await saved(store, "one", session_id="other")
     await session.open()
@@ -174,14 +180,9 @@ async def test_after_a_failed_sync_the_log_is_emptied_before_another_commit_coun
     other.add_message(Message.user("two"))
     await other.save(flush=False)
 
-    def fail(*args):
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-        raise error
-
     session.add_message(Message.user("two"))
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_store, "add_line", fail)
+        patch.setattr(sqlite_store, "add_line", fail_to_sync)
         with pytest.raises(SessionStorageError, match="disk I/O error"):
             await session.save()
     connection = store._database._connection
@@ -509,14 +510,9 @@ async def test_a_disk_that_fails_makes_the_session_read_only_until_reopened(stor
     session = await saved(store, "one")
     await session.open()
 
-    def fail(*args):
-        error = sqlite3.OperationalError("disk I/O error")
-        error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
-        raise error
-
     session.add_message(Message.user("two"))
     with monkeypatch.context() as patch:
-        patch.setattr(sqlite_store, "add_line", fail)
+        patch.setattr(sqlite_store, "add_line", fail_to_sync)
         with pytest.raises(SessionStorageError, match="disk I/O error") as caught:
             await session.save()
     assert "what is unsaved is kept in memory" in caught.value.hint  # no more is known

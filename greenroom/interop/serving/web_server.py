@@ -71,7 +71,7 @@ class WebServer:
 
     Raises:
         TypeError: something in `agents` is not an agent function.
-        ConfigurationError: there is no agent, or `agents` is not a mapping.
+        ConfigurationError: no agent is given, or `agents` is not a mapping.
 
     Example:
         ```python

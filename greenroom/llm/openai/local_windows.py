@@ -31,7 +31,7 @@ from greenroom.llm.endpoint import Endpoint, ModelTimeouts
 from greenroom.llm.http_stream import fetch
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text, without
 from greenroom.llm.model_errors import ModelCallForbiddenError, ModelConnectionError
-from greenroom.llm.provider import SMALLEST_WINDOW, UNKNOWN_WINDOW, ContextWindow
+from greenroom.llm.windows import SMALLEST_WINDOW, UNKNOWN_WINDOW, ContextWindow
 
 if TYPE_CHECKING:
     from greenroom.net._internal import HttpTransport

@@ -24,8 +24,8 @@ from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.openai.encode import ChatDialect
 from greenroom.llm.openai.hosts import HOSTS, HostProfile, host_profile
 from greenroom.llm.openai.local_windows import LocalModel
-from greenroom.llm.provider import ContextWindow
 from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
+from greenroom.llm.windows import ContextWindow
 
 if TYPE_CHECKING:
     from greenroom.net._internal import HttpTransport
