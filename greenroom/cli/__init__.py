@@ -20,7 +20,7 @@ log. All share `stored_sessions` (where sessions are, and which one an id means)
 input and output) and `formatting` (sessions, calls and conversations as short text).
 
 The renderer: `renderer` connects an agent with a person at a terminal. `screen` turns the agent's
-chunks into frames, with `render_chunk`, `markdown_view`, `plan_view` and the open
+chunks into frames, with `render_chunk`, `markdown_stream`, `plan_view` and the open
 `permission_prompt`; `person` acts on what the person does, with a queue of inputs and, in a run of
 the command, `run_inputs` (`mentions`, `mcp_inputs`, `own_command`, `input_history`). A `terminal`
 shows frames: the plain one is there, the live one is `live_terminal`, whose application is

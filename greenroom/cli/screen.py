@@ -9,7 +9,8 @@ import trio
 from rich.text import Text
 
 from greenroom import core
-from greenroom.cli.agent_view import AgentView, fit_parts, spin
+from greenroom.cli.agent_view import AgentView
+from greenroom.cli.awaited import fit_parts, spin
 from greenroom.cli.choices import is_plan
 from greenroom.cli.formatting import describe_seconds
 from greenroom.cli.markdown_view import is_parser_loaded, load_parser, render_markdown

@@ -1,8 +1,8 @@
 """The vocabulary that all packages share: values, states, errors. No I/O, no trio.
 
 - Conversations: `message` (with blocks, senders, ids and times), `usage` (tokens and prices).
-- Agents: `input` (what they receive), `output` (their state, and the chunks they emit), `context`
-  (the context of their tools, with credentials and resources).
+- Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and
+  the context of their tools, with credentials), `resources`.
 - Tool calls: `tooling` (definitions, requests to models, results, changes of files), `permission`
   (effects, decisions, protected names).
 - `instrument`: hooks that watch what agents do; `gate`: what may refuse a call.
@@ -12,7 +12,8 @@
 - `serde`: JSON in and out. `frozen`: what frozen values hold, which nobody changes.
 """
 
-from greenroom.core.context import AgentContext, Credential, ResourceMap, Workspace
+from greenroom.core.agent_state import AgentState
+from greenroom.core.context import AgentContext, Credential, Workspace
 from greenroom.core.errors import (
     AgentCrashError,
     BudgetExceededError,
@@ -57,7 +58,6 @@ from greenroom.core.message import (
     utc_now,
 )
 from greenroom.core.output import (
-    AgentState,
     Custom,
     Done,
     Error,
@@ -93,6 +93,7 @@ from greenroom.core.permission import (
     ShellCommand,
     WritePath,
 )
+from greenroom.core.resources import ResourceMap
 from greenroom.core.tooling import (
     Approval,
     ModelRequest,

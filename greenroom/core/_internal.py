@@ -1,6 +1,7 @@
 """Names for the other packages of Greenroom only: programs may not rely on them."""
 
 from greenroom.core import serde as serde
+from greenroom.core.agent_state import StateKind as StateKind
 from greenroom.core.bounded_pattern import BoundedPattern as BoundedPattern
 from greenroom.core.context import Credentials as Credentials, conceal as conceal
 from greenroom.core.errors import (
@@ -46,7 +47,7 @@ from greenroom.core.message import (
     timestamp as timestamp,
     unix_milliseconds as unix_milliseconds,
 )
-from greenroom.core.output import EndStatus as EndStatus, StateKind as StateKind
+from greenroom.core.output import EndStatus as EndStatus
 from greenroom.core.permission import (
     AGENT_FOLDERS as AGENT_FOLDERS,
     AUTOMATIC_DECIDERS as AUTOMATIC_DECIDERS,

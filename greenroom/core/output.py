@@ -1,99 +1,17 @@
-"""Output chunks: everything that an agent sends to its subscribers, in one ordered stream.
-
-One of them tells what the agent does. It is *idle* while it waits for input. An input makes it
-*processing*; from there it may be *waiting for permission*, *executing a tool* or *waiting for a
-subagent*, and comes back to processing or straight to idle. *Done* and *failed* are final, and that
-is the one rule of moves: an agent that has not ended may be in any state after any other, and one
-that has ended stays as it is.
-"""
+"""Output chunks: everything that an agent sends to its subscribers, in one ordered stream."""
 
 from enum import StrEnum
 from typing import TypeAlias
 
 from msgspec import UNSET
 
+from greenroom.core.agent_state import AgentState
 from greenroom.core.frozen import EMPTY, freeze_fields
 from greenroom.core.message import StopReason
 from greenroom.core.permission import PermissionEffects, PermissionPart, Remember, RuleDecision
 from greenroom.core.serde import Wire
 from greenroom.core.tooling import SandboxReport, ToolInfo, ToolResult
 from greenroom.core.usage import Usage
-
-
-class StateKind(StrEnum):
-    """The kinds of state."""
-
-    IDLE = "idle"
-    PROCESSING = "processing"
-    WAITING_FOR_PERMISSION = "waiting_for_permission"
-    EXECUTING_TOOL = "executing_tool"
-    WAITING_FOR_SUBAGENT = "waiting_for_subagent"
-    DONE = "done"
-    FAILED = "failed"
-
-
-_FINAL = frozenset({StateKind.DONE, StateKind.FAILED})
-
-
-class AgentState(Wire, frozen=True):
-    """What an agent is doing: a kind, and its `detail`: a phase, tool, subagent or message.
-
-    Example:
-        >>> str(AgentState.executing_tool("Bash"))
-        'executing tool: Bash'
-    """
-
-    kind: StateKind
-    detail: str = ""
-
-    @classmethod
-    def idle(cls) -> "AgentState":
-        """Waiting for input."""
-        return cls(StateKind.IDLE)
-
-    @classmethod
-    def processing(cls, phase: str = "") -> "AgentState":
-        """Working on an input, usually in a model call; the phase is a word of your own."""
-        return cls(StateKind.PROCESSING, phase)
-
-    @classmethod
-    def waiting_for_permission(cls) -> "AgentState":
-        """Waiting for a person's decision."""
-        return cls(StateKind.WAITING_FOR_PERMISSION)
-
-    @classmethod
-    def executing_tool(cls, name: str) -> "AgentState":
-        """Running a tool; of several at once, the first."""
-        return cls(StateKind.EXECUTING_TOOL, name)
-
-    @classmethod
-    def waiting_for_subagent(cls, session_id: str) -> "AgentState":
-        """Waiting for the subagent of this session."""
-        return cls(StateKind.WAITING_FOR_SUBAGENT, session_id)
-
-    @classmethod
-    def done(cls) -> "AgentState":
-        """Ended without an error."""
-        return cls(StateKind.DONE)
-
-    @classmethod
-    def failed(cls, message: str) -> "AgentState":
-        """Ended by an error; the message says which."""
-        return cls(StateKind.FAILED, message)
-
-    @property
-    def phase(self) -> str:
-        """The phase of the work, such as "planning"; empty without one."""
-        return self.detail if self.kind is StateKind.PROCESSING else ""
-
-    @property
-    def is_final(self) -> bool:
-        """Whether the agent has ended; no other state follows."""
-        return self.kind in _FINAL
-
-    def __str__(self) -> str:
-        words = self.kind.replace("_", " ")
-        return f"{words}: {self.detail}" if self.detail else words
 
 
 class TurnStatus(StrEnum):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.cli.agent_view import Awaited, fit_parts
+from greenroom.cli.awaited import Awaited, fit_parts
 from greenroom.cli.painter import ColorScheme
 from greenroom.core import (
     AgentState,

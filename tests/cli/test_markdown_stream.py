@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from greenroom.cli.markdown_view import Block, MarkdownStream
+from greenroom.cli.markdown_stream import Block, MarkdownStream
 
 TEXT = """\
 # Title

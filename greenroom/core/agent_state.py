@@ -1,0 +1,81 @@
+"""`AgentState`: what an agent does at the moment."""
+
+from enum import StrEnum
+
+from greenroom.core.serde import Wire
+
+
+class StateKind(StrEnum):
+    """The kinds of state."""
+
+    IDLE = "idle"
+    PROCESSING = "processing"
+    WAITING_FOR_PERMISSION = "waiting_for_permission"
+    EXECUTING_TOOL = "executing_tool"
+    WAITING_FOR_SUBAGENT = "waiting_for_subagent"
+    DONE = "done"
+    FAILED = "failed"
+
+
+_FINAL = frozenset({StateKind.DONE, StateKind.FAILED})
+
+
+class AgentState(Wire, frozen=True):
+    """What an agent is doing: a kind, and its `detail`: a phase, tool, subagent or message.
+
+    Example:
+        >>> str(AgentState.executing_tool("Bash"))
+        'executing tool: Bash'
+    """
+
+    kind: StateKind
+    detail: str = ""
+
+    @classmethod
+    def idle(cls) -> "AgentState":
+        """Waiting for input."""
+        return cls(StateKind.IDLE)
+
+    @classmethod
+    def processing(cls, phase: str = "") -> "AgentState":
+        """Working on an input, usually in a model call; the phase is a word of your own."""
+        return cls(StateKind.PROCESSING, phase)
+
+    @classmethod
+    def waiting_for_permission(cls) -> "AgentState":
+        """Waiting for a person's decision."""
+        return cls(StateKind.WAITING_FOR_PERMISSION)
+
+    @classmethod
+    def executing_tool(cls, name: str) -> "AgentState":
+        """Running a tool; of several at once, the first."""
+        return cls(StateKind.EXECUTING_TOOL, name)
+
+    @classmethod
+    def waiting_for_subagent(cls, session_id: str) -> "AgentState":
+        """Waiting for the subagent of this session."""
+        return cls(StateKind.WAITING_FOR_SUBAGENT, session_id)
+
+    @classmethod
+    def done(cls) -> "AgentState":
+        """Ended without an error."""
+        return cls(StateKind.DONE)
+
+    @classmethod
+    def failed(cls, message: str) -> "AgentState":
+        """Ended by an error; the message says which."""
+        return cls(StateKind.FAILED, message)
+
+    @property
+    def phase(self) -> str:
+        """The phase of the work, such as "planning"; empty without one."""
+        return self.detail if self.kind is StateKind.PROCESSING else ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the agent has ended; no other state follows."""
+        return self.kind in _FINAL
+
+    def __str__(self) -> str:
+        words = self.kind.replace("_", " ")
+        return f"{words}: {self.detail}" if self.detail else words
