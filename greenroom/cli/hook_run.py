@@ -5,8 +5,8 @@ at a cancel, and when this process dies.
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Literal, TypeAlias, cast
 
 import msgspec
@@ -23,12 +23,6 @@ MAX_OUTPUT = 64 << 10
 _REFUSED = 2  # the exit code that says no
 _DECISIONS = ("allow", "deny", "ask")
 _REASON = 1_000  # characters
-# The numbers are those of our pipes; the command stays one word until its own bash reads it.
-_SCRIPT = """\
-exec <&"$1" >&"$2" 2>&"$3"
-eval "exec $1<&- $2>&- $3>&-"
-exec bash --noprofile --norc -c "$4"
-"""
 
 Decision: TypeAlias = Literal["allow", "deny", "ask", ""]
 """What a hook decides about a call; empty for no opinion."""
@@ -86,59 +80,31 @@ class _TooMuch(Exception):  # noqa: N818 (it ends a hook, and says why)
 async def _run(hook: Hook, event: bytes) -> tuple[int | None, str, str]:
     """Run its command; return its exit code, None at the time-out, and its output."""
     out, err = bytearray(), bytearray()
+    process = await ContainedProcess.start(
+        ["bash", "--noprofile", "--norc", "-c", hook.settings.command],
+        cwd=hook.workspace,
+        environment={**clean_environment(os.environ), "GREENROOM_PROJECT": str(hook.workspace)},
+        has_pipes=True,
+    )
+    assert process.input is not None  # it was started with pipes
+    assert process.errors is not None
     limit = trio.move_on_after(hook.settings.timeout)
-    async with _open_pipes() as (ours, theirs):
-        process = await _start(hook, theirs)
-        too_much = False
-        try:
-            with limit:
-                async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_feed, ours[0], event)
-                    nursery.start_soon(_collect, ours[1], out)
-                    nursery.start_soon(_collect, ours[2], err)
-                    await process.follow(lambda _: None)
-        except* _TooMuch:
-            too_much = True
-        finally:
-            report = await process.aclose()
+    too_much = False
+    try:
+        with limit:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(_feed, process.input, event)
+                nursery.start_soon(_collect, process.output, out)
+                nursery.start_soon(_collect, process.errors, err)
+                await process.wait()
+    except* _TooMuch:
+        too_much = True
+    finally:
+        report = await process.aclose()
     if too_much:
         raise _TooMuch
     code = None if limit.cancelled_caught else -1 if report.code is None else report.code
     return code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
-
-
-@asynccontextmanager
-async def _open_pipes() -> AsyncIterator[tuple[list[trio.lowlevel.FdStream], list[int]]]:
-    """Open pipes for input, output and error output: our ends, and those of the command."""
-    pipes = [os.pipe() for _ in range(3)]
-    theirs = [pipes[0][0], pipes[1][1], pipes[2][1]]
-    ours = [trio.lowlevel.FdStream(each) for each in (pipes[0][1], pipes[1][0], pipes[2][0])]
-    try:
-        yield ours, theirs
-    finally:
-        for stream in ours:
-            stream.close()
-        for each in theirs:
-            os.close(each)
-
-
-async def _start(hook: Hook, ends: list[int]) -> ContainedProcess:
-    """Start the command on these descriptors, which are closed here then."""
-    numbers = map(str, ends)
-    words = ["bash", "--noprofile", "--norc", "-p", "-c", _SCRIPT, "bash", *numbers]
-    try:
-        return await ContainedProcess.start(
-            [*words, hook.settings.command],
-            cwd=hook.workspace,
-            environment={
-                **clean_environment(os.environ),
-                "GREENROOM_PROJECT": str(hook.workspace),
-            },
-            pass_fds=ends,
-        )
-    finally:
-        while ends:
-            os.close(ends.pop())
 
 
 async def _feed(stream: trio.lowlevel.FdStream, data: bytes) -> None:

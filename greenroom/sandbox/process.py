@@ -171,7 +171,7 @@ class ContainedProcess:
             command: the program, searched in `PATH`, and its arguments.
             cwd: the folder that it starts in; None for ours.
             environment: its whole environment.
-            pass_fds: file descriptors that it inherits.
+            pass_fds: file descriptors that it inherits; none is `NOTE_FD`, which is the note's.
             has_pipes: whether it has a standard input, and an error output of its own.
 
         Raises:

@@ -4,6 +4,8 @@ import json
 import os
 import random
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,37 @@ def test_it_runs_in_the_folder_of_the_project_without_the_keys(run, mine, projec
     assert run(*WRITE, "--allow", "Write", ANTHROPIC_API_KEY="sk-ant-1").json["denials"] == []
     assert (project / "where").read_text().strip() == str(project)
     assert "sk-ant-1" not in (project / "variables").read_text()
+
+
+RUN_WITH_FEW_FILES = """
+import os
+from pathlib import Path
+import trio
+from greenroom.cli.hook_files import find_hooks
+from greenroom.cli.hook_run import run_hook
+from greenroom.cli.settings import read_settings, user_settings_path
+from greenroom.sandbox._internal import NOTE_FD
+
+async def main():
+    [hook] = find_hooks(read_settings(user_settings_path()), Path.cwd())
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    while held[-1] < NOTE_FD:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+    for _ in range(6):  # one end after the other has the number
+        os.close(held.pop())
+        print((await run_hook(hook, {})).context)
+
+trio.run(main)
+"""
+
+
+def test_it_is_heard_whatever_numbers_its_pipes_have(env, mine, project):
+    """One number is that of the note which a command may leave behind."""
+    hook = says("SessionStart", additionalContext="be brief")
+    mine(SessionStart=[{"command": hook, "timeout": 60}])
+    words = [sys.executable, "-c", RUN_WITH_FEW_FILES]
+    done = subprocess.run(words, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert (done.stdout.splitlines(), done.stderr) == (["be brief"] * 6, "")
 
 
 @pytest.mark.parametrize(

@@ -86,8 +86,8 @@ def write_hooks(home):
     }
     note = f"{sys.executable} -c 'import json, sys; print(json.load(sys.stdin)[\"session_id\"])'"
     hooks = {
-        "SessionStart": [{"command": f"{note} >> begun; echo '{json.dumps(said)}'"}],
-        "SessionEnd": [{"command": f"{note} >> ended"}],
+        "SessionStart": [{"command": f"{note} >> begun; echo '{json.dumps(said)}'", "timeout": 60}],
+        "SessionEnd": [{"command": f"{note} >> ended", "timeout": 60}],
     }
     folder = home.parent / "config" / "greenroom"
     folder.mkdir(mode=0o700)
