@@ -22,7 +22,7 @@
     │   ├── SessionNotFoundError       no such session in the store
     │   ├── SessionExistsError         the store already holds this id
     │   ├── SessionLockedError         somebody else writes this session
-    │   │   ├── SessionInUseError      an agent of this process runs it
+    │   │   ├── SessionInUseError      this process has it already
     │   │   └── SessionFencedError     another process took it over from us
     │   ├── SessionCorruptError        damage in the middle of a history
     │   ├── SessionStorageError        the disk refused
@@ -228,9 +228,9 @@ class SessionLockedError(SessionError):
 
 
 class SessionInUseError(SessionLockedError):
-    """An agent of this process already runs this session."""
+    """This process has the session already: an agent runs it, or it is open for writing."""
 
-    remedy = "end the agent that runs it, or fork the session"
+    remedy = "end the agent that runs it, close it, or fork the session"
 
 
 class SessionStorageError(SessionError):

@@ -1,8 +1,14 @@
 """The errors of all stores: who holds a session, and what is not there."""
 
+import os
 import shlex
 
-from greenroom.core import SessionError, SessionLockedError, SessionNotFoundError
+from greenroom.core import (
+    SessionError,
+    SessionInUseError,
+    SessionLockedError,
+    SessionNotFoundError,
+)
 from greenroom.fs._internal import is_alive
 from greenroom.session.errors import SessionFencedError
 from greenroom.session.holders import describe_holder, is_here
@@ -18,7 +24,8 @@ def locked_error(session_id: str, pid: int | None = None, holder: str = "") -> S
             holder=holder,
             hint="a process that it started still holds the lock: end that process",
         )
-    return SessionLockedError(
+    kind = SessionInUseError if pid == os.getpid() and is_here(holder) else SessionLockedError
+    return kind(
         f"session {session_id!r} is being written by {describe_holder(pid, holder)}",
         session_id=session_id,
         pid=pid,

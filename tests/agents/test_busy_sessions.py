@@ -7,7 +7,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from greenroom import Agent, AgentRuntime, AgentSession, FileStore, InMemoryStore
 from greenroom.agents import session_queue
 from greenroom.agents.session_queue import MOST_WAITING
-from greenroom.core import ConfigurationError, SelfWaitError, SessionError, SessionInUseError
+from greenroom.core import ConfigurationError, SelfWaitError, SessionInUseError
 from greenroom.testing import ScriptedProvider, call
 
 
@@ -91,7 +91,7 @@ def test_by_default_a_busy_session_is_an_error_and_nobody_overtakes():
             await works(log, name).run(name, session="shared", store=store, on_busy="queue")
 
         async def refused():
-            with pytest.raises(SessionError):
+            with pytest.raises(SessionInUseError, match="shared"):
                 await works(log, "x").run("x", session="shared", store=store)
 
         async with trio.open_nursery() as nursery:

@@ -261,7 +261,7 @@ async def test_a_session_that_is_locked_crashes_a_life_and_the_next_one_tries_ag
     await other.close()
     assert (await handle.ask("hello")).status is TurnStatus.COMPLETED
     errors = [chunk.kind for chunk in await chunks_so_far(handle) if isinstance(chunk, Error)]
-    assert errors == ["SessionLockedError"] * 3
+    assert errors == ["SessionInUseError"] * 3
     await handle.shutdown()
     assert (await handle.wait()).restarts == 3
 
