@@ -106,6 +106,7 @@ class AgentRuntime:
         """Where sessions live that have no store of their own; None for the default folder."""
         return self._kernel.store
 
+    @trio.lowlevel.enable_ki_protection  # nothing of what it opens is left behind half open
     async def __aenter__(self) -> Self:
         if self._manager is not None:
             raise RuntimeClosedError("a runtime is entered once", hint="make a new AgentRuntime")

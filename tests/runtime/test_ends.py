@@ -2,6 +2,7 @@
 """How agents and runtimes end: a crash is a value, and what is not a crash propagates."""
 
 import logging
+import signal
 
 import pytest
 import trio
@@ -256,6 +257,27 @@ async def test_a_keyboard_interrupt_in_the_middle_of_a_spawn_propagates(monkeypa
         async with AgentRuntime(store=InMemoryStore()) as runtime:
             runtime.spawn(new(), parent)
             await trio.sleep_forever()
+
+
+def test_a_ctrl_c_while_a_runtime_opens_leaves_nothing_behind(monkeypatch):
+    add = trio.lowlevel.add_instrument
+    added = []
+
+    def interrupt(instrument):
+        add(instrument)
+        added.append(instrument)
+        signal.raise_signal(signal.SIGINT)
+
+    async def main():
+        with pytest.raises(KeyboardInterrupt):
+            async with AgentRuntime(store=InMemoryStore()):
+                await trio.sleep_forever()
+        for instrument in added:
+            with pytest.raises(KeyError):  # it was removed
+                trio.lowlevel.remove_instrument(instrument)
+
+    monkeypatch.setattr(trio.lowlevel, "add_instrument", interrupt)
+    trio.run(main)
 
 
 async def test_the_body_s_own_exception_leaves_as_it_was():
