@@ -93,9 +93,8 @@ def start(project, env):
         ignore = partial(signal.signal, signal.SIGHUP, signal.SIG_IGN) if nohup else None
         process = (subprocess.Popen if nohup else WarmProcess)(
             [*COMMAND, *words],
-            **{"stdin": subprocess.DEVNULL, **options},
+            **{"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, **options},
             preexec_fn=ignore,
-            stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=project,
             env=env,
@@ -108,6 +107,15 @@ def start(project, env):
         if process.poll() is None:
             process.kill()
         process.communicate(timeout=SECONDS)
+
+
+@pytest.fixture
+def unread():
+    """The end to write to of a pipe whose reader has gone away."""
+    read, write = os.pipe()
+    os.close(read)
+    yield write
+    os.close(write)
 
 
 @pytest.fixture

@@ -669,12 +669,10 @@ def test_a_sessions_folder_that_can_not_be_used_is_exit_code_2(run, tmp_path):
     assert "kept in memory" not in done.err
 
 
-def test_a_reader_that_goes_away_ends_it_quietly(start):
-    process = start("-p", "read README.md", "--model", "offline:", *BYPASS[2:])
-    process.stdout.close()
+def test_a_reader_that_goes_away_ends_it_quietly(start, unread):
+    process = start("-p", "read README.md", "--model", "offline:", *BYPASS[2:], stdout=unread)
     assert process.wait(SECONDS) == 128 + signal.SIGPIPE
     assert process.stderr.read() == b""
-    process.stdout = None
 
 
 def test_a_session_that_another_process_writes_is_refused_with_its_id(start, run):
@@ -697,13 +695,11 @@ def test_a_second_signal_does_not_wait_for_the_clean_up(start):
     assert process.wait(SECONDS) == 130
 
 
-def test_a_list_that_nobody_reads_ends_quietly(start, run):
+def test_a_list_that_nobody_reads_ends_quietly(start, run, unread):
     run("-p", "read README.md")
-    process = start("sessions", "list")
-    process.stdout.close()
+    process = start("sessions", "list", stdout=unread)
     assert process.wait(SECONDS) == 128 + signal.SIGPIPE
     assert process.stderr.read() == b""
-    process.stdout = None
 
 
 def test_ctrl_c_before_anything_runs_is_exit_code_130(run, monkeypatch):

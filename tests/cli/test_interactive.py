@@ -446,12 +446,10 @@ def test_lines_from_a_pipe_are_worked_on_in_order_and_then_it_ends(start):
     assert err == b""
 
 
-def test_a_reader_of_a_plain_run_that_goes_away_ends_it(start):
-    process = start("--model", "offline:", stdin=subprocess.PIPE)
-    process.stdout.close()
+def test_a_reader_of_a_plain_run_that_goes_away_ends_it(start, unread):
+    process = start("--model", "offline:", stdin=subprocess.PIPE, stdout=unread)
     assert process.wait(SECONDS) == 0
     assert process.stderr.read() == b""
-    process.stdout = None
 
 
 def test_a_terminal_that_goes_away_ends_it_and_keeps_the_session(terminal, run):

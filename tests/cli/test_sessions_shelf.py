@@ -113,14 +113,12 @@ def test_ctrl_c_ends_a_search_and_what_was_found_stands(start, shelf):
     assert process.stderr.read().decode() == ""
 
 
-def test_a_search_that_nobody_reads_ends_quietly(start, shelf):
+def test_a_search_that_nobody_reads_ends_quietly(start, shelf, unread):
     shelf.add("s-1", "roof")
     shelf.copy("s-1", 50)
-    process = start("sessions", "search", "roof", "--limit", "50", *shelf.here)
-    process.stdout.close()
+    process = start("sessions", "search", "roof", "--limit", "50", *shelf.here, stdout=unread)
     assert process.wait(SECONDS) == 128 + signal.SIGPIPE
     assert process.stderr.read() == b""
-    process.stdout = None
 
 
 def test_sessions_are_removed_for_good_with_their_subagents(run, shelf):
