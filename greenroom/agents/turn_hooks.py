@@ -7,11 +7,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from greenroom.core import Message, UserInput
-from greenroom.core._internal import ConversationInput
+from greenroom.core._internal import HOOK, ConversationInput
 from greenroom.runtime import AgentInternals
-
-HOOK = "hook"
-"""The sender of what hooks add to a conversation."""
 
 MOST_ROUNDS = 3
 """How often the end of one turn may be put off."""

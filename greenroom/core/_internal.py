@@ -32,6 +32,7 @@ from greenroom.core.lookalikes import (
     texts_in as texts_in,
 )
 from greenroom.core.message import (
+    HOOK as HOOK,
     RECALLED as RECALLED,
     RUNTIME as RUNTIME,
     SUMMARY as SUMMARY,

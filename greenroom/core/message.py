@@ -31,6 +31,9 @@ SUMMARY = "summary"
 RECALLED = "memory"
 """The sender of what a memory has recalled."""
 
+HOOK = "hook"
+"""The sender of what hooks add to a conversation."""
+
 _SESSION_ID = compile_later(r"[^\x00-\x1f\x7f-\x9f\ud800-\udfff]{1,200}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for second in _ALPHABET for first in _ALPHABET]

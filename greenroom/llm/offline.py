@@ -15,7 +15,7 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import clip
+from greenroom.core._internal import HOOK, RECALLED, clip
 from greenroom.llm.json_fields import as_dict
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.output_type import ANSWER_TOOL
@@ -259,15 +259,30 @@ def _reply(request: ModelRequest) -> Message:
 
 
 def _blocks(request: ModelRequest) -> Sequence[ContentBlock]:
-    last = request.messages[-1] if request.messages else Message.user("")
-    last = request.messages[-1] if request.messages else Message.user("")
-    texts = [block.text for block in last.content if isinstance(block, TextBlock)]
+    news = _find_news(request.messages)
+    told = (block for each in news if each.sender != RECALLED for block in each.content)
+    texts = [block.text for block in told if isinstance(block, TextBlock)]
     if order := next(filter(None, map(parse, texts)), None):
         return _carry_out(order, request)
-    calls = {call.id: call for message in request.messages[-2:] for call in message.tool_uses}
-    results = [result for result in last.tool_results if result.tool_use_id in calls]
-    answers = [answer(calls[result.tool_use_id], result) for result in results]
+    since = request.messages[-1 - len(news) :]
+    calls = {call.id: call for message in since for call in message.tool_uses}
+    results = [each for message in news for each in message.tool_results]
+    answers = [
+        answer(calls[each.tool_use_id], each) for each in results if each.tool_use_id in calls
+    ]
     return [TextBlock("\n\n".join(answers) or _HELP)]
+
+
+def _find_news(messages: Sequence[Message]) -> list[Message]:
+    """Find what is to be answered: the last message, and what hooks or a memory add to it."""
+    news: list[Message] = []
+    for message in reversed(messages):
+        if message.role == "assistant":
+            break
+        news.insert(0, message)
+        if message.sender not in (HOOK, RECALLED):
+            break
+    return news
 
 
 def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:

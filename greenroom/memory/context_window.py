@@ -23,7 +23,15 @@ from greenroom.core import (
     ToolUseBlock,
     UnknownBlock,
 )
-from greenroom.core._internal import RECALLED, RUNTIME, SUMMARY, ResultContent, clip, serde
+from greenroom.core._internal import (
+    HOOK,
+    RECALLED,
+    RUNTIME,
+    SUMMARY,
+    ResultContent,
+    clip,
+    serde,
+)
 from greenroom.llm import TokenCounter
 from greenroom.memory.importance import choose, rate_all
 
@@ -104,8 +112,16 @@ def is_repeated(message: Message) -> bool:
 
 
 def begins_turn(message: Message) -> bool:
-    """Whether a turn begins with this message."""
-    return message.role == "user" and not message.tool_results and not is_repeated(message)
+    """Whether a turn begins with this message.
+
+    Example:
+        >>> begins_turn(Message.user("Go on.", sender="plan"))
+        True
+        >>> begins_turn(Message.user("It is Monday.", sender="hook"))
+        False
+    """
+    is_told = is_repeated(message) or message.sender == HOOK
+    return message.role == "user" and not message.tool_results and not is_told
 
 
 Unit: TypeAlias = tuple[Message, ...]

@@ -189,3 +189,27 @@ async def test_it_streams_its_text_in_pieces_and_the_same_each_time():
     assert runs[0] == runs[1]
     assert sum(isinstance(event, BlockDelta) for event in runs[0]) > 20
     await provider.aclose()
+
+
+@pytest.mark.parametrize("sender", ["hook", "memory"])
+async def test_what_a_hook_or_a_memory_adds_is_not_what_was_asked(sender):
+    added = Message.user("Be brief. Then read it.", sender=sender)
+    order = Message.user("read README.md")
+    reply = await reply_to(order, added)
+    [call] = reply.tool_uses
+    assert call.input == {"file_path": "README.md"}
+    assert (
+        "the last line"
+        in (await reply_to(order, reply, result_of(call, "the last line"), added)).text
+    )
+
+
+async def test_what_a_hook_asks_is_done_where_the_input_asks_nothing():
+    reply = await reply_to(Message.user("/look"), Message.user("read a.txt", sender="hook"))
+    assert [call.input for call in reply.tool_uses] == [{"file_path": "a.txt"}]
+
+
+async def test_what_a_hook_alone_says_is_asked():
+    done = Message.assistant("Done.")
+    reply = await reply_to(Message.user("hello"), done, Message.user("read a.txt", sender="hook"))
+    assert [call.input for call in reply.tool_uses] == [{"file_path": "a.txt"}]
