@@ -460,6 +460,7 @@ class Turn:
         if refused is not None and status in (TurnStatus.COMPLETED, TurnStatus.WAITING):
             status = TurnStatus.FAILED
             self.interruption.end_body(is_completed=False)
+        if status is not TurnStatus.COMPLETED:  # code beside it may have spawned one meanwhile
             await self._agent.end_subagents(self)
         broken = refused if refused is not None and not is_typed(refused) else None
         if refused is not None and broken is None:

@@ -130,6 +130,31 @@ async def test_a_save_that_fails_takes_the_turn_s_subagents_along(runtime):
     assert not runtime.is_running("child")
 
 
+@pytest.mark.parametrize("how", ["interrupt", "fail"])
+async def test_one_that_is_spawned_while_its_turn_is_saved_ends_with_it_too(runtime, how):
+    async def body(agent, message):
+        save = agent.session.journal.save
+
+        async def spawn_beside():
+            agent.session.journal.save = save
+            agent.spawn(new(session_id="child"), forever)
+            await save()
+
+        agent.session.journal.save = spawn_beside
+        if how == "fail":
+            raise ModelError("down")
+        await trio.sleep_forever()
+
+    handle = runtime.spawn(new(), turning(body))
+    await handle.send_input("go")
+    await wait_all_tasks_blocked()
+    await handle.interrupt()
+    assert not runtime.is_running("child")
+    await handle.shutdown()
+    (complete,) = await completes(handle)
+    assert complete.status is EndStatus.CANCELLED
+
+
 async def test_after_a_completed_turn_it_goes_on_and_its_result_is_the_next_input(runtime):
     seen = []
 
