@@ -24,13 +24,15 @@ def locked_error(session_id: str, pid: int | None = None, holder: str = "") -> S
             holder=holder,
             hint="a process that it started still holds the lock: end that process",
         )
-    kind = SessionInUseError if pid == os.getpid() and is_here(holder) else SessionLockedError
+    kind, hint = SessionLockedError, "close it there, or wait until that process ends"
+    if pid == os.getpid() and is_here(holder):
+        kind, hint = SessionInUseError, SessionInUseError.remedy
     return kind(
         f"session {session_id!r} is being written by {describe_holder(pid, holder)}",
         session_id=session_id,
         pid=pid,
         holder=holder,
-        hint="close it there, or wait until that process ends",
+        hint=hint,
     )
 
 

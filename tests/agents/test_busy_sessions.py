@@ -91,7 +91,7 @@ def test_by_default_a_busy_session_is_an_error_and_nobody_overtakes():
             await works(log, name).run(name, session="shared", store=store, on_busy="queue")
 
         async def refused():
-            with pytest.raises(SessionInUseError, match="shared"):
+            with pytest.raises(SessionInUseError, match="fork the session"):
                 await works(log, "x").run("x", session="shared", store=store)
 
         async with trio.open_nursery() as nursery:
