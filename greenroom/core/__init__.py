@@ -1,8 +1,8 @@
 """The vocabulary that all packages share: values, states, errors. No I/O, no trio.
 
 - Conversations: `message` (with blocks, senders, ids and times), `usage` (tokens and prices).
-- Agents: `input` (what they receive), `output` (the chunks they emit), `context` (their state, and
-  the context of their tools, with credentials), `resources`.
+- Agents: `input` (what they receive), `output` (the chunks they emit), `agent_state`, `context`
+  (what their tools receive, with credentials), `resources`.
 - Tool calls: `tooling` (definitions, requests to models, results, changes of files), `permission`
   (effects, decisions, protected names).
 - `instrument`: hooks that watch what agents do; `gate`: what may refuse a call.

@@ -1,4 +1,10 @@
-"""`AgentState`: what an agent does at the moment."""
+"""The state of an agent: what it does at the moment.
+
+An agent is *idle* while it waits for input. An input makes it *processing*; from there it may be
+*waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to
+processing or straight to idle. *Done* and *failed* are final, and that is the one rule of moves: an
+agent that has not ended may be in any state after any other, and one that has ended stays as it is.
+"""
 
 from enum import StrEnum
 

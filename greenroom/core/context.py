@@ -1,12 +1,7 @@
-"""An agent as values: its state, and the context that its tools receive.
+"""The context that the tools of an agent receive.
 
-The context says who calls, and in which folder; it carries resources, which agents share, and
-credentials. The model never sees any of it: it appears in no schema and in no result.
-
-An agent is *idle* while it waits for input. An input makes it *processing*; from there it may be
-*waiting for permission*, *executing a tool* or *waiting for a subagent*, and comes back to
-processing or straight to idle. *Done* and *failed* are final, and that is the one rule of moves: an
-agent that has not ended may be in any state after any other, and one that has ended stays as it is.
+It says who calls, and in which folder; it carries resources, which agents share, and credentials.
+The model never sees any of it: it appears in no schema and in no result.
 """
 
 import os

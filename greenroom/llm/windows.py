@@ -1,9 +1,9 @@
 """The context window of a model: how many tokens it takes, and who says so.
 
-A window that the program gives wins. Else the model's server is asked where it can tell, and else
-the catalogue is looked up. A wrong guess would be worse than none: a conversation that is shortened
-too early loses what the model could have read, and one that is shortened too late loses its
-beginning unsaid. So what nobody states stays unknown, but for Ollama's documented default.
+A window that the program gives wins. Otherwise the model's server is asked if it can tell, and then
+the catalogue. A wrong guess is worse than none: a conversation that is shortened too early loses
+what the model could have read, and one that is shortened too late silently loses its beginning. So
+a window that nobody states is unknown, except that Ollama has a documented default.
 """
 
 from typing import Literal, Protocol, TypeAlias, runtime_checkable
@@ -23,7 +23,8 @@ class ContextWindow(msgspec.Struct, frozen=True):
     """What is known of a model's context window.
 
     Attributes:
-        tokens: the most tokens of a request and its reply together; None if there is no number.
+        tokens: the most tokens of a request and its reply together; None if that is unlimited or
+            unknown.
         source: who says so: the program ("given"), the model's "server", the "catalogue";
             "assumed", the smallest default of a server that does not say; "unlimited", a model that
             reads no more than the end of a conversation; or "unknown".
