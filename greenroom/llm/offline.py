@@ -279,10 +279,10 @@ def _find_news(messages: Sequence[Message]) -> list[Message]:
     for message in reversed(messages):
         if message.role == "assistant":
             break
-        news.insert(0, message)
+        news.append(message)
         if message.sender not in (HOOK, RECALLED):
             break
-    return news
+    return news[::-1]
 
 
 def _carry_out(order: Order, request: ModelRequest) -> Sequence[ContentBlock]:

@@ -198,10 +198,8 @@ async def test_what_a_hook_or_a_memory_adds_is_not_what_was_asked(sender):
     reply = await reply_to(order, added)
     [call] = reply.tool_uses
     assert call.input == {"file_path": "README.md"}
-    assert (
-        "the last line"
-        in (await reply_to(order, reply, result_of(call, "the last line"), added)).text
-    )
+    report = await reply_to(order, reply, result_of(call, "the last line"), added)
+    assert "the last line" in report.text
 
 
 async def test_what_a_hook_asks_is_done_where_the_input_asks_nothing():
