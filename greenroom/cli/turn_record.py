@@ -47,6 +47,7 @@ class TurnRecord:
         self._open_requests: dict[str, PermissionRequest] = {}
         self._turns = 0
         self._costs: list[float] = []
+        self._lacked_person = False
         self.denials: list[Denial] = []
         self.credentials: dict[str, PermissionRequest] = {}
         """Requests for credentials, of subagents too, by the credentials' names."""
@@ -70,6 +71,7 @@ class TurnRecord:
             case PermissionRequest() if not source:
                 self._open_requests[chunk.request_id] = chunk
             case core.PermissionResponse(cancelled=False):
+                self._lacked_person |= chunk.by == "unattended"
                 self._open_requests.pop(chunk.request_id, None)
             case core.TurnStart() if not source:
                 self._turns += 1
@@ -110,14 +112,16 @@ class TurnRecord:
                 return USAGE if kind in _CONFIGURATION or is_unusable else FAILED
 
     def describe_denials(self) -> str:
-        """Describe the denied calls in one line; empty if there are none."""
+        """Describe the denied calls in one line, and what would allow some; empty without any."""
         if not self.denials:
             return ""
         named = [each.describe() for each in self.denials[:_MOST_NAMED]]
         left_out = len(self.denials) - len(named)
         calls = "1 call was" if len(self.denials) == 1 else f"{len(self.denials)} calls were"
         more = f" and {left_out} more" if left_out else ""
-        return f"{calls} denied: {'; '.join(named)}{more} (--allow RULE allows some in advance)"
+        # A rule that denies, or a hook, no `--allow` overrules.
+        hint = " (--allow RULE allows some in advance)" if self._lacked_person else ""
+        return f"{calls} denied: {'; '.join(named)}{more}{hint}"
 
     def result(self, new: Sequence[Message]) -> dict[str, object]:
         """Make the object that `--output-format json` prints, given the turn's messages."""

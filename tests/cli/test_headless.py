@@ -132,6 +132,11 @@ def test_denied_calls_are_told_of_in_one_line_whatever_the_format(run, output):
     assert line.startswith("greenroom: 1 call was denied: Write a.txt (--allow RULE")
 
 
+def test_where_a_rule_denies_nothing_is_suggested_that_would_not_help(run):
+    done = run("-p", "write a.txt: x", "--model", "offline:", "--deny", "Write")
+    assert done.err == "greenroom: 1 call was denied: Write a.txt\n"
+
+
 def test_the_prompt_may_be_all_of_standard_input(start, run):
     process = start("-p", "-", "--output-format", "json", stdin=subprocess.PIPE)
     out, _ = process.communicate(b"read README.md\n", timeout=SECONDS)
