@@ -22,7 +22,8 @@ T = TypeVar("T")
 class FileThreads:
     """Runs blocking work in threads, up to a limit; further work waits its turn.
 
-    It may be created before trio runs, and used in several runs: each has its own limit.
+    Work begins in the order in which it was asked for. It may be created before trio runs, and used
+    in several runs: each has its own limit.
 
     Example:
         >>> threads = FileThreads("example", 2)
@@ -46,12 +47,35 @@ class FileThreads:
             self._limiter.set(limiter)
             return limiter
 
-    async def run(self, work: Callable[[], T]) -> T:
-        """Run this work in a thread, to its end even if cancelled.
+    async def run(self, work: Callable[[], T], *, abandon_on_cancel: bool = False) -> T:
+        """Run this work in a thread, to its end even if cancelled, unless that abandons it.
 
         Work that takes long may call `trio.from_thread.check_cancelled`.
         """
-        return await trio.to_thread.run_sync(work, limiter=self.limiter)
+        limiter = cast(
+            "trio.CapacityLimiter", _PromptLimiter(self.limiter)
+        )  # trio asks for its methods
+        return await trio.to_thread.run_sync(
+            work, abandon_on_cancel=abandon_on_cancel, limiter=limiter
+        )
+
+
+class _PromptLimiter(NamedTuple):
+    """A limiter without trio's pass of the event loop before a thread for which there is room.
+
+    Trio runs the tasks of a pass in any order, and threads would begin in any order after it.
+    """
+
+    limiter: trio.CapacityLimiter
+
+    async def acquire_on_behalf_of(self, borrower: object) -> None:
+        try:
+            self.limiter.acquire_on_behalf_of_nowait(borrower)
+        except trio.WouldBlock:
+            await self.limiter.acquire_on_behalf_of(borrower)
+
+    def release_on_behalf_of(self, borrower: object) -> None:
+        self.limiter.release_on_behalf_of(borrower)
 
 
 class ThreadFigures(NamedTuple):

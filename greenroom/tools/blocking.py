@@ -32,9 +32,7 @@ async def run_blocking(
     """
     call = _ThreadCall(function, context)
     try:
-        return await trio.to_thread.run_sync(
-            call.run, abandon_on_cancel=True, limiter=_threads.limiter
-        )
+        return await _threads.run(call.run, abandon_on_cancel=True)
     except trio.Cancelled:
         if call.give_up():
             context.report_abandoned(f"thread of {name}")
