@@ -9,7 +9,9 @@ import base64
 import binascii
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolError, ToolResult, ToolStatus
@@ -38,14 +40,16 @@ def to_result(name: str, value: object) -> ToolResult:
 
 
 def _to_json(name: str, value: object) -> str:
-    """Write a value as JSON: also dataclasses, models, dates and the like."""
-    import pydantic_core
+    """Write a value as JSON: also dataclasses, models, structs, dates and the like."""
+    from pydantic_core import to_json, to_jsonable_python
 
     try:
-        return pydantic_core.to_json(value).decode()
+        by_msgspec = partial(msgspec.to_builtins, enc_hook=to_jsonable_python)
+        return to_json(value, fallback=by_msgspec).decode()
     except ValueError as error:
+        reason = str(error).rpartition("Error: ")[2]  # without the names of errors round it
         raise ToolError(
-            f"{name} returned {type(value).__name__}, which can't be written as JSON: {error}"
+            f"{name} returned {type(value).__name__}, which can't be written as JSON: {reason}"
         ) from error
 
 

@@ -16,6 +16,7 @@ from typing import (
     TypeVar,
 )
 
+import msgspec
 import pytest
 import trio
 from pydantic import BaseModel, Field
@@ -51,6 +52,12 @@ class Tour(TypedDict, total=False):
 class Person(BaseModel):
     name: str
     born: date | None = None
+
+
+class Seat(msgspec.Struct):
+    row: str
+    at: Point
+    who: Person | None = None
 
 
 @pytest.fixture
@@ -263,6 +270,11 @@ def test_a_class_that_can_not_be_made_of_a_context_is_refused_when_the_tool_is_m
         (Colour.RED, '"red"'),
         (date(2026, 1, 2), '"2026-01-02"'),
         (ToolResult.error("no"), "no"),
+        (Seat("A", Point(1)), '{"row":"A","at":{"x":1,"y":0},"who":null}'),
+        (
+            [Seat("B", Point(2), Person(name="Ann"))],
+            '[{"row":"B","at":{"x":2,"y":0},"who":{"name":"Ann","born":null}}]',
+        ),
     ],
 )
 async def test_what_is_returned_becomes_the_result(context, value, text):
