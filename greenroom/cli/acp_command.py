@@ -46,7 +46,7 @@ from greenroom.llm import model_profile
 from greenroom.llm._internal import MODELS, VENDORS, window_of
 from greenroom.memory._internal import COMPACT
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime
-from greenroom.session import AgentSession, SessionPage, delete_session
+from greenroom.session import AgentSession, SessionPage
 
 if TYPE_CHECKING:
     from greenroom.interop._internal import MCPPrompt
@@ -142,7 +142,7 @@ class EditorSessions:
     async def delete(self, session_id: str) -> None:
         """Remove a session for good, with those of its subagents."""
         try:
-            await delete_session(session_id, store=self._store, children=True)
+            await AgentSession.delete(session_id, store=self._store, children=True)
         except SessionNotFoundError:
             await trio.lowlevel.checkpoint()  # nothing is left to do
 

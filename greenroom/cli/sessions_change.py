@@ -24,13 +24,7 @@ from greenroom.core import SessionError, SessionNotFoundError, utc_now
 from greenroom.core._internal import serde
 from greenroom.export import import_session
 from greenroom.export._internal import LONGEST_IMPORT
-from greenroom.session import (
-    AgentSession,
-    SessionMetadata,
-    SessionStore,
-    archive_session,
-    delete_session,
-)
+from greenroom.session import AgentSession, SessionMetadata, SessionStore
 from greenroom.session._internal import descendants
 
 if TYPE_CHECKING:
@@ -178,7 +172,7 @@ async def remove_sessions(options: SessionsOptions) -> int:
             return 1
 
     async def remove(session_id: str) -> None:
-        await delete_session(session_id, store=store, children=bool(below[session_id]))
+        await AgentSession.delete(session_id, store=store, children=bool(below[session_id]))
         await trio.to_thread.run_sync(remove_traces, [session_id, *below[session_id]])
 
     return await _change_each(chosen, remove, "removed", options, below)
@@ -211,7 +205,7 @@ async def expire_sessions(options: SessionsOptions) -> int:
 
     async def remove(session_id: str) -> None:
         children = bool(below[session_id])
-        await delete_session(session_id, store=store, children=children, older_than=moment)
+        await AgentSession.delete(session_id, store=store, children=children, older_than=moment)
         await trio.to_thread.run_sync(remove_traces, [session_id, *below[session_id]])
 
     return await _change_each(old, remove, "removed", options, below)
@@ -240,7 +234,7 @@ async def archive_sessions(options: SessionsOptions) -> int:
         SessionError: one is unknown; nothing was changed.
     """
     store = open_store(options)
-    change = partial(archive_session, store=store, archived=not options.undo)
+    change = partial(AgentSession.archive, store=store, archived=not options.undo)
     chosen = await _find_ids(options, store)
     word = "restored" if options.undo else "archived"
     return await _change_each(chosen, change, word, options, {})

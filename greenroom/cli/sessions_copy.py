@@ -7,7 +7,7 @@ from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import find_session_id, open_place
 from greenroom.core import SessionError
 from greenroom.core._internal import serde
-from greenroom.session import SessionStore, copy_session
+from greenroom.session import AgentSession, SessionStore
 
 
 async def copy_sessions(options: SessionsOptions) -> int:
@@ -35,7 +35,7 @@ async def copy_sessions(options: SessionsOptions) -> int:
     out = OutputWriter()
     for session_id in ids:
         try:
-            outcome = await copy_session(session_id, source, target)
+            outcome = await AgentSession.copy(session_id, source, target)
         except SessionError as error:
             failed.append(error)
             tell(str(error))

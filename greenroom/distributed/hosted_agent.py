@@ -26,8 +26,16 @@ from typing import Literal
 
 import trio
 
-from greenroom.core import Done, GreenroomError, SessionError, StopReason, TurnError, TurnStatus
-from greenroom.core._internal import EndStatus, InvalidJSONError, clip, log_error, serde
+from greenroom.core import (
+    Done,
+    GreenroomError,
+    SessionError,
+    SessionNotFoundError,
+    StopReason,
+    TurnError,
+    TurnStatus,
+)
+from greenroom.core._internal import EndStatus, InvalidJSONError, Used, clip, log_error, serde
 from greenroom.distributed import directory, mailbox
 from greenroom.distributed.agent_types import AgentSpec, AgentType
 from greenroom.distributed.database import Database
@@ -35,7 +43,7 @@ from greenroom.distributed.outcomes import UNREAD, write_outcome
 from greenroom.runtime import AgentHandle, AgentNotRunningError, AgentRuntime, Outcome, TurnResult
 from greenroom.runtime._internal import find_result, takes_input
 from greenroom.session import AgentSession
-from greenroom.session._internal import Connection, read_tree_used
+from greenroom.session._internal import Connection
 
 logger = logging.getLogger("greenroom.distributed")
 
@@ -402,3 +410,25 @@ class HostedAgent:
 
 def _make_failure(problem: str, kind: str) -> TurnResult:
     return TurnResult(TurnStatus.FAILED, error=clip(problem, _LONGEST), kind=kind)
+
+
+async def read_tree_used(session: AgentSession) -> Used:
+    """Return the recorded usage of a session and all sessions below it, detached subagents' too.
+
+    Their histories are read from its store. A missing one, such as that of a subagent that never
+    said anything, counts as nothing.
+
+    Raises:
+        SessionCorruptError: one of them is damaged.
+        SessionStorageError: one of them can't be read.
+    """
+    used, below, seen = session.used, list(session.child_session_ids), {session.session_id}
+    while below:
+        id_ = below.pop()
+        if id_ not in seen:
+            seen.add(id_)
+            with suppress(SessionNotFoundError):
+                child = await AgentSession.load(id_, store=session.store)
+                used += child.used
+                below += child.child_session_ids
+    return used

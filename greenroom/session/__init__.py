@@ -7,7 +7,8 @@ read no files: its `entries`, their sum (`transcript`), the conversations left b
 the lines that commit entries (`history`), and what can be kept after damage (`salvage`). `store` is
 the protocol of a store; they keep sessions in memory (`memory_store`), in files (`file_store`,
 `session_folder`) or in a database (`sqlite_store`, `sqlite_database`). `past_sessions` works with
-stored sessions by their ids: it reads their end, archives, deletes and searches them.
+stored sessions by their ids: it reads their end, archives, deletes and searches them, for the
+methods of `AgentSession` that do so.
 """
 
 from greenroom._lazy import open_lazily

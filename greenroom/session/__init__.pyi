@@ -1,5 +1,4 @@
 from greenroom.session.agent_session import AgentSession as AgentSession
-from greenroom.session.copying import copy_session as copy_session
 from greenroom.session.description import SessionMetadata as SessionMetadata
 from greenroom.session.errors import (
     SessionCorruptError as SessionCorruptError,
@@ -11,11 +10,6 @@ from greenroom.session.files import SessionFile as SessionFile
 from greenroom.session.history import START as START, Position as Position
 from greenroom.session.listing import SessionPage as SessionPage
 from greenroom.session.memory_store import InMemoryStore as InMemoryStore
-from greenroom.session.past_sessions import (
-    archive_session as archive_session,
-    delete_session as delete_session,
-    search_sessions as search_sessions,
-)
 from greenroom.session.postgres_store import PostgresStore as PostgresStore
 from greenroom.session.sqlite_store import SQLiteStore as SQLiteStore
 from greenroom.session.store import (

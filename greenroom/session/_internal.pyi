@@ -1,4 +1,3 @@
-from greenroom.session.agent_session import SessionStatistics as SessionStatistics
 from greenroom.session.artifacts import (
     ARTIFACT as ARTIFACT,
     MOST_VERSIONS as MOST_VERSIONS,
@@ -6,7 +5,10 @@ from greenroom.session.artifacts import (
     begin_version as begin_version,
 )
 from greenroom.session.branches import Branch as Branch, checkpoints_after as checkpoints_after
-from greenroom.session.conversation import Conversation as Conversation
+from greenroom.session.conversation import (
+    Conversation as Conversation,
+    SessionStatistics as SessionStatistics,
+)
 from greenroom.session.description import (
     FORKED_FROM as FORKED_FROM,
     Origin as Origin,
@@ -38,7 +40,6 @@ from greenroom.session.past_sessions import (
     descendants as descendants,
     read_last as read_last,
     read_paid_calls as read_paid_calls,
-    read_tree_used as read_tree_used,
 )
 from greenroom.session.postgres_open import lock_of as lock_of, open_server as open_server
 from greenroom.session.postgres_server import Connection as Connection, transaction as transaction

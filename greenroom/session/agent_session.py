@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import msgspec
 
@@ -10,32 +10,21 @@ from greenroom.core import Message, PermissionRecord, ToolUseBlock, Usage, utc_n
 from greenroom.core._internal import JSON, SUMMARY, Used, check_session_id, new_id, thaw
 from greenroom.session.artifacts import ARTIFACT, Artifact, read_artifacts
 from greenroom.session.branches import Branch, find_branches, replay_branch
-from greenroom.session.conversation import Conversation
+from greenroom.session.conversation import Conversation, SessionStatistics
 from greenroom.session.description import FORKED_FROM, Description, Origin, SessionMetadata
 from greenroom.session.entries import OpenQuestion, decode_decisions
-from greenroom.session.file_store import check_store, default_store
+from greenroom.session.file_store import check_store, choose_store
 from greenroom.session.files import copy_files
 from greenroom.session.history import RepairReport
 from greenroom.session.journal import Durability, Journal
 from greenroom.session.store import SessionStore
 from greenroom.session.store_errors import unknown_error
 
+if TYPE_CHECKING:
+    from greenroom.session.past_sessions import SearchReport
+
 OnCutOff: TypeAlias = Literal["stop", "continue"]
 """What an agent does with a turn that the end of an earlier process has cut off."""
-
-
-class SessionStatistics(msgspec.Struct, frozen=True):
-    """Figures about one session.
-
-    Attributes:
-        messages: messages in the conversation.
-        unsaved: entries (messages, rewinds, answers and notes about calls) not stored yet.
-        is_open: whether the session holds its writer lock.
-    """
-
-    messages: int
-    unsaved: int
-    is_open: bool
 
 
 class AgentSession:
@@ -129,10 +118,9 @@ class AgentSession:
             SessionCorruptError: it is damaged before its end.
             SessionStorageError: it can't be read.
         """
-        check_store(store)
+        store = choose_store(store)
         if on_cut_off not in get_args(OnCutOff):
             raise ValueError(f"on_cut_off is 'stop' or 'continue', not {on_cut_off!r}")
-        store = store or default_store()
         stored = await store.read(check_session_id(session_id))
         if stored.metadata is None:
             raise unknown_error(session_id, store, has_history=bool(stored.history.end.lines))
@@ -153,9 +141,92 @@ class AgentSession:
         Raises:
             SessionStorageError: the store can't be read.
         """
-        check_store(store)
-        found = await (store or default_store()).list_all()
+        found = await choose_store(store).list_all()
         return [each for each in found if archived or not each.is_archived]
+
+    @staticmethod
+    async def search(
+        query: str, *, store: SessionStore | None = None, limit: int = 20, archived: bool = False
+    ) -> "SearchReport":
+        """Find the sessions with a text in their title, messages or tool calls, ignoring case.
+
+        The last changed come first, at most `limit`. Thinking, rewound messages and tool results,
+        most of which are other people's files, are not searched.
+
+        Raises:
+            ValueError: the text is empty.
+            SessionStorageError: the store can't be read.
+        """
+        from greenroom.session.past_sessions import search_sessions
+
+        return await search_sessions(query, choose_store(store), limit, archived=archived)
+
+    @staticmethod
+    async def archive(
+        session_id: str, *, store: SessionStore | None = None, archived: bool = True
+    ) -> None:
+        """Hide a session from lists and searches, or show it again if `archived` is False.
+
+        It can be loaded and continued as before, and its time of change stays as it was.
+
+        Raises:
+            SessionNotFoundError: the store holds no such session.
+            SessionLockedError: it is being written.
+            SessionCorruptError: it is damaged before its end.
+            SessionStorageError: the disk refused.
+        """
+        from greenroom.session.past_sessions import archive_session
+
+        await archive_session(session_id, choose_store(store), archived=archived)
+
+    @staticmethod
+    async def delete(
+        session_id: str,
+        *,
+        store: SessionStore | None = None,
+        children: bool = False,
+        older_than: datetime | None = None,
+    ) -> None:
+        """Remove a session for good, with everything in its folder; durable when it returns.
+
+        A crash leaves it whole or gone. With `children`, those that it started are removed first,
+        and theirs; if one of them is being written, those before it are gone, and the session
+        itself stays. A session loaded earlier can't be saved any more. With `older_than`, only what
+        was last changed before that moment is removed.
+
+        Raises:
+            SessionError: it was changed since `older_than`.
+            SessionNotFoundError: the store holds no such session.
+            SessionLockedError: it is being written, here or in another process.
+            SessionStorageError: the disk refused; the session is whole, or it is gone and the error
+                names what is left of it.
+        """
+        from greenroom.session.past_sessions import delete_session
+
+        place = choose_store(store)
+        await delete_session(session_id, place, children=children, older_than=older_than)
+
+    @staticmethod
+    async def copy(
+        session_id: str, source: SessionStore, target: SessionStore
+    ) -> Literal["copied", "there"]:
+        """Copy a session to another store under its id, with its files, and read the copy back.
+
+        The source is not changed, nor locked. A copy that was cut off is completed, and until then
+        no list shows it. If the target has the whole history already ("there"), or more, it stays
+        as it is. Where the store can say so, the copy was last changed when the original was. What
+        only a newer version knows is not copied.
+
+        Raises:
+            SessionNotFoundError: the source does not have this session.
+            SessionExistsError: the target has another session of this id.
+            SessionLockedError: the session is being written in the target.
+            SessionCorruptError: the session is damaged in one of them.
+            SessionStorageError: a store refused, or the copy does not read as the original.
+        """
+        from greenroom.session.copying import copy_session
+
+        return await copy_session(session_id, source, target)
 
     def __repr__(self) -> str:
         return f"<AgentSession {self.session_id} ({self.agent_type}), {len(self.history)} messages>"

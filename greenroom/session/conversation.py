@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final
 
+import msgspec
+
 from greenroom.core import (
     Message,
     PermissionRecord,
@@ -58,6 +60,20 @@ from greenroom.session.transcript import Transcript, answer_calls, find_open_cal
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 _NONE: Final = frozenset[str]()
+
+
+class SessionStatistics(msgspec.Struct, frozen=True):
+    """Figures about one session.
+
+    Attributes:
+        messages: messages in the conversation.
+        unsaved: entries (messages, rewinds, answers and notes about calls) not stored yet.
+        is_open: whether the session holds its writer lock.
+    """
+
+    messages: int
+    unsaved: int
+    is_open: bool
 
 
 class Conversation:

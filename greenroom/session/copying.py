@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from greenroom.core import SessionError, SessionStorageError
 from greenroom.session.entries import Entry, FormatEntry, encode_pending, split_lines
@@ -17,9 +17,6 @@ from greenroom.session.store import (
 )
 from greenroom.session.store_errors import unknown_error
 
-CopyOutcome: TypeAlias = Literal["copied", "there"]
-"""What became of a copy: it was made or completed now, or its whole history was there already."""
-
 
 @runtime_checkable
 class DatesSessions(Protocol):
@@ -29,21 +26,10 @@ class DatesSessions(Protocol):
         """Set when the history was changed."""
 
 
-async def copy_session(session_id: str, source: SessionStore, target: SessionStore) -> CopyOutcome:
-    """Copy a session to another store under its id, with its files, and read the copy back.
-
-    The source is not changed, nor locked. A copy that was cut off is completed, and until then no
-    list shows it. If the target has the whole history already, or more, it stays as it is, with its
-    description and files. Where the store can say so, the copy was last changed when the original
-    was. Entries and fields that only a newer version knows are not read, and so not copied.
-
-    Raises:
-        SessionNotFoundError: the source does not have this session.
-        SessionExistsError: the target has another session of this id.
-        SessionLockedError: the session is being written in the target.
-        SessionCorruptError: the session is damaged in one of them.
-        SessionStorageError: a store refused, or the copy does not read as the original.
-    """
+async def copy_session(
+    session_id: str, source: SessionStore, target: SessionStore
+) -> Literal["copied", "there"]:
+    """Copy a session with its files, and read the copy back; what `AgentSession.copy` does."""
     original = await source.read(session_id)
     if original.metadata is None:
         raise unknown_error(session_id, source)

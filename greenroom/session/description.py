@@ -78,7 +78,7 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_archived(self) -> bool:
-        """Whether lists leave it out; see `archive_session`."""
+        """Whether lists leave it out; see `AgentSession.archive`."""
         return self.metadata.get("archived") is True
 
     def with_updated_at(self, moment: datetime) -> "SessionMetadata":

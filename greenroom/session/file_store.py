@@ -42,6 +42,7 @@ from greenroom.session.session_folder import (
     storage_error,
 )
 from greenroom.session.store import (
+    SessionStore,
     StoredPage,
     StoredSession,
     StoreStatistics,
@@ -333,3 +334,13 @@ def check_store(store: object) -> None:
             f"{store!r} is a path, not a store: write store=FileStore({str(store)!r}), "
             "or SQLiteStore for one file"
         )
+
+
+def choose_store(store: SessionStore | None) -> SessionStore:
+    """Return the store that was given, or the one used by default.
+
+    Raises:
+        TypeError: it is a path.
+    """
+    check_store(store)
+    return store or default_store()

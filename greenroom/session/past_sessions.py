@@ -21,8 +21,7 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
-from greenroom.core._internal import Used, check_session_id
-from greenroom.session.agent_session import AgentSession
+from greenroom.core._internal import check_session_id
 from greenroom.session.branches import Branch, find_branches
 from greenroom.session.description import SessionMetadata
 from greenroom.session.entries import CompactionEntry, CopiedEntry, MessageEntry, UsageEntry
@@ -56,28 +55,6 @@ async def read_last(session_id: str, limit: int, *, store: SessionStore | None =
     if found.metadata is None:
         raise unknown_error(session_id, store)
     return found.page
-
-
-async def read_tree_used(session: AgentSession) -> Used:
-    """Return the recorded usage of a session and all sessions below it, detached subagents' too.
-
-    Their histories are read from its store. A missing one, such as that of a subagent that never
-    said anything, counts as nothing.
-
-    Raises:
-        SessionCorruptError: one of them is damaged.
-        SessionStorageError: one of them can't be read.
-    """
-    used, below, seen = session.used, list(session.child_session_ids), {session.session_id}
-    while below:
-        id_ = below.pop()
-        if id_ not in seen:
-            seen.add(id_)
-            with suppress(SessionNotFoundError):
-                child = await AgentSession.load(id_, store=session.store)
-                used += child.used
-                below += child.child_session_ids
-    return used
 
 
 class PaidCall(NamedTuple):
@@ -122,25 +99,8 @@ async def read_paid_calls(
     return tuple(found)
 
 
-async def archive_session(
-    session_id: str, *, store: SessionStore | None = None, archived: bool = True
-) -> None:
-    """Hide a session from lists and searches; it can be loaded and continued as before.
-
-    The key `archived` of its metadata says so; its time of change stays as it was.
-
-    Args:
-        session_id: the session.
-        store: where it is; by default `sessions/`.
-        archived: False shows it in lists again.
-
-    Raises:
-        SessionNotFoundError: the store holds no such session.
-        SessionLockedError: it is being written.
-        SessionCorruptError: it is damaged before its end.
-        SessionStorageError: the disk refused.
-    """
-    store = store or default_store()
+async def archive_session(session_id: str, store: SessionStore, *, archived: bool) -> None:
+    """Hide a session from lists, or show it again; what `AgentSession.archive` does."""
     async with _hold(session_id, store) as writer:
         metadata = (await writer.read(START)).metadata
         if metadata is None:
@@ -154,27 +114,9 @@ async def archive_session(
 
 
 async def delete_session(
-    session_id: str,
-    *,
-    store: SessionStore | None = None,
-    children: bool = False,
-    older_than: datetime | None = None,
+    session_id: str, store: SessionStore, *, children: bool, older_than: datetime | None
 ) -> None:
-    """Remove a session for good, with everything in its folder; durable when it returns.
-
-    A crash leaves it whole or gone. With `children`, the sessions that it started are removed
-    first, and theirs; if one of them is being written, those before it are gone, and the session
-    itself stays. Without `children` they stay. A session loaded earlier can't be saved any more.
-    With `older_than`, only what was last changed before that moment is removed.
-
-    Raises:
-        SessionError: it was changed since `older_than`.
-        SessionNotFoundError: the store holds no such session.
-        SessionLockedError: it is being written, here or in another process.
-        SessionStorageError: the disk refused; the session is whole, or it is gone and the error
-            names what is left of it.
-    """
-    store = store or default_store()
+    """Remove a session, and those below it if asked to; what `AgentSession.delete` does."""
     below = descendants(session_id, await store.list_all()) if children else {}
     await _delete(session_id, store, below, older_than)
 
@@ -240,21 +182,11 @@ def descendants(
 
 
 async def search_sessions(
-    query: str, *, store: SessionStore | None = None, limit: int = 20, archived: bool = False
+    query: str, store: SessionStore, limit: int, *, archived: bool
 ) -> "SearchReport":
-    """Find the sessions with a text in their title, messages or tool calls, ignoring case.
-
-    The last changed come first; the search ends after `limit` of them. One history is read at a
-    time. Thinking, rewound messages and tool results, most of which are other people's files, are
-    not searched.
-
-    Raises:
-        ValueError: the text is empty.
-        SessionStorageError: the store can't be read.
-    """
-    place = store or default_store()
-    listed = await AgentSession.list_all(store=place, archived=archived)
-    search, hits = SessionSearch(query, listed, place), list[SearchHit]()
+    """Find the sessions with a text; what `AgentSession.search` does."""
+    listed = [each for each in await store.list_all() if archived or not each.is_archived]
+    search, hits = SessionSearch(query, listed, store), list[SearchHit]()
     while len(hits) < limit and (hit := await anext(search, None)) is not None:
         hits.append(hit)
     return SearchReport(tuple(hits), search.searched, tuple(search.damaged))

@@ -18,14 +18,7 @@ import trio
 from greenroom import core
 from greenroom.core import Message
 from greenroom.core._internal import InvalidSessionIdError, new_id, set_clock
-from greenroom.session import (
-    START,
-    AgentSession,
-    Position,
-    SessionCorruptError,
-    SessionStore,
-    delete_session,
-)
+from greenroom.session import START, AgentSession, Position, SessionCorruptError, SessionStore
 from greenroom.session._internal import encode_line, read_last
 
 E = TypeVar("E", bound=Exception)
@@ -297,8 +290,8 @@ async def any_text_is_an_id(case: StoreUnderTest) -> None:
         )
         fork = await session.fork()
         check_equal(fork.forked_from and fork.forked_from.session_id, session_id)
-        await delete_session(fork.session_id, store=store)
-        await delete_session(session_id, store=store)
+        await AgentSession.delete(fork.session_id, store=store)
+        await AgentSession.delete(session_id, store=store)
         check_equal(await store.exists(session_id), False)
 
 

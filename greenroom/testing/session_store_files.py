@@ -5,7 +5,7 @@ import trio
 from greenroom import core
 from greenroom.core import Message
 from greenroom.core._internal import new_id
-from greenroom.session import AgentSession, SessionStore, archive_session, delete_session
+from greenroom.session import AgentSession, SessionStore
 from greenroom.session._internal import LONGEST_FILE
 from greenroom.testing.session_store_contents import (
     StoreUnderTest,
@@ -86,9 +86,9 @@ async def files_go_with_their_session(case: StoreUnderTest) -> None:
     session = await save_new(store, "one")
     await store.put_file(session.session_id, "a", b"kept")
     fork = await session.fork()
-    await archive_session(session.session_id, store=store)
+    await AgentSession.archive(session.session_id, store=store)
     check_equal(await _read_all(store, session.session_id), {"a": b"kept"})
-    await delete_session(session.session_id, store=store)
+    await AgentSession.delete(session.session_id, store=store)
     check_equal(await store.list_files(session.session_id), ())
     check_equal(await _read_all(await case.open(), fork.session_id), {"a": b"kept"})
     again = AgentSession.new("checked", session_id=session.session_id, store=store)

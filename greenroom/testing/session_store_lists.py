@@ -2,13 +2,7 @@
 
 from greenroom.core import Message
 from greenroom.core._internal import new_id
-from greenroom.session import (
-    AgentSession,
-    SessionMetadata,
-    SessionStore,
-    archive_session,
-    delete_session,
-)
+from greenroom.session import AgentSession, SessionMetadata, SessionStore
 from greenroom.testing.session_store_contents import (
     StoreUnderTest,
     add_and_save,
@@ -54,7 +48,7 @@ async def pages_hold_every_session_once(case: StoreUnderTest) -> None:
             if number % 3 == 0:
                 next(moments)
             if number % 4 == 0:
-                await archive_session(session.session_id, store=store)
+                await AgentSession.archive(session.session_id, store=store)
     listed = await _list_in_order(store, kind)
     for limit in (1, 2, 4, 9, 100):
         for each in (store, await case.open()):
@@ -76,7 +70,7 @@ async def a_page_goes_on_after_a_session_that_is_gone(case: StoreUnderTest) -> N
         await add_and_save(session, Message.user("one"))
     listed = await _list_in_order(store, kind)
     first = await store.list_page(limit=2, agent_type=kind)
-    await delete_session(listed[1].session_id, store=store)
+    await AgentSession.delete(listed[1].session_id, store=store)
     second = await store.list_page(first.after, limit=2, agent_type=kind)
     check_equal([*first.sessions, *second.sessions], listed)
     check_equal(second.after, None)

@@ -28,7 +28,6 @@ from greenroom.session import (
     SessionFencedError,
     SessionStore,
     SessionWriter,
-    delete_session,
 )
 from greenroom.session._internal import History, encode_line
 from greenroom.testing.session_store_contents import (
@@ -196,7 +195,7 @@ async def each_writer_has_a_higher_epoch(case: StoreUnderTest) -> None:
                 await writer.release()
     finally:
         set_clock(None)
-    await delete_session(session_id, store=store)
+    await AgentSession.delete(session_id, store=store)
     writer = await store.acquire(session_id)
     assert writer.epoch > last, "a new session of that id has a later epoch"
     await writer.release()
@@ -406,12 +405,12 @@ async def a_deleted_session_is_gone_and_its_id_is_free(case: StoreUnderTest) -> 
     """It is not found any more, the others are unchanged, and a new session may have its id."""
     store = await case.open()
     session, other = await save_new(store, "one", "two"), await save_new(store, "other")
-    await delete_session(session.session_id, store=store)
+    await AgentSession.delete(session.session_id, store=store)
     for each in (store, await case.open()):
         await _is_gone(each, session.session_id)
         check_equal(await load_texts(each, other), ["other"])
     with expect_error(core.SessionNotFoundError) as caught:
-        await delete_session(session.session_id, store=store)
+        await AgentSession.delete(session.session_id, store=store)
     check_equal(caught[0].session_id, session.session_id)
     again = AgentSession.new("checked", session_id=session.session_id, store=store)
     await add_and_save(again, Message.user("new"))
@@ -423,7 +422,7 @@ async def a_deleted_session_cannot_be_stored_again(case: StoreUnderTest) -> None
     store = await case.open()
     session = await save_new(store, "one")
     loaded = await AgentSession.load(session.session_id, store=await case.open())
-    await delete_session(session.session_id, store=store)
+    await AgentSession.delete(session.session_id, store=store)
     with expect_error(core.SessionNotFoundError):
         await loaded.open()
     loaded.add_message(Message.user("more"))
@@ -440,11 +439,11 @@ async def a_session_that_is_written_is_not_deleted(case: StoreUnderTest) -> None
     await session.open()
     for each in (store, await case.open()):
         with expect_error(core.SessionLockedError):
-            await delete_session(session.session_id, store=each)
+            await AgentSession.delete(session.session_id, store=each)
     await add_and_save(session, Message.assistant("two"))
     await session.close()
     check_equal(await load_texts(store, session), ["one", "two"])
-    await delete_session(session.session_id, store=store)
+    await AgentSession.delete(session.session_id, store=store)
 
 
 async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
@@ -453,7 +452,7 @@ async def a_damaged_session_can_be_deleted(case: StoreUnderTest) -> None:
     session = await save_new(store, "one")
     await add_and_save(session, Message.assistant("two"))
     await case.damage(session.session_id, 0)
-    await delete_session(session.session_id, store=store)
+    await AgentSession.delete(session.session_id, store=store)
     await _is_gone(store, session.session_id)
 
 
@@ -484,11 +483,11 @@ async def a_delete_cancelled_at_any_moment_leaves_a_session_whole_or_gone(
         session = await save_new(store, "one", "two")
         with trio.CancelScope() as scope:
             with cancel_after(scope, steps):
-                await delete_session(session.session_id, store=store)
+                await AgentSession.delete(session.session_id, store=store)
         steps, is_cut = steps + 1, scope.cancelled_caught
         if await store.exists(session.session_id):
             check_equal(await load_texts(store, session), ["one", "two"])
-            await delete_session(session.session_id, store=store)
+            await AgentSession.delete(session.session_id, store=store)
         await _is_gone(store, session.session_id)
     assert steps > 1, "deleting can be cancelled"
 
@@ -501,17 +500,17 @@ async def children_are_deleted_with_their_parent_where_that_is_asked_for(
     parent, other = await save_new(store, "parent"), await save_new(store, "other")
     child = await _child(store, parent)
     grandchild = await _child(store, child)
-    await delete_session(grandchild.session_id, store=store)
+    await AgentSession.delete(grandchild.session_id, store=store)
     check_equal(await load_texts(store, child), ["child"])
     grandchild = await _child(store, child)
     for busy in (parent, grandchild):
         await busy.open()
         with expect_error(core.SessionLockedError):
-            await delete_session(parent.session_id, store=store, children=True)
+            await AgentSession.delete(parent.session_id, store=store, children=True)
         for each in (parent, child, grandchild):
             check_equal(await store.exists(each.session_id), True)
         await busy.close()
-    await delete_session(parent.session_id, store=store, children=True)
+    await AgentSession.delete(parent.session_id, store=store, children=True)
     for each in (parent, child, grandchild):
         await _is_gone(store, each.session_id)
     check_equal(await load_texts(store, other), ["other"])
@@ -528,7 +527,7 @@ async def many_sessions_are_deleted_side_by_side(case: StoreUnderTest) -> None:
     stores = cycle((store, await case.open()))
     async with trio.open_nursery() as nursery:
         for each in (*alone, *parents):
-            delete = partial(delete_session, store=next(stores), children=each in parents)
+            delete = partial(AgentSession.delete, store=next(stores), children=each in parents)
             nursery.start_soon(delete, each.session_id)
     remaining = {each.session_id for each in await store.list_all()}
     check_equal(remaining & {each.session_id for each in (*alone, *parents, *children)}, set())

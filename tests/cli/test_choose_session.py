@@ -18,7 +18,7 @@ from greenroom.cli.options import Options
 from greenroom.cli.stdio import is_hung_up
 from greenroom.cli.stored_sessions import SessionList, choose_session
 from greenroom.core._internal import set_clock, visible
-from greenroom.session import SessionMetadata, archive_session
+from greenroom.session import SessionMetadata
 
 CTRL_C, CTRL_D = "\x03", "\x04"
 READY = "Enter to leave:"
@@ -128,7 +128,7 @@ def test_a_number_continues_a_session_of_this_folder(terminal, keep):
 
 def test_an_archived_session_is_not_offered(terminal, keep):
     keep("still in use")
-    trio.run(partial(archive_session, keep("archived one"), store=keep.store))
+    trio.run(partial(AgentSession.archive, keep("archived one"), store=keep.store))
     program = terminal("--resume")
     assert "archived one" not in program.wait_for("1  2026-01-14  still in use", READY)
 

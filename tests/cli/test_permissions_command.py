@@ -11,7 +11,7 @@ import trio
 from greenroom.core import PermissionRecord, utc_now
 from greenroom.core._internal import PermissionPart
 from greenroom.programs._internal import read_only_commands
-from greenroom.session import AgentSession, delete_session
+from greenroom.session import AgentSession
 
 RULES = {
     "version": 1,
@@ -384,7 +384,7 @@ def test_a_session_without_decisions_says_so(run, shelf):
 
 
 def test_a_subagent_s_session_that_is_gone_is_told(run, talk):
-    trio.run(lambda: delete_session("s-child", store=talk.store))
+    trio.run(lambda: AgentSession.delete("s-child", store=talk.store))
     done = run("permissions", "log", "s-1", *talk.here)
     assert done.code == 1
     assert "s-child" in done.err

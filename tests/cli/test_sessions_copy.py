@@ -12,7 +12,7 @@ from greenroom.cli.command_options import SessionsOptions
 from greenroom.cli.stored_sessions import open_place
 from greenroom.core import utc_now
 from greenroom.core._internal import set_clock
-from greenroom.session import FileStore, SessionMetadata, SQLiteStore
+from greenroom.session import AgentSession, FileStore, SessionMetadata, SQLiteStore
 from tests.postgres_server import ASKED, PASSWORD
 
 
@@ -97,7 +97,7 @@ def test_many_sessions_are_looked_at_once_each(monkeypatch):
         removed.append(session_id)
 
     monkeypatch.setattr(FileStore, "list_all", list_all)
-    monkeypatch.setattr(sessions_change, "delete_session", delete)
+    monkeypatch.setattr(AgentSession, "delete", delete)
     assert trio.run(sessions_change.expire_sessions, SessionsOptions(older=8, yes=True)) == 0
     assert removed == [f"s-{number}" for number in range(0, 400, 4)]
     assert reads <= 10 * len(listed)

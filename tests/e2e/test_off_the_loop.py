@@ -26,7 +26,6 @@ from greenroom import (
 from greenroom.agents import plan_restore
 from greenroom.export import export_session, import_session
 from greenroom.fs import loop_writes
-from greenroom.session import archive_session, delete_session, search_sessions
 from greenroom.session._internal import read_last
 from greenroom.testing import ScriptedProvider, call
 
@@ -97,9 +96,9 @@ async def play(store, workspace):
     assert await session.read_branches()
     copies = [await round_trip(session, store, form) for form in ("markdown", "html", "json")]
     await look(session, store)
-    await archive_session(fork.session_id, store=store)
-    await archive_session(fork.session_id, store=store, archived=False)
-    await delete_session(fork.session_id, store=store)
+    await AgentSession.archive(fork.session_id, store=store)
+    await AgentSession.archive(fork.session_id, store=store, archived=False)
+    await AgentSession.delete(fork.session_id, store=store)
     assert len(await AgentSession.list_all(store=store)) == 2
     assert copies[2].history == session.history
 
@@ -121,7 +120,7 @@ async def round_trip(session, store, form):
 async def look(session, store):
     assert await store.exists(session.session_id)
     assert (await read_last(session.session_id, 1, store=store)).messages
-    assert (await search_sessions("short", store=store)).hits
+    assert (await AgentSession.search("short", store=store)).hits
     assert await store.salvage(session.session_id) is None
 
 

@@ -16,7 +16,7 @@ import trio
 
 from greenroom.core import Exited, Lagged
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore, delete_session
+from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore
 from tests.runtime.positions import Play, Reader, live
 
 IS_LONG = os.environ.get("GREENROOM_POSITIONS") == "long"
@@ -49,7 +49,7 @@ async def test_an_agent_that_was_spawned_again_has_another_epoch(runtime, store)
         handle = await spawned(runtime)
         await handle.shutdown()
         epochs.append(handle.subscribe("none").position[0])
-        await delete_session("mine", store=store)
+        await AgentSession.delete("mine", store=store)
     assert epochs == sorted(set(epochs))
 
 

@@ -12,8 +12,6 @@ from greenroom.session import (
     InMemoryStore,
     SessionExistsError,
     SQLiteStore,
-    copy_session,
-    delete_session,
 )
 from greenroom.testing.session_stores import cancel_after
 
@@ -53,8 +51,8 @@ async def test_a_copy_is_equal_both_ways(files, target, tmp_path, wall):
     wall.move(100)
     back = FileStore(tmp_path / "back")
     for source, to in ((files, target), (target, back)):
-        assert await copy_session("mine", source, to) == "copied"
-        assert await copy_session("mine", source, to) == "there"
+        assert await AgentSession.copy("mine", source, to) == "copied"
+        assert await AgentSession.copy("mine", source, to) == "there"
     # With the time of the last change: what expires does not depend on where it is kept.
     assert await content(back) == await content(target) == await content(files)
     page = await back.read_last("mine", 2)
@@ -62,7 +60,7 @@ async def test_a_copy_is_equal_both_ways(files, target, tmp_path, wall):
     session = await AgentSession.load("mine", store=back)
     session.add_message(Message.user("and?"))
     await session.save()
-    assert await copy_session("mine", target, back) == "there"  # it has gone on
+    assert await AgentSession.copy("mine", target, back) == "there"  # it has gone on
     assert len((await AgentSession.load("mine", store=back)).history) == len(session.history)
 
 
@@ -72,7 +70,7 @@ async def test_a_session_without_a_message_is_copied_too(files, target, tmp_path
     await session.save()
     back = FileStore(tmp_path / "back")
     for source, to in ((files, target), (target, back)):
-        assert await copy_session("mine", source, to) == "copied"
+        assert await AgentSession.copy("mine", source, to) == "copied"
     assert await content(back) == await content(target) == await content(files)
 
 
@@ -83,11 +81,11 @@ async def test_a_copy_that_is_cut_off_anywhere_is_completed(files):
         target = InMemoryStore()
         with trio.CancelScope() as scope:
             with cancel_after(scope, steps):
-                await copy_session("mine", files, target)
+                await AgentSession.copy("mine", files, target)
         is_cut = scope.cancelled_caught
         if not await target.exists("mine"):
             assert await target.list_all() == []
-        await copy_session("mine", files, target)
+        await AgentSession.copy("mine", files, target)
         assert await content(target) == await content(files)
         steps += 1
     assert steps > 10
@@ -100,10 +98,10 @@ async def test_another_session_of_that_id_is_left_alone(files):
     other.add_message(Message.user("other"))
     await other.save()
     with pytest.raises(SessionExistsError, match="another session"):
-        await copy_session("mine", files, target)
+        await AgentSession.copy("mine", files, target)
     assert (await AgentSession.load("mine", store=target)).history[0].text == "other"
     with pytest.raises(SessionNotFoundError):
-        await copy_session("nobody", files, target)
+        await AgentSession.copy("nobody", files, target)
 
 
 async def test_a_copy_is_read_back(files, monkeypatch):
@@ -123,7 +121,7 @@ async def test_a_copy_is_read_back(files, monkeypatch):
 
     monkeypatch.setattr(target, "acquire", acquire)
     with pytest.raises(SessionError) as caught:
-        await copy_session("mine", files, target)
+        await AgentSession.copy("mine", files, target)
     assert isinstance(caught.value, SessionStorageError) or "damaged" in str(caught.value)
 
 
@@ -134,7 +132,7 @@ async def test_only_what_is_old_is_removed(files, wall):
     session.add_message(Message.user("still here"))
     await session.save()
     with pytest.raises(SessionError, match="changed meanwhile"):
-        await delete_session("mine", store=files, older_than=old)
+        await AgentSession.delete("mine", store=files, older_than=old)
     assert await files.exists("mine")
-    await delete_session("mine", store=files, older_than=old + timedelta(seconds=10))
+    await AgentSession.delete("mine", store=files, older_than=old + timedelta(seconds=10))
     assert not await files.exists("mine")

@@ -12,7 +12,7 @@ import pytest
 from greenroom.core import Message, SessionStorageError
 from greenroom.core._internal import set_clock
 from greenroom.fs._internal import durable
-from greenroom.session import AgentSession, FileStore, SessionCorruptError, archive_session
+from greenroom.session import AgentSession, FileStore, SessionCorruptError
 from greenroom.session.history import START, encode_line
 from tests.conftest import take_sample
 
@@ -215,8 +215,8 @@ async def test_what_a_newer_version_wrote_survives_all_that_is_done_to_its_sessi
     await session.save()
     await session.rewind(2)
     await session.compact("short", 1)
-    await archive_session("mine", store=files)
-    await archive_session("mine", store=files, archived=False)
+    await AgentSession.archive("mine", store=files)
+    await AgentSession.archive("mine", store=files, archived=False)
     assert history.read_bytes().startswith(line)
     assert json.loads(metadata.read_text())["tags"] == ["a"]
     assert (await session.read_branches())[0].messages[1].content[0].raw == {

@@ -4,8 +4,8 @@ import pytest
 
 from greenroom.core import Message, Usage
 from greenroom.core._internal import InvalidJSONError, Used
+from greenroom.distributed.hosted_agent import read_tree_used
 from greenroom.session import AgentSession
-from greenroom.session._internal import read_tree_used
 
 GIT = {"decision": "allow", "tool": ["Bash"], "command_prefix": ["git push"]}
 EDIT = {"decision": "allow", "tool": ["Edit"], "path": ["src/**"]}

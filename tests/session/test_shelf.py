@@ -24,9 +24,6 @@ from greenroom.session import (
     InMemoryStore,
     SessionCorruptError,
     SQLiteStore,
-    archive_session,
-    delete_session,
-    search_sessions,
     session_folder as folder_module,
 )
 from greenroom.session._internal import SessionSearch, read_last
@@ -71,7 +68,7 @@ async def test_deleting_follows_no_link_out_of_the_session_s_folder(files, tmp_p
         deep = deep / "deeper"
     deep.mkdir(parents=True)
     (deep / "to-outside").symlink_to(outside)
-    await delete_session(session.session_id, store=files)
+    await AgentSession.delete(session.session_id, store=files)
     assert os.listdir(tmp_path / "sessions") == []
     assert (outside / "precious.txt").read_text() == "mine"
 
@@ -81,14 +78,14 @@ async def test_a_session_that_is_a_link_itself_loses_the_link_alone(files, tmp_p
     await saved(elsewhere, "s-1", "one")
     await saved(files, "s-2")
     (tmp_path / "sessions" / "s-1").symlink_to(tmp_path / "elsewhere" / "s-1")
-    await delete_session("s-1", store=files)
+    await AgentSession.delete("s-1", store=files)
     assert await ids(files) == ["s-2"]
     assert len((await AgentSession.load("s-1", store=elsewhere)).history) == 1
 
 
 async def test_an_unknown_session_is_not_made_by_deleting_it(files, tmp_path):
     with pytest.raises(SessionNotFoundError):
-        await delete_session("s-1", store=files)
+        await AgentSession.delete("s-1", store=files)
     assert not (tmp_path / "sessions").exists()
 
 
@@ -98,12 +95,12 @@ async def test_a_session_deleted_by_somebody_else_this_moment_is_not_found(files
 
     async def acquire(session_id):
         monkeypatch.setattr(files, "acquire", real)
-        await delete_session(session_id, store=files)
+        await AgentSession.delete(session_id, store=files)
         return await real(session_id)
 
     monkeypatch.setattr(files, "acquire", acquire)
     with pytest.raises(SessionNotFoundError):
-        await delete_session("s-1", store=files)
+        await AgentSession.delete("s-1", store=files)
     assert not os.path.exists(files.folder("s-1"))
 
 
@@ -117,7 +114,7 @@ async def test_what_a_crash_left_of_a_deleted_session_shows_nowhere_and_goes_wit
     assert await ids(files) == ["s-2"]
     with pytest.raises(SessionNotFoundError):
         await AgentSession.load("s-1", store=files)
-    await delete_session("s-2", store=files)
+    await AgentSession.delete("s-2", store=files)
     assert os.listdir(root) == []
 
 
@@ -129,11 +126,11 @@ async def test_what_can_not_be_removed_is_named(files, tmp_path, monkeypatch):
 
     monkeypatch.setattr("greenroom.fs.durable.os.unlink", refuse)
     with pytest.raises(SessionStorageError, match=r"\.deleted-s-1.*Permission denied"):
-        await delete_session("s-1", store=files)
+        await AgentSession.delete("s-1", store=files)
     monkeypatch.undo()
     assert await ids(files) == []
     with pytest.raises(SessionNotFoundError):
-        await delete_session("s-1", store=files)
+        await AgentSession.delete("s-1", store=files)
 
 
 async def test_a_reader_that_is_overtaken_by_a_delete_does_not_see_an_empty_session(
@@ -178,7 +175,7 @@ async def test_a_database_keeps_nothing_of_a_deleted_session(tmp_path):
         stored = await store.read("s-1")
         await writer.set_aside(stored.history.end)
         await writer.release()
-        await delete_session("s-1", store=store)
+        await AgentSession.delete("s-1", store=store)
     with closing(sqlite3.connect(path)) as connection:
         for table in ("sessions", "lines", "torn", "writers"):
             count = connection.execute(f"SELECT count(*) FROM {table}").fetchone()
@@ -190,13 +187,13 @@ async def test_a_child_that_is_gone_already_does_not_keep_its_parent(store, monk
     await saved(store, "s-1")
     await saved(store, "s-2", parent="s-1")
     listed = await store.list_all()
-    await delete_session("s-2", store=store)
+    await AgentSession.delete("s-2", store=store)
 
     async def list_all():
         return listed
 
     monkeypatch.setattr(store, "list_all", list_all)
-    await delete_session("s-1", store=store, children=True)
+    await AgentSession.delete("s-1", store=store, children=True)
     assert not await store.exists("s-1")
 
 
@@ -214,8 +211,8 @@ async def test_an_archived_session_is_out_of_the_lists_until_it_is_brought_back(
     await saved(store, "s-1", "one", title="mine")
     before = (await AgentSession.load("s-1", store=store)).description.record
     wall.move(3600)
-    await archive_session("s-1", store=store)
-    await archive_session("s-1", store=store)
+    await AgentSession.archive("s-1", store=store)
+    await AgentSession.archive("s-1", store=store)
     assert await ids(store) == []
     [listed] = await AgentSession.list_all(store=store, archived=True)
     assert listed.is_archived
@@ -223,7 +220,7 @@ async def test_an_archived_session_is_out_of_the_lists_until_it_is_brought_back(
     loaded = await AgentSession.load("s-1", store=store)
     assert [each.text for each in loaded.history] == ["one"]
     assert loaded.metadata == {"title": "mine", "archived": True}
-    await archive_session("s-1", store=store, archived=False)
+    await AgentSession.archive("s-1", store=store, archived=False)
     assert [each.description.record for each in [await AgentSession.load("s-1", store=store)]] == [
         before
     ]
@@ -232,7 +229,7 @@ async def test_an_archived_session_is_out_of_the_lists_until_it_is_brought_back(
 
 async def test_an_archived_session_can_be_gone_on_with_and_its_fork_is_listed(store):
     await saved(store, "s-1", "one")
-    await archive_session("s-1", store=store)
+    await AgentSession.archive("s-1", store=store)
     session = await AgentSession.load("s-1", store=store)
     session.add_message(Message.user("two"))
     await session.save()
@@ -243,12 +240,12 @@ async def test_an_archived_session_can_be_gone_on_with_and_its_fork_is_listed(st
 
 async def test_only_a_session_that_exists_and_is_free_can_be_archived(store):
     with pytest.raises(SessionNotFoundError):
-        await archive_session("s-1", store=store)
+        await AgentSession.archive("s-1", store=store)
     session = await saved(store, "s-1")
     await session.open()
     for archived in (True, False):
         with pytest.raises(SessionLockedError):
-            await archive_session("s-1", store=store, archived=archived)
+            await AgentSession.archive("s-1", store=store, archived=archived)
     await session.close()
 
 
@@ -262,13 +259,13 @@ async def test_a_session_that_another_hand_removes_meanwhile_is_not_archived(fil
 
     monkeypatch.setattr(FileWriter, "read", read)
     with pytest.raises(SessionNotFoundError):
-        await archive_session("s-1", store=files)
+        await AgentSession.archive("s-1", store=files)
     assert await ids(files, archived=True) == []
 
 
 async def test_a_text_is_found_in_titles_messages_and_calls_and_nowhere_else(store, wall):
     async def hits(text):
-        report = await search_sessions(text, store=store)
+        report = await AgentSession.search(text, store=store)
         return [(each.session.session_id, each.at, each.count) for each in report.hits]
 
     await saved(store, "s-title", title="the Roof leaks")
@@ -291,7 +288,7 @@ async def test_a_text_is_found_in_titles_messages_and_calls_and_nowhere_else(sto
 async def test_what_was_taken_back_is_not_found(store):
     session = await saved(store, "s-1", "one", "two")
     await session.rewind(1)
-    assert (await search_sessions("two", store=store)).hits == ()
+    assert (await AgentSession.search("two", store=store)).hits == ()
 
 
 async def test_what_a_compaction_left_out_is_found_and_can_be_forked_from(store):
@@ -301,7 +298,7 @@ async def test_what_a_compaction_left_out_is_found_and_can_be_forked_from(store)
     await session.save()
 
     async def hit(text):
-        [found] = (await search_sessions(text, store=store)).hits
+        [found] = (await AgentSession.search(text, store=store)).hits
         return found.at, found.branch, found.count
 
     assert await hit("again") == (1, None, 1)
@@ -311,7 +308,7 @@ async def test_what_a_compaction_left_out_is_found_and_can_be_forked_from(store)
     assert count == 1
     fork = await session.fork(at + 1, branch=branch)
     assert [each.text for each in fork.history][-1] == "the cellar"
-    await delete_session(fork.session_id, store=store)
+    await AgentSession.delete(fork.session_id, store=store)
     await session.rewind(1)
     assert await hit("attic") == (0, branch, 1)
 
@@ -320,18 +317,18 @@ async def test_a_search_ends_at_its_limit_and_says_how_far_it_came(store, wall):
     for number in range(5):
         await saved(store, f"s-{number}", "roof")
         wall.move(60)
-    report = await search_sessions("roof", store=store, limit=2)
+    report = await AgentSession.search("roof", store=store, limit=2)
     assert [each.session.session_id for each in report.hits] == ["s-4", "s-3"]
     assert report.searched == 2
-    assert (await search_sessions("attic", store=store)).searched == 5
-    assert (await search_sessions("roof", store=InMemoryStore())).hits == ()
+    assert (await AgentSession.search("attic", store=store)).searched == 5
+    assert (await AgentSession.search("roof", store=InMemoryStore())).hits == ()
 
 
 async def test_archived_sessions_are_searched_where_that_is_asked_for(store):
     await saved(store, "s-1", "roof")
-    await archive_session("s-1", store=store)
-    assert (await search_sessions("roof", store=store)).hits == ()
-    assert len((await search_sessions("roof", store=store, archived=True)).hits) == 1
+    await AgentSession.archive("s-1", store=store)
+    assert (await AgentSession.search("roof", store=store)).hits == ()
+    assert len((await AgentSession.search("roof", store=store, archived=True)).hits) == 1
 
 
 async def test_a_damaged_session_is_reported_and_the_others_are_searched(store_under_test):
@@ -342,7 +339,7 @@ async def test_a_damaged_session_is_reported_and_the_others_are_searched(store_u
         await session.save()
     await saved(store, "s-4", "floor")
     await store_under_test.damage("s-2", 0)
-    report = await search_sessions("roof", store=store)
+    report = await AgentSession.search("roof", store=store)
     assert {each.session.session_id: each.at for each in report.hits} == {
         "s-1": 0,
         "s-2": None,
@@ -352,19 +349,19 @@ async def test_a_damaged_session_is_reported_and_the_others_are_searched(store_u
     assert isinstance(error, SessionCorruptError)
     assert error.session_id == "s-2"
     assert report.searched == 4
-    assert len((await search_sessions("wall", store=store)).damaged) == 1
+    assert len((await AgentSession.search("wall", store=store)).damaged) == 1
 
 
 async def test_nothing_is_no_text_to_look_for(store):
     for text in ("", " \n"):
         with pytest.raises(ValueError, match="is empty"):
-            await search_sessions(text, store=store)
+            await AgentSession.search(text, store=store)
 
 
 async def test_a_session_deleted_since_it_was_listed_is_passed_over(store):
     await saved(store, "s-1", "roof")
     listed = await store.list_all()
-    await delete_session("s-1", store=store)
+    await AgentSession.delete("s-1", store=store)
     search = SessionSearch("roof", listed, store)
     assert [hit async for hit in search] == []
     assert (search.searched, search.damaged) == (1, [])
@@ -407,7 +404,7 @@ async def test_a_search_reads_each_history_once_in_threads_and_none_behind_its_l
         await saved(files, f"s-{number}", "roof")
     watching = Watching()
     with installed(watching):
-        assert len((await search_sessions("roof", store=files, limit=4)).hits) == 4
+        assert len((await AgentSession.search("roof", store=files, limit=4)).hits) == 4
         assert watching.opened.count("history.jsonl") == 4
     assert threading.get_ident() not in watching.threads
 

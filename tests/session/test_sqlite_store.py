@@ -23,7 +23,6 @@ from greenroom.session import (
     SessionCorruptError,
     SessionFencedError,
     SQLiteStore,
-    delete_session,
     sqlite_database,
     sqlite_store,
     stored_rows,
@@ -717,7 +716,7 @@ async def test_a_session_with_an_id_that_is_none_is_not_listed(store, path, capl
 async def test_a_history_that_was_replaced_is_not_called_damaged(store):
     await saved(store, "one")
     stale = await AgentSession.load("mine", store=store)
-    await delete_session("mine", store=store)
+    await AgentSession.delete("mine", store=store)
     await saved(store, "other")
     stale.add_message(Message.user("more"))
     with pytest.raises(SessionCorruptError, match="not the line") as caught:

@@ -11,7 +11,7 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.export import import_session
-from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore, delete_session
+from greenroom.session import AgentSession, FileStore, InMemoryStore, SQLiteStore
 from greenroom.session._internal import read_last
 
 WRITTEN = Path(__file__).parent / "formats" / "all-kinds"
@@ -65,7 +65,7 @@ async def test_sessions_that_were_stored_before_go_on(stored):
     assert loaded.history == session.history
     assert texts(loaded.history[-2:]) == ["thanks", "and now?"]
     assert await stored.salvage("parent") is None
-    await delete_session("parent", store=stored, children=True)
+    await AgentSession.delete("parent", store=stored, children=True)
     assert await AgentSession.list_all(store=stored, archived=True) == []
 
 

@@ -14,7 +14,7 @@ from greenroom.interop.serving.refusals import RequestRefusedError, bad_request,
 from greenroom.interop.serving.served_sessions import OWNER, Known, ServedSessions
 from greenroom.interop.serving.tokens import Role
 from greenroom.runtime import AgentHandle
-from greenroom.session import SessionExistsError, delete_session
+from greenroom.session import AgentSession, SessionExistsError
 
 _MOST_GRACE = 60.0
 _RESERVED = {
@@ -244,7 +244,7 @@ async def remove(sessions: ServedSessions, call: Call) -> Reply:
         handle = sessions.runtime.get(known.session_id)
         if handle is not None:
             await handle.shutdown(_GRACE)
-        await delete_session(known.session_id, store=sessions.store, children=True)
+        await AgentSession.delete(known.session_id, store=sessions.store, children=True)
     return Reply(204)
 
 

@@ -13,7 +13,7 @@ from greenroom.core import ConfigurationError, SessionNotFoundError
 from greenroom.interop._internal import EditorCommand, EditorOption, EditorServer, SessionParts
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.runtime import AgentRuntime
-from greenroom.session import AgentSession, InMemoryStore, delete_session
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry, builtin_tools
 
 SCHEMA = json.loads((Path(__file__).parent / "schema.json").read_text())
@@ -200,7 +200,7 @@ class Opener:
 
     async def delete(self, session_id):
         with suppress(SessionNotFoundError):
-            await delete_session(session_id, store=self.store)
+            await AgentSession.delete(session_id, store=self.store)
 
     async def admit(self, for_good):
         self.admitted.append(for_good)

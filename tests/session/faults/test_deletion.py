@@ -8,7 +8,7 @@ import pytest
 
 from greenroom.core import Message, SessionNotFoundError, SessionStorageError
 from greenroom.fs._internal import durable
-from greenroom.session import AgentSession, FileStore, delete_session
+from greenroom.session import AgentSession, FileStore
 from tests.session.faults import mutants
 from tests.session.faults.effort import STEP, tries
 from tests.session.faults.life import FOLDER, Fault, expect, installed, new_disk
@@ -51,13 +51,13 @@ async def check(disk, done):
     listed = {each.session_id for each in await AgentSession.list_all(store=store)}
     expect(listed == ({"other"} if found is None else {"mine", "other"}), "the list is true")
     if found is not None:
-        await delete_session("mine", store=store)
+        await AgentSession.delete("mine", store=store)
     session = AgentSession.new("coder", session_id="mine", store=store)
     session.add_message(Message.user("new"))
     await session.save()
     disk.lose_power()
     expect(await texts_of("mine") == ["new"], "a new session has nothing of the old")
-    await delete_session("mine", store=FileStore(FOLDER))
+    await AgentSession.delete("mine", store=FileStore(FOLDER))
     expect(disk.listdir(FOLDER) == ["other"], "nothing is left lying", disk.listdir(FOLDER))
 
 
@@ -79,7 +79,7 @@ async def delete_at(prepared, nth, seed, *, end, failing=False):
             disk.crash_at = nth
         done = False
         with contextlib.suppress(Crash, SessionStorageError):
-            await delete_session("mine", store=FileStore(FOLDER))
+            await AgentSession.delete("mine", store=FileStore(FOLDER))
             done = True
         is_hit = disk.count >= nth
         getattr(disk, end)()
@@ -148,7 +148,7 @@ async def test_two_who_delete_at_once_don_t_stand_in_each_other_s_way():
             return [*names, ".deleted-gone"] if path == FOLDER else names
 
         disk.listdir = listdir
-        await delete_session("mine", store=FileStore(FOLDER))
+        await AgentSession.delete("mine", store=FileStore(FOLDER))
         assert await texts_of("mine") is None
 
 
@@ -165,5 +165,5 @@ async def test_what_another_hides_while_we_sync_is_left_to_it(monkeypatch, tmp_p
         hidden.mkdir(exist_ok=True)
 
     monkeypatch.setattr(durable, "sync_folder", sync_folder)
-    await delete_session("mine", store=store)
+    await AgentSession.delete("mine", store=store)
     assert hidden.exists()
