@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core._internal import serde
-from greenroom.llm import ModelError, SSEEvent
+from greenroom.llm import BlockDelta, ModelError, SSEEvent
 from greenroom.llm.anthropic.decode import AnthropicDecoder
 from greenroom.llm.openai.decode import OpenAIDecoder
 from greenroom.llm.responses.decode import ResponsesDecoder
@@ -200,3 +200,15 @@ def test_what_the_vendors_send_takes_the_shorter_way(kind, event):
     decoder.feed(first)  # begins the text in some dialects
     decoder._reader.read = None  # the longer way
     assert [delta.text for delta in decoder.feed(second)] == ["a"]
+
+
+def test_the_arguments_of_a_call_take_the_shorter_way():
+    decoder = AnthropicDecoder()
+    block = {"type": "tool_use", "id": "c", "name": "look", "input": {}}
+    start = {"type": "content_block_start", "index": 0, "content_block": block}
+    decoder.feed(SSEEvent(data(start), "content_block_start"))
+    decoder._reader.read = None  # the longer way
+    delta = {"type": "input_json_delta", "partial_json": '{"a"'}
+    event = {"type": "content_block_delta", "index": 0, "delta": delta}
+    (found,) = decoder.feed(SSEEvent(data(event), "content_block_delta"))
+    assert found == BlockDelta(0, "tool_input", '{"a"')

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Literal
 
-from msgspec import DecodeError, Struct
+from msgspec import DecodeError, Struct, field
 
 from greenroom import core
 from greenroom.core._internal import serde
@@ -56,20 +56,29 @@ _KINDS: dict[str, _Kind] = {
 
 
 class _LoneText(Struct, tag_field="type", tag="text_delta", forbid_unknown_fields=True):
-    text: str
+    piece: str = field(name="text")
 
 
 class _LoneThought(Struct, tag_field="type", tag="thinking_delta", forbid_unknown_fields=True):
-    thinking: str
+    piece: str = field(name="thinking")
+
+
+class _LoneInput(Struct, tag_field="type", tag="input_json_delta", forbid_unknown_fields=True):
+    piece: str = field(name="partial_json")
 
 
 class _LoneDelta(Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
     """An event that is nothing but a piece of text, as nearly all are: with no other field."""
 
     index: int
-    delta: _LoneText | _LoneThought
+    delta: _LoneText | _LoneThought | _LoneInput
 
 
+_LONE: dict[type[Struct], tuple[str, _Kind]] = {
+    _LoneText: _TEXTS["text_delta"],
+    _LoneThought: _TEXTS["thinking_delta"],
+    _LoneInput: _TEXTS["input_json_delta"],
+}
 _decode_lone = serde.make_decoder(_LoneDelta).decode
 
 
@@ -97,17 +106,13 @@ class _OpenBlock:
             self._raw |= delta | {"type": self.kind}
         return Notice(name)
 
-    def add_lone(self, delta: _LoneText | _LoneThought) -> BlockDelta | None:
-        """Add a piece of text or of thinking; None if the block is of another kind."""
-        if isinstance(delta, _LoneText):
-            if self.kind != "text":
-                return None
-            self._texts["text"].write(delta.text)
-            return BlockDelta(self.index, "text", delta.text)
-        if self.kind != "thinking":
+    def add_lone(self, delta: _LoneText | _LoneThought | _LoneInput) -> BlockDelta | None:
+        """Add a piece of the block's own kind of text; None if it is of another kind."""
+        name, kind = _LONE[type(delta)]
+        if _KINDS.get(self.kind) != kind:
             return None
-        self._texts["thinking"].write(delta.thinking)
-        return BlockDelta(self.index, "thinking", delta.thinking)
+        self._texts[name].write(delta.piece)
+        return BlockDelta(self.index, kind, delta.piece)
 
     def fits(self, delta: dict[str, object]) -> bool:
         """Whether a piece may belong to a block of this kind."""
@@ -214,7 +219,7 @@ class AnthropicDecoder:
 
     def _read_lone(self, data: str) -> BlockDelta | None:
         """Read an event that is nothing but a piece of text; None if it is anything else."""
-        if self._reader.halves:
+        if "content_block_delta" not in data or self._reader.halves:
             return None
         try:
             event = _decode_lone(data)
