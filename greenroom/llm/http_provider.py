@@ -20,7 +20,8 @@ from greenroom.llm.merged_messages import DropNotices, MergedMessage, merge_mess
 from greenroom.llm.model_errors import ModelBadRequestError, ModelError
 from greenroom.llm.portable_calls import dotted_names, tool_use
 from greenroom.llm.refused_blocks import Refusal, RefusedBlocks
-from greenroom.llm.request_encoder import EncodedRequest, assemble
+from greenroom.llm.request_encoder import EncodedRequest
+from greenroom.llm.request_frame import assemble
 from greenroom.llm.request_rules import FittedRequest, fit_request, may_force
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import ModelStream, collect

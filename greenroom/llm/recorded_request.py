@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from greenroom.core import ContentBlock, Message, ModelRequest, ToolDefinition, UnknownBlock
 from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.llm.dialect import Dialect
 from greenroom.llm.json_fields import as_dict, as_list, as_text
 from greenroom.llm.merged_messages import merge_messages
 from greenroom.llm.portable_calls import PortableCalls
-from greenroom.llm.request_encoder import Dialect, encode_request
+from greenroom.llm.request_encoder import encode_request
 
 
 def same_request(one: Mapping[str, object], other: Mapping[str, object]) -> bool:

@@ -11,20 +11,17 @@ Messages, with their dicts (`extra`, `input`, `raw`), are treated as immutable: 
 they are the same object. Equality would not do, since it ignores ids, and `1 == True`.
 """
 
-from bisect import bisect_left
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import islice
 from operator import is_
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 import trio
-from msgspec import UNSET
 
 from greenroom.core import (
-    ContentBlock,
     DocumentBlock,
     ImageBlock,
     Message,
@@ -35,119 +32,12 @@ from greenroom.core import (
 )
 from greenroom.core._internal import serde
 from greenroom.llm.bound_thinking import BoundThinking, digest_beginning
+from greenroom.llm.dialect import Dialect, EncodedConversation, EncodedMessage, WriteMessages
 from greenroom.llm.json_fields import as_dict
-from greenroom.llm.merged_messages import MediaLimits, MergedMessage, MessageMerger
-from greenroom.llm.portable_calls import CallRules, PortableCalls
+from greenroom.llm.merged_messages import MergedMessage, MessageMerger
+from greenroom.llm.portable_calls import PortableCalls
+from greenroom.llm.request_frame import Frame, Surroundings
 from greenroom.llm.tokens import holds_media
-
-
-class EncodedMessage(msgspec.Struct, frozen=True):
-    """One merged message in a provider's format.
-
-    Attributes:
-        messages: the messages on the wire as plain JSON, usually one; never changed.
-        wire: the same as bytes, separated by commas; may be empty.
-        is_marked: whether it has marks for the provider's cache.
-    """
-
-    messages: Sequence[Mapping[str, object]]
-    wire: bytes
-    is_marked: bool
-
-
-class EncodedConversation(msgspec.Struct, frozen=True):
-    """A conversation in a provider's format; valid until its encoder continues.
-
-    Attributes:
-        prefix: all messages but the last few as bytes, separated by commas; may be empty.
-        latest: the last few messages, at least three of each side if there are so many; never
-            empty.
-        is_marked: whether a message has marks for the provider's cache.
-        thinking: what became of thinking that is bound to what came before it.
-        changes: what else is not sent as it is, a sentence each.
-        ends: for each encoded message but the last one, how many messages of the conversation it
-            ends with, and for those in `prefix`, after how many bytes.
-    """
-
-    prefix: bytes | bytearray
-    latest: Sequence[EncodedMessage]
-    is_marked: bool
-    thinking: BoundThinking
-    changes: tuple[str, ...] = ()
-    ends: Sequence[tuple[int, int]] = ()
-
-    def pieces_after(self, count: int) -> list[bytes | bytearray]:
-        """Return what follows the first `count` messages, as `pieces` does.
-
-        This is for an API that has the beginning of a conversation already.
-
-        Raises:
-            ValueError: what is sent of the next message is part of the same message as they are.
-        """
-        if not count:
-            return self.pieces()
-        place = bisect_left(self.ends, (count, 0))
-        if place == len(self.ends) or self.ends[place][0] != count:
-            raise ValueError(f"no encoded message ends after {count} messages")
-        in_prefix = len(self.ends) + 1 - len(self.latest)
-        if place >= in_prefix:
-            return [message.wire for message in self.latest[place + 1 - in_prefix :]]
-        rest = self.prefix[self.ends[place][1] :].removeprefix(b",")
-        return [rest, *(message.wire for message in self.latest)]
-
-    def pieces(self) -> list[bytes | bytearray]:
-        """Return the conversation as pieces to be joined by commas; some may be empty."""
-        return [self.prefix, *(message.wire for message in self.latest)]
-
-
-class Dialect(Protocol):
-    """The format of a provider's requests; every method is a pure function of its arguments."""
-
-    @property
-    def provider(self) -> str:
-        """The provider's name; parts that only another provider understands are not sent."""
-
-    @property
-    def api(self) -> str:
-        """The `Message.api` of its replies, if the provider has several; else empty."""
-
-    @property
-    def calls(self) -> CallRules:
-        """The ids and names of calls that the provider accepts."""
-
-    @property
-    def echoed_fields(self) -> frozenset[str]:
-        """The fields of its own messages that the provider accepts back."""
-
-    @property
-    def bound_to(self) -> str:
-        """The model, if its thinking is bound to what came before it; else an empty text."""
-
-    @property
-    def limits(self) -> MediaLimits:
-        """How large images, documents and requests may be."""
-
-    def accept(self, blocks: Sequence[ContentBlock], message: Message) -> Sequence[ContentBlock]:
-        """Return the blocks of a message without those that this provider refuses."""
-
-    def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
-        """Write a message, whose calls have their final names and ids, as JSON messages.
-
-        Raises:
-            ModelBadRequestError: it contains something that can't be written.
-        """
-
-    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
-        """Whether messages have marks for the provider's cache; then no others are added."""
-
-    def body(
-        self, request: ModelRequest, conversation: EncodedConversation
-    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
-        """Return the fields of the request, and its messages as pieces to be joined by commas.
-
-        The messages go into the field whose value is `MESSAGES`; if the options of the request
-        replace that field, the messages are not sent. Fields that are `msgspec.UNSET` are left out.
-        """
 
 
 class _LastMessage(msgspec.Struct, frozen=True):
@@ -162,6 +52,15 @@ class _LastMessage(msgspec.Struct, frozen=True):
         before = self.message
         same = message.fields is before.fields and len(message.blocks) == len(before.blocks)
         return same and all(map(is_, message.blocks, before.blocks))
+
+
+class _Around(NamedTuple):
+    """What surrounds the messages of a request, as it is sent."""
+
+    of: Surroundings
+    is_marked: bool
+    frame: Frame
+    write: WriteMessages
 
 
 _LATEST = 5  # messages besides the last one, so that there are three of each side
@@ -187,8 +86,9 @@ class ConversationEncoder:
         self._messages: tuple[Message, ...] = ()
         self._changes: dict[str, None] = {}
         self._ends: list[tuple[int, int]] = []
+        self._around: _Around | None = None
         self.size = 0
-        """How many bytes of messages it keeps."""
+        """How many bytes it keeps."""
         self._restart_at(0)
 
     def count_known(self, messages: Sequence[Message]) -> int:
@@ -240,6 +140,25 @@ class ConversationEncoder:
             self._prefix, latest, is_marked, self._thinking, changes, self._ends
         )
 
+    def body(self, request: ModelRequest, conversation: EncodedConversation) -> bytes:
+        """Return the body of a request with this conversation, which it has encoded last.
+
+        Raises:
+            ModelBadRequestError: the request has something that can't be written.
+            InvalidJSONError: it has something that JSON can't express.
+        """
+        around, now = self._around, Surroundings.of(request)
+        if (
+            around is None
+            or around.is_marked != conversation.is_marked
+            or not now.is_like(around.of)
+        ):
+            fields, write = self._dialect.body(request, is_marked=conversation.is_marked)
+            self.size -= len(around.frame.start) if around is not None else 0
+            around = self._around = _Around(now, conversation.is_marked, Frame.of(fields), write)
+            self.size += len(around.frame.start)
+        return around.frame.fill(around.write(conversation))
+
     def _restart_at(self, place: int) -> None:
         """Forget the last merged message, if any; the next one begins at this place."""
         dialect = self._dialect
@@ -277,7 +196,7 @@ class ConversationEncoder:
     def _encode(self, message: MergedMessage) -> EncodedMessage:
         messages = self._dialect.write(message)
         wire = serde.dumps(messages)[1:-1]
-        return EncodedMessage(messages, wire, self._dialect.is_marked(messages))
+        return EncodedMessage(messages, wire, self._dialect.is_marked(messages, wire))
 
 
 def _find_faults(message: Message, dialect: Dialect) -> Iterable[str]:
@@ -316,9 +235,6 @@ class EncodedRequest(NamedTuple):
     left_out: int = 0
     changes: tuple[str, ...] = ()
 
-
-MESSAGES = object()
-"""The value of the field in which the messages of a request belong."""
 
 _MAX_ENCODERS = 1024  # conversations
 _MAX_BYTES = 64 * 1024 * 1024
@@ -433,30 +349,6 @@ def encode_request(dialect: Dialect, request: ModelRequest) -> bytes:
     return _encode(dialect, request, tuple(request.messages), encoder).content
 
 
-def assemble(fields: Mapping[str, object], messages: Iterable[bytes | bytearray] = ()) -> bytes:
-    """Return the fields that are set as JSON, with the messages in place of `MESSAGES`.
-
-    Raises:
-        InvalidJSONError: a field contains something that JSON can't express.
-
-    Example:
-        >>> assemble({"model": "m", "messages": MESSAGES, "seed": UNSET}, [b'{"a":1}', b'{"b":2}'])
-        b'{"model":"m","messages":[{"a":1},{"b":2}]}'
-    """
-    values = {name: value for name, value in fields.items() if value is not UNSET}
-    place = next((name for name, value in values.items() if value is MESSAGES), None)
-    if place is None:
-        return serde.dumps(values)
-    del values[place]
-    pieces: list[bytes | bytearray] = [serde.dumps(values)[:-1], b"," if values else b""]
-    pieces += [serde.dumps(place), b":["]
-    for message in messages:
-        pieces += [message, b","] if message else []
-    if pieces[-1] == b",":
-        pieces.pop()
-    return b"".join([*pieces, b"]}"])
-
-
 def _encode(
     dialect: Dialect,
     request: ModelRequest,
@@ -465,8 +357,7 @@ def _encode(
     known: int = 0,
 ) -> EncodedRequest:
     conversation = encoder.encode(messages, known)
-    fields, pieces = dialect.body(request, conversation)
-    content = assemble(fields, pieces)
+    content = encoder.body(request, conversation)
     dialect.limits.check_request(content, dialect.provider)
     thinking, changes = conversation.thinking, conversation.changes
     if not dialect.bound_to:

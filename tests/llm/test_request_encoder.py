@@ -6,7 +6,14 @@ import pytest
 import trio
 from hypothesis import given, strategies as st
 
-from greenroom.core import DocumentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from greenroom.core import (
+    DocumentBlock,
+    Message,
+    TextBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from greenroom.core._internal import serde
 from greenroom.llm import ModelBadRequestError, ModelRequest, request_encoder
 from greenroom.llm.anthropic.encode import MessagesDialect
@@ -104,10 +111,15 @@ class Counting(MessagesDialect):
     model: str = "m"
     max_tokens: int = 9
     written: list[threading.Thread] = []
+    bodies: list[ModelRequest] = []
 
     def write(self, message):
         self.written.append(threading.current_thread())
         return super().write(message)
+
+    def body(self, request, *, is_marked):
+        self.bodies.append(request)
+        return super().body(request, is_marked=is_marked)
 
 
 def step(number):
@@ -226,3 +238,64 @@ async def test_a_request_that_can_not_be_written_spoils_no_other():
     with pytest.raises(ModelBadRequestError):
         await encoder.encode(ModelRequest(messages=(*messages, Message.assistant("So?"), wrong)))
     await check(encoder, dialect, (*messages, *step(3)))
+
+
+@pytest.mark.parametrize("dialect", DIALECTS, ids=lambda each: type(each).__name__)
+async def test_what_surrounds_the_messages_is_written_as_each_request_has_it(dialect):
+    encoder, messages = RequestEncoder(dialect), conversation(2)
+    look, find = (ToolDefinition(name, "", {"type": "object"}) for name in ("look", "find"))
+    mark = TextBlock("Be brief.", {"cache_control": {"type": "ephemeral"}})
+    for changed in (
+        {"system": "Be brief."},
+        {"system": "Be very brief."},
+        {"system": (mark,)},
+        {"tools": (look,)},
+        {"tools": (look, find)},
+        {"tools": (find,)},
+        {"options": {"logprobs": 1}},
+        {"options": {"logprobs": True}},
+        {"temperature": 1},
+        {"cache": False},
+        {},
+    ):
+        for _ in range(2):
+            messages += step(1)
+            request = ModelRequest(messages=messages, **changed)
+            assert (await encoder.encode(request)).content == encode_request(dialect, request)
+
+
+async def test_marks_in_a_message_end_those_of_ours_around_it():
+    dialect, messages = MessagesDialect("m", 9), conversation(2)
+    encoder = RequestEncoder(dialect)
+    marked = Message.user([TextBlock("Well?", {"cache_control": {"type": "ephemeral"}})])
+    for message in (Message.assistant("No."), marked, Message.assistant("Yes.")):
+        messages = (*messages, message)
+        request = ModelRequest(messages=messages, system="Be brief.")
+        content = (await encoder.encode(request)).content
+        assert content == encode_request(dialect, request)
+        assert content.count(b"cache_control") == (1 if marked in messages else 3)
+
+
+async def test_what_surrounds_the_messages_is_written_once_while_it_is_the_same():
+    dialect, messages = Counting(), conversation(2)
+    encoder = RequestEncoder(dialect)
+    tool = ToolDefinition("look", "", {"type": "object"})
+    for number in range(3):
+        words = f"Be {dialect.model}."  # another object each time, as templates make
+        await encoder.encode(ModelRequest(messages=messages, system=words, tools=[tool]))
+        assert len(dialect.bodies) == 1
+        messages += step(number)
+    await encoder.encode(ModelRequest(messages=messages, system="Be kind.", tools=[tool]))
+    assert len(dialect.bodies) == 2
+
+
+async def test_what_surrounds_the_messages_counts_for_what_is_kept(monkeypatch):
+    monkeypatch.setattr(request_encoder, "_MAX_BYTES", 1000)
+    dialect = Counting()
+    encoder = RequestEncoder(dialect)
+    small = conversation(1)
+    for system, written in (("a" * 1000, [3, 3]), ("a", [3, 0])):
+        for count in written:
+            del dialect.written[:]
+            await encoder.encode(ModelRequest(messages=small, system=system))
+            assert len(dialect.written) == count

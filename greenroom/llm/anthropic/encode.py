@@ -1,18 +1,19 @@
 """Requests to Anthropic's Messages API, with the marks for its cache."""
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from msgspec import UNSET, Struct
 
 from greenroom import core
 from greenroom.core._internal import NamedTool, OutputSchema, portable_name, serde
+from greenroom.llm.dialect import EncodedConversation, EncodedMessage, WriteMessages
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
-from greenroom.llm.request_encoder import MESSAGES, EncodedConversation, EncodedMessage
+from greenroom.llm.request_frame import MESSAGES
 from greenroom.llm.request_rules import is_same_model
 from greenroom.llm.root_schema import fold_root
 from greenroom.llm.strict_schema import ANTHROPIC, strict_schema
@@ -78,24 +79,25 @@ def mark_fields(fields: Mapping[str, object]) -> dict[str, object]:
     return {**fields, **{name: blocks for name, blocks in marked.items() if blocks}}
 
 
-def mark_messages(messages: Sequence[EncodedMessage]) -> list[bytes]:
+def mark_messages(conversation: EncodedConversation) -> list[bytes | bytearray]:
     """Return messages as bytes, with a mark at the end of the user's last two that take one."""
-    made: list[bytes] = []
+    made: list[bytes | bytearray] = []
     left = _MARKED_MESSAGES
-    for message in reversed(messages):
+    for message in reversed(conversation.latest):
         marked = _mark_message(message) if left else b""
         left -= bool(marked)
         made.append(marked or message.wire)
-    return made[::-1]
+    return [conversation.prefix, *made[::-1]]
 
 
 def _mark_message(message: EncodedMessage) -> bytes:
     """Return a user's message with its mark, or nothing if it can't have one."""
-    *before, last = message.messages
-    content = _mark_last(as_list(last.get("content")))
-    if not content or last.get("role") != "user":
-        return b""
-    return serde.dumps([*before, {**last, "content": content}])[1:-1]
+    if message.with_mark is None:
+        *before, last = message.messages
+        content = _mark_last(as_list(last.get("content"))) if last.get("role") == "user" else []
+        marked = [*before, {**last, "content": content}] if content else []
+        message.with_mark = serde.dumps(marked)[1:-1]
+    return message.with_mark
 
 
 def _mark_last(blocks: Sequence[object]) -> list[object]:
@@ -189,14 +191,14 @@ class MessagesDialect(Struct, frozen=True):
         made = {"role": message.role, "content": blocks}
         return [extend(made, message.fields)]
 
-    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
+    def is_marked(self, messages: Sequence[Mapping[str, object]], wire: bytes) -> bool:
         """Whether messages as they are sent have cache markers of their own."""
-        return any(map(has_mark, messages))
+        return _FIELD.encode() in wire and any(map(has_mark, messages))
 
     def body(
-        self, request: core.ModelRequest, conversation: EncodedConversation
-    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
-        """Return the fields of a streaming request, and its messages, marked for the cache.
+        self, request: core.ModelRequest, *, is_marked: bool
+    ) -> tuple[Mapping[str, object], WriteMessages]:
+        """Return the fields of a streaming request, and what writes and marks its messages.
 
         Raises:
             ModelBadRequestError: Anthropic can't enforce the schema of the output, or the API, or
@@ -219,10 +221,10 @@ class MessagesDialect(Struct, frozen=True):
             )
         if self.version >= _WITHOUT_SAMPLING:
             self._check_sampling(fields)
-        is_ours = fields["messages"] is MESSAGES and not conversation.is_marked
+        is_ours = fields["messages"] is MESSAGES and not is_marked
         if not (request.cache and is_ours and has_no_marks(fields)):
-            return fields, conversation.pieces()
-        return mark_fields(fields), [conversation.prefix, *mark_messages(conversation.latest)]
+            return fields, EncodedConversation.pieces
+        return mark_fields(fields), mark_messages
 
     def _find_limit(self, request: core.ModelRequest) -> int:
         """Return the limit of the reply to a request without one, its thinking included."""

@@ -9,7 +9,7 @@ https://ai.google.dev/gemini-api/docs/thought-signatures
 
 import mimetypes
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import UNSET
@@ -17,12 +17,13 @@ from msgspec.structs import replace
 
 from greenroom import core
 from greenroom.core._internal import NamedTool, ToolChoice, portable_name
+from greenroom.llm.dialect import EncodedConversation, WriteMessages
 from greenroom.llm.gemini.calls import SIGNATURE
 from greenroom.llm.gemini.decode import ASKED
 from greenroom.llm.json_fields import as_dict, extend, without
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
 from greenroom.llm.portable_calls import CallRules
-from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
+from greenroom.llm.request_frame import MESSAGES
 from greenroom.llm.root_schema import fold_root
 
 _UNCHECKED = "skip_thought_signature_validator"
@@ -96,13 +97,13 @@ class GeminiDialect:
         made = {"role": _ROLES[message.role], "parts": parts or [{"text": "(empty)"}]}
         return [extend(made, message.fields)]
 
-    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
+    def is_marked(self, messages: Sequence[Mapping[str, object]], wire: bytes) -> bool:
         """Return False: the server decides itself what to cache."""
         return False
 
     def body(
-        self, request: core.ModelRequest, conversation: EncodedConversation
-    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
+        self, request: core.ModelRequest, *, is_marked: bool
+    ) -> tuple[Mapping[str, object], WriteMessages]:
         """Return the fields of a request, and its messages.
 
         Options add to the objects of the same name, such as `generationConfig`, and to the tools.
@@ -117,7 +118,7 @@ class GeminiDialect:
         given = {name: value for name, value in fields.items() if value}
         options = {name: value for name, value in request.options.items() if name != "tools"}
         merged = {n: _drop_unset(v) for n, v in extend(given, options).items()}
-        return merged | tools, conversation.pieces()
+        return merged | tools, EncodedConversation.pieces
 
     def _write_settings(self, request: core.ModelRequest) -> dict[str, object]:
         output = request.output

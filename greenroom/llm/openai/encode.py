@@ -13,6 +13,7 @@ from greenroom.core._internal import (
     portable_name,
     serde,
 )
+from greenroom.llm.dialect import WriteMessages
 from greenroom.llm.endpoint import is_same_server
 from greenroom.llm.json_fields import as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
@@ -25,7 +26,7 @@ from greenroom.llm.openai.reasoning import (
     reasoning_for_server,
 )
 from greenroom.llm.portable_calls import CallRules, merge_tools
-from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
+from greenroom.llm.request_frame import MESSAGES
 from greenroom.llm.request_rules import find_effort_of
 from greenroom.llm.root_schema import fold_root
 from greenroom.llm.strict_schema import OPENAI, strict_schema
@@ -235,13 +236,13 @@ class ChatDialect:
         *results, last = write_user_message(message.blocks) or [{"role": "user", "content": ""}]
         return [*results, extend(last, message.fields) if last["role"] == "user" else last]
 
-    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
+    def is_marked(self, messages: Sequence[Mapping[str, object]], wire: bytes) -> bool:
         """Return False: these servers decide themselves what to cache."""
         return False
 
     def body(
-        self, request: core.ModelRequest, conversation: EncodedConversation
-    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
+        self, request: core.ModelRequest, *, is_marked: bool
+    ) -> tuple[Mapping[str, object], WriteMessages]:
         """Return the fields of a streaming request, and its messages with the system prompt."""
         limit = request.max_tokens or self.max_tokens
         tools = merge_tools(list(map(write_tool, request.tools)), request.options)
@@ -256,7 +257,8 @@ class ChatDialect:
             **_write_stream_options(request.options),
             **tools,
         }
-        return fields, [*map(serde.dumps, _write_system(request)), *conversation.pieces()]
+        system = list(map(serde.dumps, _write_system(request)))
+        return fields, lambda conversation: [*system, *conversation.pieces()]
 
 
 def _write_settings(request: core.ModelRequest, *, has_tools: bool) -> dict[str, object]:

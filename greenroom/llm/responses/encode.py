@@ -1,18 +1,19 @@
 """Requests to the Responses API, in which a conversation is a list of items."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
 from greenroom import core
 from greenroom.core._internal import NamedTool, ToolChoice, portable_name, serde
+from greenroom.llm.dialect import EncodedConversation, WriteMessages
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
 from greenroom.llm.merged_messages import MediaLimits, MergedMessage
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.openai.encode import choose_effort, write_cache_key, write_format
 from greenroom.llm.openai.hosts import HOSTS, HostProfile
 from greenroom.llm.portable_calls import CallRules, merge_tools
-from greenroom.llm.request_encoder import MESSAGES, EncodedConversation
+from greenroom.llm.request_frame import MESSAGES
 from greenroom.llm.responses.decode import API
 from greenroom.llm.root_schema import fold_root
 
@@ -77,13 +78,13 @@ class ResponsesDialect:
             items[-1] = extend(items[-1], message.fields)
         return items
 
-    def is_marked(self, messages: Sequence[Mapping[str, object]]) -> bool:
+    def is_marked(self, messages: Sequence[Mapping[str, object]], wire: bytes) -> bool:
         """Return False: the server decides itself what to cache."""
         return False
 
     def body(
-        self, request: core.ModelRequest, conversation: EncodedConversation
-    ) -> tuple[Mapping[str, object], Iterable[bytes | bytearray]]:
+        self, request: core.ModelRequest, *, is_marked: bool
+    ) -> tuple[Mapping[str, object], WriteMessages]:
         """Return the fields of a streaming request, and its items.
 
         Raises:
@@ -108,7 +109,7 @@ class ResponsesDialect:
             **request.options,
             **tools,
         }
-        return fields, conversation.pieces()
+        return fields, EncodedConversation.pieces
 
 
 def write_reply(blocks: Sequence[core.ContentBlock]) -> Iterator[dict[str, object]]:
