@@ -356,9 +356,7 @@ class _HttpStream(ModelStream):
         self._lines = SSEDecoder()
         self._events: deque[SSEEvent] = deque()
         self._chunks: ChunkIterator | None = response.chunks()  # None after the last one
-        content_type = response.headers.get("content-type", "")
-        self._content_type = endpoint.conceal_text(content_type).lower()
-        self._request_id = endpoint.conceal_text(request_id(response.headers))
+        self._headers = response.headers
         self._size = 0
         self._has_begun = False
         self._is_closed = False
@@ -415,7 +413,8 @@ class _HttpStream(ModelStream):
     def _describe(self, error: ModelError) -> None:
         """Add to an error what is known here."""
         error.provider = self._endpoint.provider
-        error.request_id = error.request_id or self._request_id
+        found = error.request_id or self._endpoint.conceal_text(request_id(self._headers))
+        error.request_id = found
         _suggest_model(error, self._endpoint)
 
     async def drain(self) -> None:
@@ -429,7 +428,8 @@ class _HttpStream(ModelStream):
     async def _begin(self) -> Iterable[StreamEvent]:
         """Find out whether the answer is a stream; if it is not, translate it as a whole."""
         body = await self._read(_PREFIX)
-        if is_stream(body, self._content_type):
+        content_type = self._headers.get("content-type", "").lower()
+        if is_stream(body, content_type):
             self._events.extend(self._lines.feed(body))
             return ()
         if body.startswith(b"{"):  # no event begins like that
@@ -444,7 +444,7 @@ class _HttpStream(ModelStream):
             if values := _read_list(body):
                 return list(self._decoder.whole(values))
         body = await self._read(_PAGE_LIMIT, body)
-        raise not_a_stream(self._endpoint, self._content_type, body)
+        raise not_a_stream(self._endpoint, self._endpoint.conceal_text(content_type), body)
 
     def _conceal(self, event: SSEEvent) -> SSEEvent | None:
         """Remove the key from an event that reports an error; None if it is not in there."""

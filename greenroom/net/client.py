@@ -3,8 +3,9 @@
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
+from functools import lru_cache
 from typing import Protocol, Self
-from urllib.parse import SplitResult, unquote
+from urllib.parse import unquote
 
 import trio
 
@@ -12,7 +13,7 @@ from greenroom.core import ConfigurationError, NetworkError
 from greenroom.net.body import ChunkIterator
 from greenroom.net.connection import Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
-from greenroom.net.urls import proxy_for, split_url
+from greenroom.net.urls import split_url
 
 DEFAULT_BODY_LIMIT = 1 << 20
 """The most bytes of a body that `read` returns by default."""
@@ -68,10 +69,11 @@ class HttpClient:
     """Speaks HTTP/1.1 to any host, and keeps connections for the next request.
 
     It opens nothing before the first request, and can be opened again after it has been closed. The
-    proxy and TLS variables of the environment apply: `HTTPS_PROXY`, `HTTP_PROXY`, `ALL_PROXY`,
-    `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR`. Redirects are not followed, and nothing is retried:
-    the caller decides about that. There is one exception: if a server closes a kept connection just
-    when a request is sent on it, without a byte of an answer, the request is sent on a new one.
+    proxy and TLS variables of the environment apply when a connection is made: `HTTPS_PROXY`,
+    `HTTP_PROXY`, `ALL_PROXY`, `NO_PROXY`, `SSL_CERT_FILE`, `SSL_CERT_DIR`. Redirects are not
+    followed, and nothing is retried: the caller decides about that. There is one exception: if a
+    server closes a kept connection just when a request is sent on it, without a byte of an answer,
+    the request is sent on a new one.
 
     At most `connections` are open at a time. Further requests wait, first come, first served: as
     long as it takes, without a time-out but the cancel scopes around them, and however many they
@@ -174,19 +176,18 @@ class _Exchange:
 
     async def __aenter__(self) -> HttpResponse:
         method, url, headers, content = self._request
-        parts, fields = split_url(url), _check_headers(headers)
-        host = parts.hostname or ""
-        if "@" in parts.netloc:
-            url, fields = _move_password(parts, fields)
-        proxy = proxy_for(parts.scheme, host)
-        route = Route(proxy, parts.scheme, host, parts.port, None if proxy else self._address)
+        route, fields = _find_route(url, self._address), _check_headers(headers)
+        if "@" in url:
+            url, fields = _move_password(url, fields)
         self._connection = connection = await self._pool.take(route)
         try:
             timeout, deadline = self._timeout, trio.current_time() + self._timeout.total
             answer = await connection.send(method, url, fields, content, timeout, deadline)
             encoding = answer.headers.get("content-encoding", "").strip().lower()
             try:
-                self._chunks = ChunkIterator(answer.body, host, encoding, timeout.read, deadline)
+                self._chunks = ChunkIterator(
+                    answer.body, route.host, encoding, timeout.read, deadline
+                )
             except NetworkError:
                 await answer.body.aclose()
                 raise
@@ -202,8 +203,17 @@ class _Exchange:
             await self._pool.give_back(self._connection)
 
 
-def _move_password(parts: SplitResult, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
+@lru_cache(maxsize=256)
+def _find_route(url: str, address: str | None) -> Route:
+    parts = split_url(url)
+    return Route(parts.scheme, parts.hostname or "", parts.port, address)
+
+
+def _move_password(url: str, headers: dict[str, str]) -> tuple[str, dict[str, str]]:
     """Return the URL without its user's name and password, and the headers with them (RFC 7617)."""
+    parts = split_url(url)
+    if "@" not in parts.netloc:
+        return url, headers
     userinfo, _, netloc = parts.netloc.rpartition("@")
     given = any(name.lower() == "authorization" for name in headers)
     basic = b64encode(unquote(userinfo).encode()).decode()

@@ -42,14 +42,13 @@ class Route(NamedTuple):
     """Where a connection leads; a request uses only connections of its own route.
 
     Attributes:
-        proxy: the URL of the proxy, or None for a direct connection.
         scheme: http or https.
         host: the host of the URL.
         port: the port of the URL, or None where it names none.
-        address: the IP address to connect to instead of looking the host up, or None.
+        address: the IP address to connect to instead of looking the host up, or None; through a
+            proxy it has no effect.
     """
 
-    proxy: str | None
     scheme: str
     host: str
     port: int | None

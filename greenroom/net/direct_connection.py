@@ -24,7 +24,7 @@ from greenroom.net.errors import (
     response_timeout_error,
     total_timeout_error,
 )
-from greenroom.net.http1 import AnswerReader, Head, ProtocolError, write_request
+from greenroom.net.http1 import AnswerReader, Head, ProtocolError, RequestWriter
 from greenroom.net.tls import tls_context
 from greenroom.net.urls import DEFAULT_PORTS, target_of, write_authority
 
@@ -43,7 +43,8 @@ class DirectConnection:
     def __init__(self, route: Route) -> None:
         """Connect nothing yet: the first request does."""
         self.route = route
-        self._authority = write_authority(route.scheme, route.host, route.port)
+        authority = write_authority(route.scheme, route.host, route.port)
+        self._writer = RequestWriter({"Host": authority, **OWN_HEADERS})
         self.idle_since = 0.0
         self._wire: _Wire | None = None
         self._reader = AnswerReader("GET")
@@ -67,12 +68,9 @@ class DirectConnection:
             NetworkError: the other side can't be reached or broke off, or `aclose` was called.
         """
         host = self.route.host
-        given = {name.lower() for name in headers}
-        own = {"Host": self._authority, **OWN_HEADERS}
-        fields = {name: value for name, value in own.items() if name.lower() not in given}
         target = target_of(urlsplit(url))  # the client has checked it
         try:
-            request = write_request(method, target, {**fields, **headers}, content)
+            request = self._writer.write(method, target, headers, content)
         except ProtocolError as error:
             hint = "check the headers"
             raise describe_failure(error, host, "the request is not valid HTTP", hint) from None
@@ -147,16 +145,17 @@ class DirectConnection:
             except _BROKEN as error:
                 refusal = error  # it may have answered before it took all, and closed
             limit = min(trio.current_time() + timeout.response, deadline)
-            while (head := reader.read_head()) is None:
+            while True:
                 data = await wire.receive(limit)
                 if refusal and not data:
                     raise refusal
                 reader.feed(data)
+                if (head := reader.read_head()) is not None:
+                    return head
         except trio.TooSlowError:
             if trio.current_time() >= deadline:
                 raise total_timeout_error(self.route.host) from None
             raise response_timeout_error(self.route.host, timeout.response) from None
-        return head
 
     async def _connect(self, timeout: Timeouts, deadline: float) -> None:
         if self._is_closed:

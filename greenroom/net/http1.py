@@ -24,9 +24,12 @@ _STATUS = compile_later(r"HTTP/1\.([01]) ([1-9][0-9]{2})(?: [^\x00-\x08\x0a-\x1f
 _FIELD = compile_later(rf"({_NAME}):([^\x00\r]*)")
 _LENGTH = compile_later(r"[0-9]{1,20}")
 _SIZE = compile_later(rb"([0-9A-Fa-f]{1,20})[ \t]*(?:;[^\x00\r\n]*)?")
+_PLAIN_SIZE = compile_later(rb"([0-9A-Fa-f]{1,20})\r\n")
 _END = compile_later(rb"\n\r?\n")
 _BEGINNING = b"HTTP/1."
 _BODILESS = frozenset({204, 304})
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
+"""Methods of which a request says the length of its body, though it has none."""
 
 T = TypeVar("T")
 
@@ -97,27 +100,54 @@ class _Part(enum.Enum):
     DONE = enum.auto()
 
 
-def write_request(
-    method: str, target: str, headers: Mapping[str, str], content: bytes | None
-) -> bytes:
-    """Return a request in bytes, with its body.
+class RequestWriter:
+    r"""Writes the requests of one connection; the head of one that is like the last is kept.
 
-    Raises:
-        ProtocolError: the method or a header can't be written.
+    Args:
+        own: the headers of every request, but for those that it has itself.
+
+    Example:
+        >>> RequestWriter({"Host": "a"}).write("POST", "/", {"X": "1"}, b"hello")
+        b'POST / HTTP/1.1\r\nHost: a\r\nX: 1\r\nContent-Length: 5\r\n\r\nhello'
     """
-    if not _IS_TOKEN.fullmatch(method) or not all(map(_IS_TOKEN.fullmatch, headers)):
-        raise ProtocolError("a method or a header's name holds what none can")
-    lines = [f"{method} {target} HTTP/1.1"]
-    lines += [f"{name}: {value.strip()}" for name, value in headers.items()]
-    if content is not None or method in ("POST", "PUT", "PATCH"):
-        lines.append(f"Content-Length: {len(content or b'')}")
-    try:
-        head = "\r\n".join((*lines, "", "")).encode("ascii")
-    except UnicodeEncodeError:
-        raise ProtocolError("a request holds what is not ASCII") from None
-    if head.count(b"\n") != len(lines) + 1:
-        raise ProtocolError("a request holds a line break")
-    return head + content if content else head
+
+    def __init__(self, own: Mapping[str, str]) -> None:
+        """Write nothing yet."""
+        self._own = own
+        self._asked: tuple[str, str, Mapping[str, str]] = ("", "", {})
+        self._head = b""
+
+    def write(
+        self, method: str, target: str, headers: Mapping[str, str], content: bytes | None
+    ) -> bytes:
+        """Return a request in bytes, with its body.
+
+        Raises:
+            ProtocolError: the method or a header can't be written.
+        """
+        asked = method, target, headers
+        if asked != self._asked:
+            self._head, self._asked = self._write_head(*asked), asked
+        if content is None and method not in _WITH_BODY:
+            return self._head + b"\r\n"
+        return b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(content or b""), content or b"")
+
+    def _write_head(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
+        """Return the lines before the length of the body."""
+        given = {name.lower() for name in headers}
+        own = {name: value for name, value in self._own.items() if name.lower() not in given}
+        fields = {**own, **headers}
+        if not _IS_TOKEN.fullmatch(method) or not all(map(_IS_TOKEN.fullmatch, fields)):
+            raise ProtocolError("a method or a header's name holds what none can")
+        lines = [f"{method} {target} HTTP/1.1"]
+        lines += [f"{name}: {value.strip()}" for name, value in fields.items()]
+        try:
+            head = "\r\n".join((*lines, "")).encode("ascii")
+        except UnicodeEncodeError:
+            raise ProtocolError("a request holds what is not ASCII") from None
+        if head.count(b"\n") != len(lines):
+            raise ProtocolError("a request holds a line break")
+        return head
 
 
 class AnswerReader:
@@ -262,6 +292,7 @@ class AnswerReader:
         at = 0
         while True:
             if self._part is _Part.SIZE:
+                at = _take_whole_chunks(data, at, pieces)
                 end = data.find(b"\r\n", at)
                 if (end if end >= 0 else len(data)) - at > LINE_LIMIT:
                     raise ProtocolError("the line that begins a chunk is too long")
@@ -271,11 +302,6 @@ class AnswerReader:
                 if size is None:
                     raise ProtocolError("a chunk of the body begins without its size")
                 at, self._left = end + 2, int(size[1], 16)
-                end = at + self._left
-                if self._left and data[end : end + 2] == b"\r\n":  # all of it is here, as mostly
-                    pieces.append(data[at:end])
-                    at = end + 2
-                    continue
                 self._part = _Part.CHUNK if self._left else _Part.TRAILER
             elif self._part is _Part.CHUNK:
                 piece = data[at : at + self._left]
@@ -317,6 +343,21 @@ class AnswerReader:
     def _check_end(self) -> None:
         if self._has_ended and self._part is not _Part.DONE:
             raise ProtocolError("the answer breaks off")
+
+
+def _take_whole_chunks(data: bytes, at: int, pieces: list[bytes]) -> int:
+    """Add the chunks from here on to the pieces, while all of one has come; return where they end.
+
+    Most have, and no extension of their sizes, so they are read without a step for each part.
+    """
+    while line := _PLAIN_SIZE.match(data, at):
+        begin = line.end()
+        end = begin + int(line[1], 16)
+        if end == begin or data[end : end + 2] != b"\r\n":
+            break
+        pieces.append(data[begin:end])
+        at = end + 2
+    return at
 
 
 def _parse_fields(lines: list[str]) -> list[tuple[str, str]]:

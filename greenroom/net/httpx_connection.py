@@ -119,15 +119,16 @@ class HttpxConnection:
         idle_since: when the last exchange ended; its owner's to read and write.
     """
 
-    def __init__(self, route: Route, context: ssl.SSLContext) -> None:
-        """Connect nothing yet: the first request does.
+    def __init__(self, route: Route, context: ssl.SSLContext, proxy: str | None) -> None:
+        """Connect nothing yet: the first request does, through the proxy if there is one.
 
         Raises:
-            ConfigurationError: the route's proxy can't be used.
+            ConfigurationError: the proxy can't be used.
         """
         self.route = route
         self.idle_since = 0.0
-        self._library = _open(context, route.proxy)
+        self._address = None if proxy else route.address
+        self._library = _open(context, proxy)
         self._socket: trio.socket.SocketType | None = None
         self._answer: httpx.Response | None = None
         self._is_new = False  # the connection was made for the last request
@@ -155,8 +156,8 @@ class HttpxConnection:
                 method, url, headers=headers, content=content, timeout=None
             )
             request.stream = _Content(content or b"")
-            if self.route.address:
-                _pin(request, self.route.address)
+            if self._address:
+                _pin(request, self._address)
             self._is_new = self._has_received = False
             began = trio.current_time()
             try:

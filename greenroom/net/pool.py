@@ -20,6 +20,7 @@ from greenroom.core import ConfigurationError
 from greenroom.net.connection import Connection, Route
 from greenroom.net.direct_connection import DirectConnection
 from greenroom.net.tls import tls_context
+from greenroom.net.urls import proxy_for
 
 _IDLE_SECONDS = 30.0
 """How long an idle connection is offered to the next request; many servers close it after 60."""
@@ -77,7 +78,8 @@ class ConnectionPool:
         try:
             connection = self._take_idle(route) or await _make(route)
             self._busy.add(connection)
-            await self._close_stale()
+            if self._idle:
+                await self._close_stale()
         except BaseException:
             await self.give_back(connection)
             raise
@@ -148,10 +150,12 @@ class ConnectionPool:
 
 
 async def _make(route: Route) -> Connection:
-    if route.proxy is None and route.address is None and route.host.isascii():
+    """Make a connection, through a proxy if the environment names one for this route by now."""
+    proxy = proxy_for(route.scheme, route.host)
+    if proxy is None and route.address is None and route.host.isascii():
         return DirectConnection(route)
     # The library takes long to load: other tasks go on meanwhile.
     await trio.to_thread.run_sync(import_module, "greenroom.net.httpx_connection")
     from greenroom.net.httpx_connection import HttpxConnection
 
-    return HttpxConnection(route, await tls_context())
+    return HttpxConnection(route, await tls_context(), proxy)

@@ -223,6 +223,23 @@ async def test_what_no_proxy_covers_goes_round_the_proxy(serve, monkeypatch, unu
     assert server.requests[0].startswith("GET / HTTP/1.1")
 
 
+async def test_the_proxy_is_looked_up_when_a_connection_is_made(serve, monkeypatch):
+    kept = OK.replace(b"Connection: close\r\n", b"")
+    server, proxy = await serve(kept), await serve(OK)
+    with trio.fail_after(60):
+        async with HttpClient() as client:
+            for _ in range(2):
+                async with client.stream("GET", server.url) as response:
+                    assert await response.read() == b"hello"
+                monkeypatch.setenv("HTTP_PROXY", proxy.url)
+            assert (server.connections, proxy.requests) == (1, [])
+            await client.aclose()
+            async with client.stream("GET", server.url, address="10.0.0.1") as response:
+                assert await response.read() == b"hello"
+    assert len(server.requests) == 2
+    assert proxy.requests[0].startswith(f"GET {server.url} HTTP/1.1")
+
+
 @pytest.mark.parametrize("small", [None, "", "http://small.test:1"])
 @pytest.mark.parametrize("capital", [None, "", "http://capital.test:1"])
 @pytest.mark.parametrize("in_cgi", [False, True])

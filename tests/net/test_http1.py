@@ -6,7 +6,7 @@ from random import Random
 import h11
 import pytest
 
-from greenroom.net.http1 import HEAD_LIMIT, LINE_LIMIT, AnswerReader, ProtocolError, write_request
+from greenroom.net.http1 import HEAD_LIMIT, LINE_LIMIT, AnswerReader, ProtocolError, RequestWriter
 
 EXCHANGES = int(os.environ.get("GREENROOM_EXCHANGES", "400"))
 METHODS = ("GET", "POST", "HEAD")
@@ -245,13 +245,14 @@ def test_many_blanks_in_a_header_take_no_time_of_their_own():
 )
 def test_what_no_request_can_hold_is_refused(method, target, headers):
     with pytest.raises(ProtocolError):
-        write_request(method, target, headers, None)
+        RequestWriter({}).write(method, target, headers, None)
 
 
 def test_a_request_is_what_h11_reads_as_that():
+    writer = RequestWriter({"Host": "a"})
     for content in (None, b"", b"body"):
         connection = h11.Connection(h11.SERVER)
-        sent = write_request("POST", "/a?b", {"Host": "a", "X": " 1 "}, content)
+        sent = writer.write("POST", "/a?b", {"X": " 1 "}, content)
         connection.receive_data(sent)
         request = connection.next_event()
         assert (request.method, request.target) == (b"POST", b"/a?b")
@@ -261,3 +262,25 @@ def test_a_request_is_what_h11_reads_as_that():
             body += bytes(event.data)
         assert body == (content or b"")
         assert not connection.trailing_data[0]
+
+
+def test_a_head_is_written_for_each_request_that_is_another_one():
+    writer = RequestWriter({"Host": "a", "Accept": "*/*"})
+    for method, target, headers in (
+        ("POST", "/", {"X": "1"}),
+        ("POST", "/", {"X": "1"}),
+        ("POST", "/", {"X": "2"}),
+        ("PUT", "/", {"X": "2"}),
+        ("PUT", "/b", {"X": "2"}),
+        ("PUT", "/b", {"accept": "text/plain"}),
+        ("PUT", "/b", {}),
+    ):
+        fresh = RequestWriter({"Host": "a", "Accept": "*/*"})
+        for content in (None, b"", b"body"):
+            sent = writer.write(method, target, headers, content)
+            assert sent == fresh.write(method, target, headers, content)
+    with pytest.raises(ProtocolError):
+        writer.write("PUT", "/\n", {}, None)
+    assert writer.write("GET", "/b", {}, None) == (
+        b"GET /b HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n"
+    )

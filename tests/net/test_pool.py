@@ -20,7 +20,7 @@ from greenroom.net.direct_connection import DirectConnection
 from greenroom.net.pool import ConnectionPool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
-ROUTE = Route(None, "http", "a.test", None)
+ROUTE = Route("http", "a.test", None)
 PATIENT = Timeouts(response=math.inf, read=math.inf)  # its time to connect is the usual one
 
 
