@@ -13,7 +13,7 @@ from greenroom import (
     ModelRequest,
     stream_reply,
 )
-from greenroom.flow import AgentMessage, TaskRequest, TaskResponse, Topic
+from greenroom.flow import AgentMessage, TaskRequest, Topic
 from greenroom.llm import generate_structured
 from greenroom.testing import ScriptedProvider, call
 
@@ -74,8 +74,8 @@ async def worker(agent: AgentInternals, role: Agent) -> None:
         async with agent.turn(message):
             result = await role.run(message.text)
             request = AgentMessage.of(message)
-            if request and isinstance(task := request.payload, TaskRequest):
-                await desk.publish(request.reply(TaskResponse(task.task_id, result.output)))
+            if request and request.kind == "task_request":
+                await desk.publish(request.respond(result.output))
 
 
 async def lead(agent: AgentInternals, llm: ScriptedProvider) -> None:
@@ -89,8 +89,8 @@ async def lead(agent: AgentInternals, llm: ScriptedProvider) -> None:
                 task = TaskRequest(step.id, step.goal, context=dict(results))
                 await desk.publish(AgentMessage("", who, content=task, correlation_id=step.id))
                 reply = AgentMessage.of(await agent.receive())
-                if reply and isinstance(done := reply.payload, TaskResponse):
-                    results[done.task_id] = done.result
+                if reply and reply.kind == "task_response":
+                    results[step.id] = reply.result
             report = "\n\n".join(f"{id_}: {result}" for id_, result in results.items())
             question = Message.user(f"Answer: {message.text}\n\n{report}")
             await stream_reply(agent, llm, messages=[question])

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from msgspec import UNSET
 from typing_extensions import TypeVar
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 DepsT = TypeVar("DepsT", default=None)
 OutputT_co = TypeVar("OutputT_co", default=str, covariant=True)
+OtherT = TypeVar("OtherT")
 
 
 _SETTINGS = ModelSettings()
@@ -175,6 +176,12 @@ class Agent(Runnable[DepsT, OutputT_co]):
         copy = replace(self, llm=llm)
         object.__setattr__(copy, "_original", self.identity)
         return copy
+
+    def replace_output(self, output_type: "TypeForm[OtherT]") -> "Agent[DepsT, OtherT]":
+        """Return a copy with this type of output. It still counts as the same agent."""
+        copy = replace(self, output_type=output_type)  # type: ignore[arg-type]  # it is another's
+        object.__setattr__(copy, "_original", self.identity)
+        return cast("Agent[DepsT, OtherT]", copy)
 
     def replace_settings(self, settings: ModelSettings) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with these settings where they are given, else its own."""

@@ -27,18 +27,17 @@ write. `text_tools` gives tools to a model without native tool calls, `react` is
 `parse_action` parses replies, and `almost_json` the JSON in them.
 """
 
-from greenroom.flow.agent_message import AgentMessage, TaskRequest, TaskResponse
+from greenroom.flow.agent_message import AgentMessage, TaskRequest
 from greenroom.flow.blackboard import Blackboard
 from greenroom.flow.combinators import loop, parallel, pipeline
-from greenroom.flow.committee import Ruling, committee
+from greenroom.flow.committee import committee
 from greenroom.flow.composite import composite
-from greenroom.flow.error_context import ErrorContext
 from greenroom.flow.errors import ConflictError, StaleWriteError
 from greenroom.flow.escalation import escalate
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.handoff_team import handoff_team
 from greenroom.flow.model_planner import ModelPlanner
-from greenroom.flow.orchestrator import TeamResult, orchestrator
+from greenroom.flow.orchestrator import orchestrator
 from greenroom.flow.parse_action import Action, FinalAnswer, parse_action
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan import Plan, Subtask
@@ -75,7 +74,6 @@ __all__ = [
     "AgentMessage",
     "Blackboard",
     "ConflictError",
-    "ErrorContext",
     "Failure",
     "FinalAnswer",
     "ModelPlanner",
@@ -86,13 +84,10 @@ __all__ = [
     "Planner",
     "RecoveryPolicy",
     "ReplanPolicy",
-    "Ruling",
     "StaleWriteError",
     "Subtask",
     "TaskQueue",
     "TaskRequest",
-    "TaskResponse",
-    "TeamResult",
     "TeamTurn",
     "TextTools",
     "Topic",

@@ -19,6 +19,7 @@ from greenroom.flow.members import (
     ask_member as ask_member,
     start_member as start_member,
 )
+from greenroom.flow.orchestrator import TeamResult as TeamResult
 from greenroom.flow.parse_action import Fault as Fault
 from greenroom.flow.plan_run import (
     PLAN_STEP as PLAN_STEP,

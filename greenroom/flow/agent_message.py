@@ -105,7 +105,7 @@ class AgentMessage(Wire, frozen=True):
     Example:
         >>> task = TaskRequest("t1", "Write.")
         >>> request = AgentMessage("lead", "writer", content=task, correlation_id="c1")
-        >>> reply = request.reply(TaskResponse("t1", "Once upon a time"))
+        >>> reply = request.respond("Once upon a time")
         >>> reply.sender, reply.to, reply.kind, reply.correlation_id
         ('writer', 'lead', 'task_response', 'c1')
     """
@@ -137,6 +137,16 @@ class AgentMessage(Wire, frozen=True):
         return None if payload is None else serde.decode(serde.encode(self.content), payload)
 
     @property
+    def result(self) -> object:
+        """The result that a `task_response` has, a JSON value; None in any other message.
+
+        Raises:
+            InvalidJSONError: the content does not match its kind.
+        """
+        found = self.payload
+        return found.result if isinstance(found, TaskResponse) else None
+
+    @property
     def text(self) -> str:
         """The text for a model: the kind, if any, and the content as text or JSON."""
         text = serde.to_text(self.content)
@@ -150,6 +160,22 @@ class AgentMessage(Wire, frozen=True):
             ValueError: the sender's name is invalid.
         """
         return AgentMessage(sender or self.to, self.sender, kind, content, self.correlation_id)
+
+    def respond(
+        self, result: object = None, status: Literal["success", "partial", "failed"] = "success"
+    ) -> "AgentMessage":
+        """Return the `task_response` to this `task_request`, with the result and what became of it.
+
+        Raises:
+            InvalidJSONError: the result can't be converted to JSON, or the content of this message
+                does not match its kind.
+            ValueError: this is no `task_request`.
+        """
+        match self.payload:
+            case TaskRequest(task_id=task_id):
+                return self.reply(TaskResponse(task_id, result, status))
+            case _:
+                raise ValueError(f"a message of kind {self.kind!r} is no task_request: use reply")
 
     @staticmethod
     def of(message: InputMessage) -> "AgentMessage | None":

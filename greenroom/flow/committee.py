@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from greenroom.agents import Agent
 from greenroom.core import ConfigurationError, TextBlock
 from greenroom.core._internal import as_blocks, clip, serde
 from greenroom.flow.errors import ConflictError, TeamError
@@ -39,7 +40,7 @@ Answer again, with this corrected."""
 
 
 class Ruling(msgspec.Struct, frozen=True):
-    """Who is wrong, and why: the `output_type` of the arbiter of a committee.
+    """Who is wrong, and why: what the arbiter of a committee answers.
 
     Attributes:
         wrong: the names of the agents whose answers are wrong.
@@ -78,7 +79,8 @@ def committee(
         tie: decides if no answer has a majority, such as `by_authority` or `ask_person`.
         confidence: how sure the agents of a majority have to be on average, from 0 to 1; below, it
             is not taken, and `tie` decides.
-        arbiter: an agent with `output_type=Ruling`, which says whose answer is wrong.
+        arbiter: says whose answer is wrong. An `Agent` is asked for that in its form; any other has
+            to answer with the names that are `wrong`, a list, and a `correction`.
         record: learns from each resolution; a `TrackRecord` may be the `tie`, too.
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
@@ -112,6 +114,8 @@ def committee(
             f"a confidence of {confidence!r}", hint="give a number from 0 to 1"
         )
     strategies = (majority,) if tie is None else (majority, tie)
+    if isinstance(arbiter, Agent) and arbiter.output_type is str:
+        arbiter = arbiter.replace_output(Ruling)
 
     async def work(team: TeamTurn) -> Resolution:
         answers = await _collect_answers(team, members, least)
@@ -166,7 +170,8 @@ async def _arbitrate(
         return serde.convert(output, Ruling)
     except msgspec.ValidationError as error:
         raise TeamError(
-            f"{name} gave no ruling: {error}", hint="give the arbiter output_type=Ruling"
+            f"{name} gave no ruling: {error}",
+            hint="have it answer with an object of `wrong`, a list of names, and `correction`",
         ) from None
 
 

@@ -15,11 +15,11 @@ from greenroom import (
 from greenroom.core import TurnStatus
 from greenroom.flow import (
     Opinion,
-    Ruling,
     TrackRecord,
     by_authority,
     committee,
     most_confident,
+    pipeline,
     within,
 )
 from greenroom.flow._internal import Resolution
@@ -140,8 +140,8 @@ def test_a_capability_that_stands_alone_is_refused():
 
 
 def arbiter(*wrong, correction="the dates are those of another year"):
-    ruling = msgspec.json.encode(Ruling(wrong, correction)).decode()
-    return Agent(ScriptedProvider(*[ruling] * 50), output_type=Ruling, name="arbiter")
+    ruling = msgspec.json.encode({"wrong": wrong, "correction": correction}).decode()
+    return Agent(ScriptedProvider(*[ruling] * 50), name="arbiter")
 
 
 def replies(name, *answers):
@@ -179,7 +179,10 @@ async def test_who_stays_with_another_answer_or_an_arbiter_without_a_ruling_is_a
     members = member("ada", "tabs"), member("bob", "spaces")
     result = await ask(committee(*members, arbiter=arbiter("bob")))
     assert "2 agents disagree" in result.error
-    result = await ask(committee(*members, arbiter=member("judge", "bob")))
+    result = await ask(committee(*members, arbiter=replies("judge", *["bob"] * 3)))
+    assert "judge did not answer" in result.error
+    assert "does not fit Ruling" in result.error
+    result = await ask(committee(*members, arbiter=pipeline(member("judge", "bob"), name="judge")))
     assert "judge gave no ruling" in result.error
 
 

@@ -15,16 +15,8 @@ from greenroom import (
     RuntimeLimits,
 )
 from greenroom.core import TurnStatus
-from greenroom.flow import (
-    Plan,
-    Subtask,
-    TeamResult,
-    committee,
-    handoff_team,
-    orchestrator,
-    react,
-)
-from greenroom.flow._internal import PLAN_STEP
+from greenroom.flow import Plan, Subtask, committee, handoff_team, orchestrator, react
+from greenroom.flow._internal import PLAN_STEP, TeamResult
 from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Budget
 from greenroom.testing import (

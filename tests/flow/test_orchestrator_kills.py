@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from greenroom.core import TurnStatus
-from greenroom.flow import TeamResult
+from greenroom.flow._internal import TeamResult
 from tests.flow.test_workflow_kills import SeenStore
 from tests.flow.trip import EFFECTS, Trip, in_folder
 from tests.warm_python import run_warm

@@ -18,7 +18,7 @@ from greenroom import (
     RuntimeLimits,
 )
 from greenroom.core._internal import InvalidJSONError
-from greenroom.flow import AgentMessage, TaskRequest, TaskResponse, Topic
+from greenroom.flow import AgentMessage, TaskRequest, Topic
 from greenroom.flow._internal import DeliveryStatus
 from greenroom.testing import Scenario, cancel_at_every_checkpoint
 from tests.conftest import few
@@ -92,6 +92,16 @@ async def test_all_members_get_what_is_published_as_input_with_its_sender(runtim
     assert [message.content for message in topic.log] == ["It rains.", "It snows."]
 
 
+def test_a_request_is_responded_to_and_nothing_else_is():
+    request = AgentMessage("lead", "writer", content=TaskRequest("t1", "Edit."))
+    response = request.respond({"pages": 3}, "partial")
+    assert (response.kind, response.to, response.result) == ("task_response", "lead", {"pages": 3})
+    assert (response.payload.task_id, response.payload.status) == ("t1", "partial")
+    assert request.result is None
+    with pytest.raises(ValueError, match="no task_request"):
+        response.respond()
+
+
 async def test_a_message_goes_to_whom_it_is_for_and_its_author_gets_none_of_its_own(runtime):
     desk = Topic[AgentMessage]("desk")
     heard = []
@@ -101,8 +111,7 @@ async def test_a_message_goes_to_whom_it_is_for_and_its_author_gets_none_of_its_
             request = AgentMessage.of(message)
             heard.append((agent.context.name, message.text))
             if request.kind == "task_request":
-                answer = TaskResponse(request.payload.task_id, "done")
-                await desk.publish(request.reply(answer))
+                await desk.publish(request.respond("done"))
 
     for name in ("lead", "writer", "writer", "editor"):
         desk.join(runtime.spawn(AgentSession.new(name), worker))

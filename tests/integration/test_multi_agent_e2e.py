@@ -5,8 +5,8 @@ import pytest
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, RunContext
 from greenroom.core import TurnStatus
-from greenroom.flow import AgentMessage, Plan, Subtask, TeamResult, Topic, orchestrator
-from greenroom.flow._internal import SharedInformation
+from greenroom.flow import AgentMessage, Plan, Subtask, Topic, orchestrator
+from greenroom.flow._internal import SharedInformation, TeamResult
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import calculator
 

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
-from greenroom.flow import Plan, Subtask, TeamResult, orchestrator
+from greenroom.flow import Plan, Subtask, orchestrator
+from greenroom.flow._internal import TeamResult
 from greenroom.testing import ScriptedProvider
 
 ROLES = {
