@@ -14,7 +14,6 @@ from greenroom.agents.coder import coder as coder
 from greenroom.agents.configuration import Tools as Tools
 from greenroom.agents.errors import AlreadyAnsweredError as AlreadyAnsweredError
 from greenroom.agents.file_checkpoints import FileCheckpoints as FileCheckpoints
-from greenroom.agents.file_restore import plan_restore as plan_restore
 from greenroom.agents.guards import Guard as Guard, Reject as Reject, Rewrite as Rewrite
 from greenroom.agents.project import project_notes as project_notes
 from greenroom.agents.questions import AskPerson as AskPerson

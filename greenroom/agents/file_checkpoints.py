@@ -15,6 +15,7 @@ from greenroom.session import AgentSession
 from greenroom.session._internal import StoreOnDisk
 
 if TYPE_CHECKING:
+    from greenroom.agents.file_restore import RestorePlan
     from greenroom.tools._internal import Packs, RegisteredTool, Window, WorkspaceRecorder
 
 _RUNS = (Execute, ShellCommand, Opaque)
@@ -28,7 +29,7 @@ WatchedCall: TypeAlias = "tuple[str, RegisteredTool, Sequence[Effect]]"
 
 
 class FileCheckpoints:
-    """Keeps the files of a workspace before an agent's tools change them, for `plan_restore`.
+    """Keeps the files of a workspace before an agent's tools change them, to be restored.
 
     Pass it to `run_tools`. Before the calls of a reply start, each file that one of them declares
     to write is kept. If a call runs commands, or declares nothing, all files of the workspace are
@@ -53,6 +54,33 @@ class FileCheckpoints:
         self._is_required = required
         self._recorder: WorkspaceRecorder | None = None
         self._reported: set[str] = set()
+
+    @staticmethod
+    async def plan_restore(
+        session: AgentSession, to: int, workspace: str | os.PathLike[str]
+    ) -> "RestorePlan":
+        """Plan how to restore files to what they were when the conversation had `to` messages.
+
+        The plan covers files of the workspace that tools of this session have changed since then.
+        Files that someone else has changed as well, later or between two calls, are listed and left
+        alone. Nothing is changed yet; unsaved parts of the session are saved first.
+
+        Raises:
+            SessionError: the conversation has fewer messages.
+            SessionStorageError: the store can't be read.
+
+        Example:
+            ```python
+            plan = await FileCheckpoints.plan_restore(session, to, agent.context.workspace.root)
+            print(plan)
+            if input("Restore these files? ") == "yes":
+                await session.rewind(to)
+                await plan.apply()
+            ```
+        """
+        from greenroom.agents.file_restore import plan_restore  # which few programs do
+
+        return await plan_restore(session, to, workspace)
 
     @asynccontextmanager
     async def around(self, calls: Iterable[WatchedCall]) -> AsyncIterator[None]:

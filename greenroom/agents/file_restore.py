@@ -214,25 +214,7 @@ class RestorePlan:
 async def plan_restore(
     session: AgentSession, to: int, workspace: str | os.PathLike[str]
 ) -> RestorePlan:
-    """Plan how to restore files to what they were when the conversation had `to` messages.
-
-    The plan covers files of the workspace that tools of this session have changed since then. Files
-    that someone else has changed as well, later or between two calls, are listed and left alone.
-    Nothing is changed yet; unsaved parts of the session are saved first.
-
-    Raises:
-        SessionError: the conversation has fewer messages.
-        SessionStorageError: the store can't be read.
-
-    Example:
-        ```python
-        plan = await plan_restore(session, to, agent.context.workspace.root)
-        print(plan)
-        if input("Restore these files? ") == "yes":
-            await session.rewind(to)
-            await plan.apply()
-        ```
-    """
+    """Plan how to restore files; what `FileCheckpoints.plan_restore` does."""
     await session.save()
     store = session.store
     entries = (await store.read(session.session_id)).history.entries if store is not None else ()

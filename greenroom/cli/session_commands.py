@@ -160,10 +160,14 @@ async def _take_back(
     store: SessionStore, session_id: str, turn: PersonTurn, scope: str, workspace: Path
 ) -> str:
     """Rewind a session that nobody writes; return what was done."""
-    from greenroom.agents import plan_restore  # with checkpoints, which nothing else here needs
+    from greenroom.agents import FileCheckpoints  # with checkpoints, which nothing else here needs
 
     session = await AgentSession.load(session_id, store=store)
-    plan = await plan_restore(session, turn.at, workspace) if scope != "conversation" else None
+    plan = (
+        await FileCheckpoints.plan_restore(session, turn.at, workspace)
+        if scope != "conversation"
+        else None
+    )
     done = ""
     if scope != "files":
         count = len(session.history) - turn.at

@@ -124,10 +124,10 @@ async def rewind_session(options: SessionsOptions) -> int:
 
 
 async def _plan_files(session: AgentSession, to: int) -> "RestorePlan":
-    from greenroom.agents import plan_restore  # all of the agents; no other verb needs them
+    from greenroom.agents import FileCheckpoints  # all of the agents; no other verb needs them
 
     folder = session.get_metadata("workspace")
-    return await plan_restore(
+    return await FileCheckpoints.plan_restore(
         session, to, Path(folder) if isinstance(folder, str) else working_folder()
     )
 

@@ -16,14 +16,7 @@ from types import SimpleNamespace
 import pytest
 import trio
 
-from greenroom.agents import (
-    FileCheckpoints,
-    coder,
-    file_checkpoints,
-    plan_restore,
-    run_tools,
-    stream_reply,
-)
+from greenroom.agents import FileCheckpoints, coder, file_checkpoints, run_tools, stream_reply
 from greenroom.core import (
     AgentContext,
     Error,
@@ -117,7 +110,7 @@ class Workshop:
         return result
 
     async def plan(self, to=0):
-        return await plan_restore(self.session, to, self.root)
+        return await FileCheckpoints.plan_restore(self.session, to, self.root)
 
     async def restore(self, to=0):
         plan = await self.plan(to)
@@ -603,7 +596,7 @@ async def test_another_workspace_is_not_touched(shop, tmp_path):
     other = tmp_path / "other"
     other.mkdir()
     (other / "a").write_text("x")
-    plan = await plan_restore(shop.session, 0, other)
+    plan = await FileCheckpoints.plan_restore(shop.session, 0, other)
     assert (plan.files, "another workspace" in str(plan)) == ((), True)
 
 

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import trio
 from hypothesis import given, settings, strategies as st
 
-from greenroom.agents import FileCheckpoints, plan_restore
+from greenroom.agents import FileCheckpoints
 from greenroom.core import (
     AgentContext,
     Message,
@@ -134,7 +134,7 @@ class Story:
     async def rewind(self, to, *, files):
         to = min(to, len(self.places))
         calls = self.touched[self.places[to - 1] if to else 0 :]
-        plan = await plan_restore(self.session, to, self.root)
+        plan = await FileCheckpoints.plan_restore(self.session, to, self.root)
         await self.session.rewind(to)
         del self.places[to:]
         if len(self.session.history) > to:  # a call was parted from its result, and answered anew

@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from greenroom.agents import plan_restore
+from greenroom.agents import FileCheckpoints
 from greenroom.core import Message, SessionStorageError
 from greenroom.core._internal import Checkpoint, FileChange, FileState
 from greenroom.session import AgentSession, FileStore
@@ -43,7 +43,7 @@ def root(tmp_path):
 async def test_what_no_system_can_do_fails_for_that_file_alone(session, root, wanted):
     changes = FileChange("a", wanted, state(b"two")), FileChange("b", state(b"one"), state(b"two"))
     session.conversation.add_checkpoint(Checkpoint("c", str(root), (), changes))
-    report = await (await plan_restore(session, 0, root)).apply()
+    report = await (await FileCheckpoints.plan_restore(session, 0, root)).apply()
     assert report.restored == ("b",)
     assert list(report.failed) == ["a"]
     assert [(root / name).read_text() for name in ("a", "b")] == ["two", "one"]
@@ -62,4 +62,4 @@ async def test_a_pack_that_can_not_be_read_is_an_error_of_the_store(session, roo
 
     monkeypatch.setattr(builtins, "open", refuse)
     with pytest.raises(SessionStorageError, match=r"000001\.pack"):
-        await plan_restore(session, 0, root)
+        await FileCheckpoints.plan_restore(session, 0, root)

@@ -23,7 +23,7 @@ from greenroom import (
     builtin_tools,
     coder,
 )
-from greenroom.agents import plan_restore
+from greenroom.agents import FileCheckpoints
 from greenroom.export import export_session, import_session
 from greenroom.fs import loop_writes
 from greenroom.session._internal import read_last
@@ -84,7 +84,7 @@ async def play(store, workspace):
     await turn(session, workspace)
     session = await AgentSession.load(session.session_id, store=store)
     await turn(session, workspace)
-    plan = await plan_restore(session, 1, workspace)
+    plan = await FileCheckpoints.plan_restore(session, 1, workspace)
     await session.rewind(1)
     await plan.apply()
     session.add_message(Message.assistant("very well"))

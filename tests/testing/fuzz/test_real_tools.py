@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.agents import coder, plan_restore
+from greenroom.agents import FileCheckpoints, coder
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.session import AgentSession, FileStore
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
@@ -160,9 +160,9 @@ def test_files_can_be_restored_wherever_it_was_cancelled(tmp_path):
         if session_id not in {record.session_id for record in await store.list_all()}:
             return set(), ()
         session = await AgentSession.load(session_id, store=store)
-        plan = await plan_restore(session, 0, folder)
+        plan = await FileCheckpoints.plan_restore(session, 0, folder)
         assert (await plan.apply()).failed == {}
-        yet = await plan_restore(session, 0, folder)
+        yet = await FileCheckpoints.plan_restore(session, 0, folder)
         assert yet.steps == ()
         return {each.path for each in yet.files}, yet.gaps
 
