@@ -85,7 +85,7 @@ COUNTS: dict[tuple[str, str], Counts] = {
     ("five calls", "files"): (42.11, 46.11, 5, 6, 1.01, 1.01),
     ("anthropic", "files"): (4.01, 4.01, 0, 2, 1, 1),
     ("openai", "files"): (4.01, 4.01, 0, 2, 1, 1),
-    ("subagent", "files"): (26, 29, 2, 6, 7, 9),
+    ("subagent", "files"): (26, 29, 2, 6, 7, 8),
     ("agent", "files"): (14, 15, 2, 2, 3, 0),
     ("100 chunks", "files"): (7.3, 18.4, 0, 2, 1, 1),
     ("interrupt", "files"): (8, 10, 0, 3, 1, 1),

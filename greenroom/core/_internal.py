@@ -42,6 +42,7 @@ from greenroom.core.message import (
     as_blocks as as_blocks,
     check_sender as check_sender,
     check_session_id as check_session_id,
+    is_system_clock as is_system_clock,
     new_id as new_id,
     seed_ids as seed_ids,
     set_clock as set_clock,

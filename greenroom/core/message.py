@@ -10,7 +10,8 @@ import struct
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import lru_cache
+from time import time
 from typing import Literal, TypeAlias, get_args
 
 from msgspec.structs import force_setattr, replace
@@ -44,8 +45,7 @@ _MANY = struct.Struct("128Q")
 _spare: list[int] = []
 
 
-_read_system_clock = partial(datetime.now, UTC)
-_clock: Callable[[], datetime] = _read_system_clock
+_clock: Callable[[], datetime] | None = None  # in place of the system's, for tests
 
 
 def new_id(prefix: str) -> str:
@@ -80,16 +80,21 @@ os.register_at_fork(after_in_child=_spare.clear)  # or parent and child would ma
 
 def utc_now() -> datetime:
     """Return the present time, aware and in UTC, to the second."""
-    return _clock().replace(microsecond=0)
+    if _clock is not None:
+        return _clock().replace(microsecond=0)
+    return datetime.fromtimestamp(time() // 1, UTC)
 
 
 def unix_milliseconds() -> int:
     """Return the present time by the same clock, in milliseconds since 1970."""
-    return int(_clock().timestamp() * 1000)
+    seconds = time() if _clock is None else _clock().timestamp()
+    return int(seconds * 1000)
 
 
 def utc_now_ms() -> datetime:
     """Return the present time, aware and in UTC, to the millisecond."""
+    if _clock is None:
+        return datetime.fromtimestamp(unix_milliseconds() / 1000, UTC)
     now = _clock()
     return now.replace(microsecond=now.microsecond // 1000 * 1000)
 
@@ -97,7 +102,12 @@ def utc_now_ms() -> datetime:
 def set_clock(clock: Callable[[], datetime] | None) -> None:
     """Replace the wall clock in this process, for tests; None puts the system's clock back."""
     global _clock  # noqa: PLW0603
-    _clock = clock or _read_system_clock
+    _clock = clock
+
+
+def is_system_clock() -> bool:
+    """Whether the wall clock is the system's."""
+    return _clock is None
 
 
 def timestamp(moment: datetime) -> str:

@@ -153,11 +153,13 @@ def sync(fd: int) -> None:
     Raises:
         SyncError: the system could not.
     """
-    with _as_sync_error():
+    try:
         if hasattr(fcntl, "F_FULLFSYNC"):  # macOS, where fsync leaves data in the disk's cache
             fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
         else:
             os.fdatasync(fd)
+    except OSError as error:
+        raise SyncError(*error.args) from error
 
 
 def sync_folder(path: str) -> None:
@@ -354,8 +356,11 @@ _ATTEMPTS = 100
 
 _holder: ContextVar[str] = ContextVar("holder", default="")
 
-_lock_inodes: dict[int, int] = {}
-"""The inode of each lock that this process holds or tries to take, by its descriptor."""
+_lock_inodes: dict[int, tuple[int, int]] = {}
+"""The device and inode of each lock that this process holds or tries to take, by its descriptor.
+
+No other file has this inode as long as the descriptor is open, even if the lock is removed.
+"""
 
 
 class FolderLockedError(Exception):
@@ -430,7 +435,7 @@ def _release_in_child() -> None:
     """
     for fd, inode in _lock_inodes.items():
         with contextlib.suppress(OSError):
-            if os.fstat(fd).st_ino == inode:
+            if _inode(os.fstat(fd)) == inode:
                 nothing = os.open(os.devnull, os.O_RDONLY)
                 os.dup2(nothing, fd, inheritable=False)
                 os.close(nothing)
@@ -438,6 +443,10 @@ def _release_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_release_in_child)
+
+
+def _inode(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _close(fd: int) -> None:
@@ -452,9 +461,9 @@ def _try_lock(path: str) -> int | None:
     except FileNotFoundError:
         return None
     try:
-        _lock_inodes[fd] = os.fstat(fd).st_ino
+        _lock_inodes[fd] = inode = _inode(os.fstat(fd))
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(fd), os.stat(path)):
+        if inode == _inode(os.stat(path)):
             with contextlib.suppress(OSError):  # the lock holds on a full disk too
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, _describe_holder(), 0)
@@ -480,7 +489,7 @@ def _describe_holder() -> bytes:
 def _is_ours(fd: int, folder: str) -> bool:
     """Return whether the file that this descriptor locks is still in the folder."""
     try:
-        return os.path.samestat(os.fstat(fd), os.stat(os.path.join(folder, "lock")))
+        return _lock_inodes.get(fd) == _inode(os.stat(f"{folder}/lock"))
     except FileNotFoundError:
         return False
 

@@ -72,7 +72,7 @@ class _SaveGroup(msgspec.Struct, eq=False):
 
     flush: bool
     is_stored: bool = False
-    ended: trio.Event = msgspec.field(default_factory=trio.Event)
+    ended: trio.Event | None = None  # once somebody has joined it
 
 
 class Journal:
@@ -189,6 +189,8 @@ class Journal:
             return
         while (group := self._next_group) is not None:
             group.flush |= flush
+            if group.ended is None:
+                group.ended = trio.Event()
             await group.ended.wait()
             if group.is_stored:
                 return
@@ -210,7 +212,8 @@ class Journal:
         finally:
             if self._next_group is group:  # cancelled before its turn
                 self._next_group = None
-            group.ended.set()
+            if group.ended is not None:
+                group.ended.set()
 
     async def read_entries(self, work: Callable[[Sequence[Entry]], T]) -> T:
         """Pass all entries, the unsaved ones last, to `work` in a thread; return its result.

@@ -3,15 +3,16 @@
 import contextlib
 import errno
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import TypeVar
 
 import msgspec
 import trio
 
-from greenroom.core import SessionNotFoundError, SessionStorageError, utc_now
-from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.core import SessionError, SessionNotFoundError, SessionStorageError, utc_now
+from greenroom.core._internal import InvalidJSONError, is_system_clock, serde
 from greenroom.fs._internal import (
     FolderLockedError,
     LoopWrites,
@@ -87,7 +88,7 @@ def last_change(folder: str) -> datetime:
         changed = os.stat(history_path(folder)).st_mtime
     except FileNotFoundError:
         changed = 0
-    return datetime.fromtimestamp(min(max(changed, 0), _LATEST), UTC)
+    return datetime.fromtimestamp(int(min(max(changed, 0), _LATEST)), UTC)
 
 
 def read_session(folder: str, session_id: str, since: Position) -> StoredSession:
@@ -259,6 +260,7 @@ class FileWriter:
         self._threads = threads
         self._writes = writes
         self._history = -1  # its file descriptor, once something was appended
+        self._is_named = True  # unless this writer made it, and its name may not be on the disk
         self._is_local = False  # whether it is known to be on a local disk
         self._appends = 0
         self._lines = 0  # how many are on the disk, once this writer has added one
@@ -287,17 +289,16 @@ class FileWriter:
             SessionFencedError: the lock was removed or taken over; nothing was written.
             SessionStorageError: the disk refused; the history is as it was before.
         """
-
-        def work() -> None:
-            self._append(line, at, flush)
-
+        work = partial(self._append, line, at, flush)
         if flush or not self._is_local or not self._writes.allow(len(line)):
             await self._write(work)
             return
         await trio.lowlevel.checkpoint_if_cancelled()
-        with self._described_errors(), self._writes.measure():
-            check_lock(self._lock, self._folder)
-            work()
+        with self._writes.measure():
+            try:
+                self._check_and_do(work)
+            except (OSError, FolderLockedError) as error:
+                raise self._explain(error) from error
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace `metadata.json`, all or nothing; durable when it returns.
@@ -365,52 +366,59 @@ class FileWriter:
         await self._run(self._release)
 
     async def _write(self, work: Callable[[], T]) -> T:
-        def check_and_work() -> T:
-            check_lock(self._lock, self._folder)
-            return work()
+        return await self._run(partial(self._check_and_do, work))
 
-        return await self._run(check_and_work)
+    def _check_and_do(self, work: Callable[[], T]) -> T:
+        check_lock(self._lock, self._folder)
+        return work()
 
     async def _run(self, work: Callable[[], T]) -> T:
-        with self._described_errors():
-            return await self._threads.run(work)
-
-    @contextlib.contextmanager
-    def _described_errors(self) -> Iterator[None]:
-        """Raise what the system says as an error of ours."""
         try:
-            yield
-        except FolderLockedError as error:
-            raise fenced_error(self._session_id, error.pid, error.holder) from None
-        except OSError as error:
-            self._is_broken = self._is_broken or isinstance(error, durable.SyncError)
-            raise storage_error(error, self._session_id, self._folder) from error
+            return await self._threads.run(work)
+        except (OSError, FolderLockedError) as error:
+            raise self._explain(error) from error
+
+    def _explain(self, error: OSError | FolderLockedError) -> SessionError:
+        """Return what the system says as an error of ours."""
+        if isinstance(error, FolderLockedError):
+            return fenced_error(self._session_id, error.pid, error.holder)
+        self._is_broken = self._is_broken or isinstance(error, durable.SyncError)
+        return storage_error(error, self._session_id, self._folder)
 
     def _append(self, line: bytes, at: Position, flush: bool) -> None:
         if self._history < 0:
             self._history = self._open_history(at)
+        if flush and not self._is_named:
+            durable.sync_folder(self._folder)
+            self._is_named = True
         durable.append(self._history, line, at.size, flush=flush)
         self._appends += 1
         if flush:
             self._lines = at.lines + bool(line)
-        # The wall clock is read in one place only, also for the times of files.
-        moment = utc_now().timestamp()
-        with contextlib.suppress(OSError):  # the line is durable even if its time is not set
-            os.utime(self._history, (moment, moment))
+        if not is_system_clock():  # whose time the file has by now
+            moment = utc_now().timestamp()
+            with contextlib.suppress(OSError):  # the line is durable even if its time is not set
+                os.utime(self._history, (moment, moment))
 
     def _open_history(self, at: Position) -> int:
         path = history_path(self._folder)
-        fd = os.open(path, _HISTORY, 0o600)
         try:
+            # Of a file that is new, nothing can be on the disk that was to be gone.
+            fd, is_new = os.open(path, _HISTORY | os.O_EXCL, 0o600), True
+        except FileExistsError:
+            fd, is_new = os.open(path, _HISTORY, 0o600), False
+        try:
+            status = os.fstat(fd)
             # A writer that crashed before a sync, or whose sync failed, may have left the name,
             # the size and the loose part of the file unsynced.
-            if at.loose or os.fstat(fd).st_size == 0:
+            if not is_new and (at.loose or status.st_size == 0):
                 durable.sync_folder(self._folder)
                 durable.rewrite(path, at.size - at.loose, at.size)
-            self._is_local = self._writes.is_local(os.fstat(fd).st_dev)
+            self._is_local = self._writes.is_local(status.st_dev)
         except OSError:
             os.close(fd)
             raise
+        self._is_named = not is_new
         return fd
 
     def _write_metadata(self, metadata: SessionMetadata) -> None:
@@ -429,6 +437,7 @@ class FileWriter:
     def _describe(self, data: bytes) -> None:
         path = metadata_path(self._folder)
         durable.replace(path, data)
+        self._is_named = True  # with the folder's other names
         record_epoch(path, self.epoch)
 
     def _set_aside(self, at: Position) -> str:

@@ -1,5 +1,6 @@
 """Ids never repeat and never leave the store; timestamps come from one place."""
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -8,11 +9,14 @@ from greenroom.core import utc_now
 from greenroom.core._internal import (
     InvalidSessionIdError,
     check_session_id,
+    is_system_clock,
     new_id,
     seed_ids,
     set_clock,
     timestamp,
+    unix_milliseconds,
 )
+from greenroom.core.message import utc_now_ms
 
 
 def test_ids_are_distinct():
@@ -40,9 +44,22 @@ def test_good_session_ids_pass():
 
 
 def test_the_wall_clock_can_be_replaced():
-    set_clock(lambda: datetime(2026, 1, 14, 10, 30, 0, 5, tzinfo=UTC))
+    set_clock(lambda: datetime(2026, 1, 14, 10, 30, 0, 5_999, tzinfo=UTC))
     try:
         assert timestamp(utc_now()) == "2026-01-14T10:30:00Z"
+        assert utc_now_ms() == datetime(2026, 1, 14, 10, 30, 0, 5_000, tzinfo=UTC)
+        assert unix_milliseconds() == 1_768_386_600_005
+        assert not is_system_clock()
     finally:
         set_clock(None)
-    assert utc_now().tzinfo is UTC
+    assert is_system_clock()
+
+
+def test_the_wall_clock_is_the_systems_in_seconds_or_milliseconds():
+    before = time.time_ns()
+    seconds, milliseconds, number = utc_now(), utc_now_ms(), unix_milliseconds()
+    after = time.time_ns()
+    assert seconds.tzinfo is UTC is milliseconds.tzinfo
+    assert seconds.microsecond == milliseconds.microsecond % 1000 == 0
+    assert before // 10**9 <= seconds.timestamp() <= after // 10**9
+    assert before // 10**6 <= round(milliseconds.timestamp() * 1000) <= number <= after // 10**6

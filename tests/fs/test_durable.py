@@ -262,8 +262,8 @@ def test_a_child_gives_up_each_lock_and_no_other_file(tmp_path):
     """What runs in the child runs here, where it is measured."""
     fd = durable.lock(str(tmp_path / "a"))
     other = os.open(tmp_path, os.O_RDONLY)
-    durable._lock_inodes[other] = -1  # a number that was closed, and given to another file
-    durable._lock_inodes[1_000_000] = 0  # and one that is closed
+    durable._lock_inodes[other] = 0, -1  # a number that was closed, and given to another file
+    durable._lock_inodes[1_000_000] = 0, 0  # and one that is closed
     try:
         durable._release_in_child()
         assert os.path.samestat(os.fstat(fd), os.stat(os.devnull))

@@ -359,27 +359,15 @@ async def go_on(files, session_id, acknowledged):
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are read from Linux's /proc")
 async def test_what_is_acknowledged_was_synced(files, conversation, disk):
     """The order of calls is what a loss of power depends on, and no crash of a process shows it."""
-    calls = []
-
-    def name_of(fd):
-        return os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
-
-    def rule(count, name, args):
-        if name in {"write", "fdatasync", "fsync"}:
-            calls.append((name, name_of(args[0])))
-        elif name == "rename":
-            calls.append((name, os.path.basename(args[1])))
-
+    calls = watch(disk)
     session = AgentSession.new("coder", session_id="mine", store=files)
     session.add_message(conversation[0])
-    disk(rule)
     await session.save()
     above = [path.name for path in Path(files.folder("mine")).parents[1:]]
     first = [
         ("fsync", above[0]),  # the store is made
         *[("fsync", name) for name in above],
         ("fsync", "mine"),
-        ("fdatasync", "history.jsonl"),
         ("write", "history.jsonl"),
         ("fdatasync", "history.jsonl"),
         ("fsync", "sessions"),
@@ -393,6 +381,43 @@ async def test_what_is_acknowledged_was_synced(files, conversation, disk):
     session.add_message(conversation[3])
     await session.save()
     assert calls == first[-7:-5]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="file names are read from Linux's /proc")
+async def test_a_new_session_whose_first_line_may_be_lost_syncs_its_description_alone(
+    files, conversation, disk
+):
+    """It makes its folder's names safe, so that the line is safe with the next one that is."""
+    await (await files.acquire("other")).release()
+    calls = watch(disk)
+    session = AgentSession.new("coder", session_id="mine", store=files)
+    session.add_message(conversation[0])
+    await session.save(flush=False)
+    assert calls == [
+        ("write", "history.jsonl"),
+        ("fsync", "sessions"),
+        ("write", "metadata.json.tmp"),
+        ("fdatasync", "metadata.json.tmp"),
+        ("rename", "metadata.json"),
+        ("fsync", "mine"),
+    ]
+
+
+def watch(disk):
+    """Return the list of the writes, syncs and renames from here on, with the names of files."""
+    calls = []
+
+    def name_of(fd):
+        return os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))
+
+    def rule(count, name, args):
+        if name in {"write", "fdatasync", "fsync"}:
+            calls.append((name, name_of(args[0])))
+        elif name == "rename":
+            calls.append((name, os.path.basename(args[1])))
+
+    disk(rule)
+    return calls
 
 
 def test_where_fsync_is_not_enough_the_disk_is_told_to_flush(tmp_path, monkeypatch):

@@ -19,6 +19,7 @@ import greenroom.session
 from greenroom.core import Message, SessionStorageError
 from greenroom.fs import loop_writes
 from greenroom.session import AgentSession, FileStore
+from greenroom.session.history import START, encode_line
 from greenroom.threads._internal import SharedThreads
 from tests.session.faults.simulated_disk import Crash, Folder, SimulatedDisk
 
@@ -197,6 +198,37 @@ async def save(disk, text, *, flush=True, crash_at=None):
         session.add_message(Message.user(text))
         await session.save(flush=flush)
     disk.kill()
+
+
+async def empty_in_vain():
+    """Let the sync of a truncation fail: readers see an empty file, and the disk has the old one.
+
+    What is written to it later does not bring that back.
+    """
+    for failed in range(1, 70):
+        disk = new_disk()
+        with installed(disk):
+            await _leave_two_lines_undescribed()
+            disk.restart()
+            disk.fail_at = failed
+            with contextlib.suppress(SessionStorageError):
+                await (await loaded_or_new()).open()
+            disk.kill()
+            await save(disk, "new")
+            disk.lose_power()
+            found = await texts()
+            expect(found == ["new"], "what was acknowledged is there, alone", failed, found)
+
+
+async def _leave_two_lines_undescribed():
+    """Be a process that dies before its session is stored."""
+    writer = await FileStore(FOLDER).acquire("mine")
+    calls = b'{"kind":"tools_started","tool_use_ids":["%s"]}' % (b"x" * 999)
+    first = encode_line([calls], START)
+    at = START.after(first).as_synced()
+    await writer.append(first, START)
+    await writer.append(encode_line([b'{"kind":"rewind","to":0}'], at), at)
+    await writer.release()
 
 
 async def texts():

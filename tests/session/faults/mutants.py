@@ -109,7 +109,7 @@ CAUGHT_BY = {
     retry_after_a_failed_sync: "failing disks",
     ignored_short_write: "power cuts",
     no_word_of_what_is_loose: "power cuts",
-    sync_instead_of_rewrite: "failing disks",
+    sync_instead_of_rewrite: "emptied in vain",
 }
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from greenroom.core import SessionError
 from tests.session.faults.damage import cut_at_every_byte, flip_every_bit, splice
-from tests.session.faults.life import Fault, cut_all
+from tests.session.faults.life import Fault, cut_all, empty_in_vain
 from tests.session.faults.mutants import CAUGHT_BY, living
 from tests.session.faults.simulated_disk import MODELS
 
@@ -24,6 +24,7 @@ async def failing_disks():
 CHECKS = {
     "power cuts": power_cuts,
     "failing disks": failing_disks,
+    "emptied in vain": empty_in_vain,
     "bit flips": flip_every_bit,
     "splices": splice,
     "truncations": cut_at_every_byte,

@@ -1,11 +1,10 @@
 """Power cuts on a disk that forgets: what a save has returned for is there, once, and is whole."""
 
-import contextlib
 import random
 
 import pytest
 
-from greenroom.core import SessionStorageError
+from greenroom.fs._internal import durable
 from greenroom.session import FileStore
 from greenroom.session.history import START, encode_line
 from tests.session.faults.effort import SEED, STEP, tries
@@ -13,6 +12,7 @@ from tests.session.faults.life import (
     FOLDER,
     SEEDS,
     cut_all,
+    empty_in_vain,
     installed,
     loaded_or_new,
     new_disk,
@@ -66,27 +66,19 @@ async def test_what_was_set_aside_does_not_come_back_with_a_session_that_has_no_
 
 
 async def test_a_history_that_was_emptied_in_vain_does_not_come_back_behind_a_new_one():
-    """The sync of a truncation fails: readers see an empty file, and the disk has the old one."""
-    for failed in range(1, 70):
-        disk = new_disk()
+    await empty_in_vain()
+
+
+async def test_the_name_of_a_new_history_is_safe_with_the_first_line_that_is():
+    """Nobody has described the session yet, which would make the folder's names safe as well."""
+    line = encode_line([b'{"kind":"rewind","to":0}'], START)
+    at = START.after(line)
+    for seed in range(8):
+        disk = new_disk("strict", random.Random(seed))
         with installed(disk):
-            await leave_two_lines_undescribed()
-            disk.restart()
-            disk.fail_at = failed
-            with contextlib.suppress(SessionStorageError):
-                await (await loaded_or_new()).open()
-            disk.kill()
-            await save(disk, "new")
+            writer = await FileStore(FOLDER).acquire("mine")
+            durable.sync_folder(FOLDER)
+            await writer.append(line, START, flush=False)
+            await writer.append(b"", at, flush=True)
             disk.lose_power()
-            assert await texts() == ["new"], failed
-
-
-async def leave_two_lines_undescribed():
-    """Be a process that dies before its session is stored."""
-    writer = await FileStore(FOLDER).acquire("mine")
-    calls = b'{"kind":"tools_started","tool_use_ids":["%s"]}' % (b"x" * 999)
-    first = encode_line([calls], START)
-    at = START.after(first).as_synced()
-    await writer.append(first, START)
-    await writer.append(encode_line([b'{"kind":"rewind","to":0}'], at), at)
-    await writer.release()
+            assert disk.read_whole(f"{FOLDER}/mine/history.jsonl") == line
