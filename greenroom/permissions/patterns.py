@@ -287,18 +287,9 @@ class Care(msgspec.Struct, frozen=True, dict=True):
         """Matches in each path that a rule is about, and in few others."""
         return re.compile("|".join(map(re.escape, self.marks)))
 
-    @cached_property
-    def _domains(self) -> tuple[str, ...]:
-        return tuple(each.text[1:] for each in self.hosts if each.text.startswith("*."))
-
-    @cached_property
-    def _names(self) -> frozenset[str]:
-        return frozenset(each.text for each in self.hosts)
-
     def touches(self, host: "Host") -> bool:
         """Return whether some rule is about a host."""
-        is_named = not self._names.isdisjoint(host.names)
-        return is_named or any(name.endswith(self._domains) for name in host.names)
+        return any(each.touches(host) for each in self.hosts)
 
 
 MAX_EXPRESSION = 512  # characters of an expression

@@ -23,7 +23,7 @@ from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.patterns import END, Care
 from greenroom.permissions.rule import Audience, PermissionRule
-from greenroom.programs._internal import extract_words, fold_program, is_flag
+from greenroom.programs._internal import extract_words, fold_program
 from greenroom.shell._internal import Change, Command, PathUse, Unknown
 
 
@@ -42,8 +42,7 @@ class RuleIndex:
     def __init__(self, rules: Iterable[PermissionRule]) -> None:
         self.all = tuple(rules)
         self._kinds = defaultdict[str, set[int]](set)  # by a field of the matcher
-        # For each program, its rules by a word that the command must have, or by "" without one.
-        self._programs = defaultdict[str, defaultdict[str, set[int]]](lambda: defaultdict(set))
+        self._programs = defaultdict[str, set[int]](set)
         self._marks = defaultdict[str, set[int]](set)  # by a text that the path must have
         for number, rule in enumerate(self.all):
             self._add(number, rule.matcher)
@@ -59,9 +58,7 @@ class RuleIndex:
             if getattr(matcher, kind):
                 self._kinds[kind].add(number)
         for words in matcher.commands:
-            # A command must have these words as they are, options aside.
-            plain = [word for word in words[1:] if not is_flag(word)]
-            self._programs[fold_program(words[0])]["".join(plain[-1:])].add(number)
+            self._programs[fold_program(words[0])].add(number)
         for mark in chain.from_iterable(each.marks for each in matcher.paths):
             self._marks[mark].add(number)
 
@@ -72,8 +69,8 @@ class RuleIndex:
             numbers |= self._find_by_path(fact)
         elif isinstance(fact, HostUse):
             numbers |= self._kinds["domain"]
-        for programs, words in _list_programs(fact):
-            numbers |= self._find_by_program(programs, words)
+        for programs in _list_programs(fact):
+            numbers |= self._find_by_program(programs)
         return [self.all[number] for number in sorted(numbers)]
 
     def _find_by_path(self, fact: PathUse) -> set[int]:
@@ -82,27 +79,22 @@ class RuleIndex:
         text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
-    def _find_by_program(self, programs: Iterable[str], words: set[str] | None) -> set[int]:
-        """Find the rules about programs that have any of these words; None stands for all words."""
-        found = set(self._kinds["regex"])
-        for program in set(map(fold_program, programs)) & self._programs.keys():
-            for word, numbers in self._programs[program].items():
-                if words is None or not word or word in words:
-                    found |= numbers
-        return found
+    def _find_by_program(self, programs: Iterable[str]) -> set[int]:
+        named = set(map(fold_program, programs)) & self._programs.keys()
+        return self._kinds["regex"].union(*(self._programs[each] for each in named))
 
 
-def _list_programs(fact: Fact) -> Iterator[tuple[set[str], set[str] | None]]:
-    """List the programs that a fact is about, with the words that they may have; None for any."""
+def _list_programs(fact: Fact) -> Iterator[Iterable[str]]:
+    """List the programs that a fact is about."""
     outer = fact.command if isinstance(fact, PathUse | Change) else None
     if isinstance(fact, Command):
-        words, outer = {*fact.argv, *fact.possible_words}, fact.outer
-        yield words if fact.loose else {fact.argv[0]}, words  # a loose one may run any of them
+        outer = fact.outer
+        # A loose one may run any of its words.
+        yield (*fact.argv, *fact.possible_words) if fact.loose else fact.argv[:1]
     elif isinstance(fact, Unknown) and fact.text:
-        words = set(extract_words(fact.text))
-        yield words, words
+        yield extract_words(fact.text)
     while outer is not None:
-        yield {outer.argv[0]}, None
+        yield outer.argv[:1]
         outer = outer.outer
 
 
