@@ -277,7 +277,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
     if isinstance(fact, Unknown):
         return bool(fact.text and matcher.tool and matcher.about_calls)
     if matcher.about_calls:
-        is_text = isinstance(fact, Command) and fact.runs_text
+        is_text = isinstance(fact, Command) and fact.invocation.texts
         return bool(matcher.tool or not is_text) and not find_protected(fact, call)
     if isinstance(fact, Command):
         return _covers_command(matcher, fact, call)

@@ -20,7 +20,7 @@ from greenroom.permissions.judgement import Judgement
 from greenroom.permissions.operands import HostUse, find_hosts, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.permissions.suggestions import forbid, suggest
-from greenroom.programs._internal import basename, list_default_names
+from greenroom.programs._internal import list_default_names
 from greenroom.shell._internal import Change, Command, PathUse
 
 MAX_ABOVE = 8  # folders above the current one
@@ -175,7 +175,7 @@ def _find_consequences(call: Call) -> PermissionEffects:
     hosts = [fact for fact in call.facts if isinstance(fact, HostUse)]
     hosts += chain.from_iterable(find_hosts(each.text) for each in commands)
     changes = (each.reason for each in call.facts if isinstance(each, Change) and not each.guard)
-    privileged = (each.text for each in commands if basename(each.argv[0]) in _PRIVILEGED)
+    privileged = (each.text for each in commands if each.invocation.name in _PRIVILEGED)
     return PermissionEffects(
         reads=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "read"),
         writes=_list_distinct(_name_path(fact) for fact in paths if fact.kind == "write"),
@@ -185,7 +185,7 @@ def _find_consequences(call: Call) -> PermissionEffects:
         changes=_list_distinct(changes),
         privileges=_list_distinct(privileged),
         unchecked=_list_distinct(
-            basename(each.argv[0])
+            each.invocation.name
             for each in commands
             if not each.perhaps and list_default_names(each.argv) is None
         ),

@@ -34,7 +34,6 @@ from greenroom.programs._internal import (
     REACH,
     GitWords,
     Host,
-    basename,
     extract_words,
     find_git_verb,
     is_excluded,
@@ -128,7 +127,7 @@ def _find_command_hosts(command: Command, care: Care) -> Iterator[Operand]:
     if command.invocation.inner is not None:  # what it runs is judged on its own
         inner = range(command.invocation.inner, end)
         end = next((at for at in inner if not _SETTING.match(argv[at])), end)
-    name = basename(argv[0]).lower()
+    name = command.invocation.name.lower()
     contacts = name in REACH["contacts"]
     if name == "git":
         contacts, (at, _) = True, find_git_verb(argv)
@@ -190,7 +189,7 @@ def list_files(word: str, place: Place, *, tilde: bool = False) -> Iterator[Path
 def _find_command_files(command: Command, place: Place, care: Care) -> Iterator[Operand]:
     words = command.argv["/" not in command.argv[0] :]
     git = None
-    if basename(command.argv[0]) == "git":
+    if command.invocation.name == "git":
         outside, place = place, reduce(Place.move, find_git_verb(command.argv)[1], place)
         git = GitWords.of(
             command.invocation, command.settings, partial(_exists, place, surely=True)
@@ -245,7 +244,7 @@ def _find_others_files(use: PathUse) -> Iterator[Unknown]:
 
 
 def _find_lists(command: Command, place: Place) -> Iterator[Unknown]:
-    name = basename(command.argv[0])
+    name = command.invocation.name
     options = REACH["files *"] | REACH[f"files {name}"]
     lists = [word[1:] for word in command.argv[1:] if word.startswith("@")]
     is_list = (

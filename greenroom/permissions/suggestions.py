@@ -28,7 +28,6 @@ from greenroom.permissions.operands import HostUse, list_files
 from greenroom.permissions.rule import PermissionRule
 from greenroom.programs._internal import (
     VERBS,
-    basename,
     chooses_programs,
     count_first_words,
     count_verb_words,
@@ -194,7 +193,7 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
     def exists(name: str) -> bool:
         return os.path.lexists(f"{fact.place.folder}/{name}")
 
-    return count_first_words(words, is_open=fact.loose, exists=exists)
+    return count_first_words(words, exists)
 
 
 def _normalize(words: Sequence[str], fact: Command, call: Call) -> tuple[str, ...]:
@@ -218,7 +217,7 @@ def _is_bounded(fact: Fact, call: Call, subject: Command | None = None) -> bool:
         return _activates(fact, call)
     if may_run_input(words):
         return False
-    is_fed = fact.takes_input and basename(subject.argv[0]) != "find"
+    is_fed = fact.takes_input and subject.invocation.name != "find"
     if is_fed and fact.argv[0] not in VERBS["harmless"]:
         return False
     if name in VERBS["setters"] and not all(_may_set(x, fact, call) for x in others if "=" in x):

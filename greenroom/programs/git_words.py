@@ -9,10 +9,9 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from greenroom.programs.invocation import Invocation
+from greenroom.programs.invocation import Invocation, read_invocation
 from greenroom.programs.reach import REACH
 
-_VALUED = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"})
 _ELSEWHERE = re.compile(r"--(?:git-dir|work-tree|bare)|GIT_(?:DIR|WORK_TREE|INDEX|OBJ|ALT|COMMON)")
 _MAGIC = re.compile(r":(?:\(([^)]*)\)|([/!^]*):?)")
 _WILD = re.compile(r"[*?\[]")
@@ -34,12 +33,10 @@ def find_git_verb(argv: Sequence[str]) -> tuple[int, Sequence[str]]:
         >>> find_git_verb("git -C sub -c a=b log -3".split())
         (5, ['sub'])
     """
-    at, folders = 1, list[str]()
-    while at < len(argv) and argv[at].startswith("-"):
-        if argv[at] == "-C":
-            folders.append("".join(argv[at + 1 : at + 2]))
-        at += 1 + (argv[at] in _VALUED)
-    return at, folders
+    invocation = read_invocation(argv)
+    at = invocation.start - (invocation.program.name.count(" ") > 1)  # such as `stash show`
+    before = (part for part in invocation.parts if part.at < at)
+    return at, [part.value or "" for part in before if part.option == "-C"]
 
 
 class GitWords(NamedTuple):

@@ -11,6 +11,7 @@ program cover it (`find_risks`)? Then a word that may be a risky option is one. 
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -136,9 +137,6 @@ PROGRAMS = _read_tables("programs.txt", "git.txt")
 
 _GROUPS = frozenset(name.partition(" ")[0] for name in PROGRAMS if " " in name)
 
-WRAPPERS = frozenset(name for name, each in PROGRAMS.items() if each.kinds & {"wraps", "wraps2"})
-"""Programs that run the command that their own words name."""
-
 _INPUT_READERS = SHELLS | {n for n, each in PROGRAMS.items() if each.kinds & _INPUTS}
 
 RUNNERS = frozenset(name for name, each in PROGRAMS.items() if "runs" in each.kinds)
@@ -177,7 +175,7 @@ class Part(NamedTuple):
         return "." in self.marks and is_whole and not _FORBIDDEN.search(self.marks)
 
 
-class Invocation(NamedTuple):
+class Invocation(msgspec.Struct, frozen=True, dict=True):
     """A command as its program understands it.
 
     Attributes:
@@ -189,25 +187,98 @@ class Invocation(NamedTuple):
     """
 
     argv: Sequence[str]
-    program: Program
-    start: int
-    parts: tuple[Part, ...]
+    program: Program = msgspec.field(default_factory=lambda: Program(""))
+    start: int = 0
+    parts: tuple[Part, ...] = ()
 
-    @property
+    @cached_property
+    def name(self) -> str:
+        """The name of its program, without the folder."""
+        return basename(self.argv[0])
+
+    @cached_property
     def operands(self) -> tuple[Part, ...]:
         """Its operands, without the verb."""
         return tuple(each for each in self.parts if not each.option and each.at > self.start)
 
     @property
+    def is_known(self) -> bool:
+        """Whether the tables say what the program does with its words."""
+        name, kinds = self.program.name, self.program.kinds
+        return self.name in SHELLS or (name != "" and name[-1] != "*" and "runs" not in kinds)
+
+    @property
+    def wraps(self) -> bool:
+        """Whether the program runs the command that its own words name."""
+        return not self.program.kinds.isdisjoint(("wraps", "wraps2"))
+
+    @cached_property
     def inner(self) -> int | None:
         """The position of the command that a wrapper runs; None if it is unknown."""
-        kinds = self.program.kinds
-        before = 0 if "wraps" in kinds else 1 if "wraps2" in kinds else None
         options = [part for part in self.parts if part.option]
-        if before is None or not all(p.is_listed and "$" not in p.marks for p in options):
+        if not self.wraps or not all(p.is_listed and "$" not in p.marks for p in options):
             return None
-        operands = self.operands
-        return operands[before].at if len(operands) > before else len(self.argv)
+        behind = self.operands["wraps2" in self.program.kinds :]
+        return behind[0].at if behind else len(self.argv)
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether it only runs another command, so that a rule for that one is enough."""
+        argv, start = self.argv, self.inner
+        if start is None or start >= len(argv) or "/" in argv[0]:
+            return False
+        plain_env = argv[0] == "env" and start == 1 and not _ASSIGNMENT.match(argv[1])
+        return "transparent" in self.program.kinds or plain_env
+
+    @property
+    def takes_commands(self) -> bool:
+        """Whether the program runs texts that its words or its input may hold."""
+        return not self.program.kinds.isdisjoint(_INPUTS)
+
+    @property
+    def reads_commands(self) -> bool:
+        """Whether it may run what comes from its standard input.
+
+        Example:
+            >>> [read_invocation(line.split()).reads_commands for line in (
+            ...     "bash", "bash f.sh", "python -", "python -m json.tool", "ssh h sudo sh")]
+            [True, False, True, False, True]
+        """
+        argv, kinds = self.argv, self.program.kinds
+        if self.name in SHELLS:
+            return _find_shell_text(argv) == ""
+        if not self.is_known and _may_run_reader(argv):
+            return True
+        needed = next((n for n in range(3) if f"input{n or ''}" in kinds), None)
+        if needed is None or any("$" in part.marks for part in self.parts):
+            return "runs" in kinds
+        given = self.operands[:needed]
+        return not given or len(given) < needed or any(argv[part.at] in _STDIN for part in given)
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts that it runs as commands, other than what comes from its input.
+
+        Example:
+            >>> [read_invocation(words).texts for words in (
+            ...     ["bash", "-xc", "ls; pwd", "a"], ["script", "-qcls", "log"], ["watch", "ls"])]
+            [('ls; pwd',), ('ls',), ('ls',)]
+        """
+        argv, texts = self.argv, list[str | None]()
+        for part in self.parts:
+            if "&&" in part.marks:
+                texts.append(" ".join((part.value or "", *argv[part.value_at + 1 :])))
+                break
+            if "&" in part.marks:
+                texts.append(part.value)
+        if self.name in ("eval", "trap"):
+            rest = argv[1 + (list(argv[1:2]) == ["--"]) :]
+            texts += [" ".join(rest)] if self.name == "eval" else rest[:1]
+        elif self.name in SHELLS:
+            texts.append(_find_shell_text(argv))
+        elif "joins" in self.program.kinds:
+            texts.append(" ".join(argv[self.inner :]) if self.inner else None)
+        return tuple(filter(None, texts))
 
 
 def read_invocation(argv: Sequence[str]) -> Invocation:
@@ -225,7 +296,7 @@ def read_invocation(argv: Sequence[str]) -> Invocation:
     program = Program("") if " " in name else PROGRAMS.get(name, Program(""))
     parts = tuple(_list_parts(argv, program, 1)) if program.kinds or program.options else ()
     if name not in _GROUPS:
-        return Invocation(argv, program, 0, parts)
+        return Invocation(argv, program, parts=parts)
     at = next((part.at for part in parts if not part.option), len(argv))
     if at == len(argv):
         return Invocation(argv, program, at, parts)
@@ -299,65 +370,12 @@ def _take_next(argv: Sequence[str], value_at: int, part: Part, program: Program)
     return part._replace(value=argv[value_at], value_at=value_at) if is_there else part
 
 
-def is_known(invocation: Invocation) -> bool:
-    """Return whether the tables say what the program does with its words."""
-    name, kinds = invocation.program.name, invocation.program.kinds
-    is_row = name != "" and name[-1] != "*" and "runs" not in kinds
-    return is_row or basename(invocation.argv[0]) in SHELLS
-
-
-def find_inner_texts(invocation: Invocation) -> tuple[str, ...]:
-    """Find the texts that a command runs as commands, other than what comes from its input.
-
-    Example:
-        >>> [find_inner_texts(read_invocation(words)) for words in (
-        ...     ["bash", "-xc", "ls; pwd", "a"], ["script", "-qcls", "log"], ["watch", "ls", "-l"])]
-        [('ls; pwd',), ('ls',), ('ls -l',)]
-    """
-    argv, start, name = invocation.argv, invocation.inner, basename(invocation.argv[0])
-    texts = list[str | None]()
-    for part in invocation.parts:
-        if "&&" in part.marks:
-            texts.append(" ".join((part.value or "", *argv[part.value_at + 1 :])))
-            break
-        if "&" in part.marks:
-            texts.append(part.value)
-    if name in ("eval", "trap"):
-        rest = argv[1 + (list(argv[1:2]) == ["--"]) :]
-        texts += [" ".join(rest)] if name == "eval" else rest[:1]
-    elif name in SHELLS:
-        texts.append(_find_shell_text(argv))
-    elif start is not None and "joins" in invocation.program.kinds:
-        texts.append(" ".join(argv[start:]))
-    return tuple(filter(None, texts))
-
-
-def reads_commands(invocation: Invocation) -> bool:
-    """Return whether a command may run what comes from its standard input.
-
-    Example:
-        >>> [reads_commands(read_invocation(line.split())) for line in (
-        ...     "bash", "bash f.sh", "python -", "python -m json.tool", "ssh h sudo sh", "sort")]
-        [True, False, True, False, True, False]
-    """
-    argv, kinds = invocation.argv, invocation.program.kinds
-    if basename(argv[0]) in SHELLS:
-        return _find_shell_text(argv) == ""
-    if not is_known(invocation) and _may_run_reader(argv):
-        return True
-    needed = next((n for n in range(3) if f"input{n or ''}" in kinds), None)
-    if needed is None or any("$" in part.marks for part in invocation.parts):
-        return "runs" in kinds
-    given = invocation.operands[:needed]
-    return not given or len(given) < needed or any(argv[part.at] in _STDIN for part in given)
-
-
 def _may_run_reader(argv: Sequence[str]) -> bool:
     """Return whether the words of a program that may run them name one that runs its input."""
     words = extract_words(" ".join(argv[1:]))
     places = [at for at, word in enumerate(words) if basename(word) in _INPUT_READERS]
     return len(places) > MAX_PLACES or any(
-        reads_commands(read_invocation(words[at:])) for at in places
+        read_invocation(words[at:]).reads_commands for at in places
     )
 
 
@@ -380,20 +398,6 @@ def _find_shell_text(argv: Sequence[str]) -> str | None:
     if "c" in letters:
         return "".join(argv[at : at + 1])
     return "" if "s" in letters or at >= len(argv) or argv[at] in _STDIN else None
-
-
-def takes_commands(invocation: Invocation) -> bool:
-    """Return whether the program runs texts that its words or its input may hold."""
-    return not invocation.program.kinds.isdisjoint(_INPUTS)
-
-
-def is_transparent(invocation: Invocation) -> bool:
-    """Return whether a command only runs another one, so that a rule for that one is enough."""
-    argv, start = invocation.argv, invocation.inner
-    if start is None or start >= len(argv) or "/" in argv[0]:
-        return False
-    plain_env = argv[0] == "env" and start == 1 and not _ASSIGNMENT.match(argv[1])
-    return "transparent" in invocation.program.kinds or plain_env
 
 
 def find_actions(argv: Sequence[str]) -> Iterator[tuple[int, int]]:

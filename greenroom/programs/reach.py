@@ -76,7 +76,7 @@ def list_folders(invocation: Invocation, exists: Callable[[str], bool]) -> Seque
         ...     "grep -r x", "grep -rn x tmp", "cp -r etc tmp", "ls")]
         [['.'], ['tmp'], ['etc'], ()]
     """
-    argv, parts, name = invocation.argv, invocation.parts, basename(invocation.argv[0])
+    argv, parts, name = invocation.argv, invocation.parts, invocation.name
     if name in REACH["folders"]:
         reads_here = name == "zip" and any(re.match("-[A-Za-z]*R", word) for word in argv)
         return (*argv[1:], ".") if reads_here else argv[1:]
@@ -131,7 +131,7 @@ class FileChoice(NamedTuple):
     @classmethod
     def of(cls, invocation: Invocation) -> "FileChoice":
         """Find out which files the options of a command choose."""
-        words, name = invocation.argv[1:], basename(invocation.argv[0])
+        words, name = invocation.argv[1:], invocation.name
         options = (*words, *(part.option for part in invocation.parts))
         follows = name in REACH["folders linked"] or any(map(_FOLLOWS.match, options))
         only, files, folders = list[str](), list[str](), list[str]()

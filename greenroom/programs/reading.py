@@ -23,7 +23,6 @@ from greenroom.programs.languages import (
     ps_only_lists,
     sed_only_prints,
 )
-from greenroom.programs.words import basename
 
 _DISPLAY = re.compile(
     r"NO_COLOR|TERM|COLUMNS|LANG|LC_(?:ALL|COLLATE|CTYPE|MESSAGES|MONETARY|NUMERIC|TIME)"
@@ -180,7 +179,7 @@ def find_risks(invocation: Invocation) -> tuple[tuple[int, str], ...]:
         ((1, '-ro lets sort write files or run programs'),)
     """
     argv, found = invocation.argv, dict[int, str]()
-    name = invocation.program.name.partition(" ")[0] or basename(argv[0])
+    name = invocation.program.name.partition(" ")[0] or invocation.name
     for at, why in _list_risks(invocation, name):
         found.setdefault(at, why or f"{argv[at][:40]} lets {name} write files or run programs")
     return tuple(sorted(found.items()))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from greenroom.programs.invocation import RUNNERS, SHELLS, WRAPPERS
+from greenroom.programs.invocation import PROGRAMS, RUNNERS, SHELLS
 from greenroom.programs.tables import read_titles
 from greenroom.programs.words import basename
 
@@ -26,9 +26,7 @@ FIRST_WORDS = {
 
 _LISTED = {row[0] for row in FIRST_WORDS}
 _GROUPS = {row[:-1] for row in FIRST_WORDS} | {(each,) for each in RUNNERS}
-_EXACT = {*SHELLS, *WRAPPERS, *RUNNERS}.union(
-    *(VERBS[title] for title in ("exact", "interpreters", "never", "setters", "writers"))
-)
+_EXACT = {*SHELLS, *PROGRAMS, *VERBS["exact"], *VERBS["interpreters"]}
 # How the words of an interpreter begin if they name a program, so that it does not run its input.
 _NAMES_PROGRAM = re.compile(
     r"(?:-[BbEIOPSsu]+\0)*(?!/dev/|/proc/)"
@@ -38,23 +36,22 @@ _VERB = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _NAME = re.compile(r"[a-z][A-Za-z0-9:_-]*")  # such as that of a script in package.json
 
 
-def count_first_words(words: Sequence[str], *, is_open: bool, exists: Callable[[str], bool]) -> int:
+def count_first_words(words: Sequence[str], exists: Callable[[str], bool]) -> int:
     """Count the first words that say what a command does; 0 if it takes all of them.
 
     Args:
         words: the command, its program by its usual name.
-        is_open: whether a program that is not in the table may do what its words say.
         exists: whether there is a file of this name, so that it may be no verb.
 
     Example:
-        >>> [count_first_words(text.split(), is_open=True, exists={"a"}.__contains__) for text in (
+        >>> [count_first_words(text.split(), exists={"a"}.__contains__) for text in (
         ...     "npm run build --x", "pytest -q", "frob check b", "frob a", "bash x")]
         [3, 1, 2, 0, 0]
     """
     if words[0] in _LISTED:
         return _count_row_words(words, FIRST_WORDS)
     name, verb, further = (basename(words[0]), *words[1:3], "", "")[:3]
-    is_exact = not is_open or name[:1] in ("", "-") or {name, name_program(name)} & _EXACT
+    is_exact = name[:1] in ("", "-") or {name, name_program(name)} & _EXACT
     is_verb = _VERB.fullmatch(verb) and all(map(_is_harmless, (name, verb, further)))
     if is_exact or not is_verb or "-c" in words or exists(verb):
         return 0

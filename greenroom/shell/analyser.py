@@ -30,23 +30,16 @@ from greenroom.programs._internal import (
     BUILTINS,
     SHELLS,
     VERBS,
-    WRAPPERS,
     Invocation,
-    Program,
     basename,
     extract_words,
     find_actions,
-    find_inner_texts,
     find_lead,
     find_reading,
     find_risks,
     is_display_setting,
-    is_known,
-    is_transparent,
     names_program,
     read_invocation,
-    reads_commands,
-    takes_commands,
 )
 from greenroom.shell.effects import (
     Change,
@@ -245,7 +238,7 @@ class _Analyser:
         """List what programs may run because of a variable."""
         words = extract_words(value) if names_program(name) else ()
         if words:
-            unknown = Invocation(words, Program(""), 0, ())
+            unknown = Invocation(words)
             yield Command(argv=words, guard=True, loose=True, place=self._place, invocation=unknown)
 
     def _runs_written_file(self, command: SimpleCommand) -> bool:
@@ -270,28 +263,26 @@ class _Analyser:
             yield Unknown(reason="too many commands inside commands")
             return
         invocation = read_invocation(words)
-        texts = find_inner_texts(invocation)
-        risks = self._find_risks(invocation, runs_text=bool(texts))
+        risks = self._find_risks(invocation)
         is_piece = self._piece_level is not None
         command = Command(
             argv=words,
-            guard=is_piece or is_transparent(invocation),
+            guard=is_piece or invocation.is_transparent,
             perhaps=self._piece_level == 0,
             outer=outer,
             start=start,
             number=-1 if is_piece else self._number,
             file=self._find_file(words[0], outer),
             risks=risks,
-            loose=bool(risks) or not is_known(invocation) or takes_commands(invocation),
+            loose=bool(risks) or not invocation.is_known or invocation.takes_commands,
             fed=self._text if self._has_input else "",
             takes_input=takes_input,
             place=self._place,
             settings=outer.settings if outer else settings,
             invocation=invocation,
-            runs_text=bool(texts),
         )
         yield command
-        for text in texts:
+        for text in invocation.texts:
             yield from self.read_pieces(text, level + 1)
         yield from self._read_inner(command, invocation, level)
 
@@ -303,14 +294,14 @@ class _Analyser:
         self, command: Command, invocation: Invocation, level: int
     ) -> Iterator[ShellEffect]:
         """Read what a command sets and runs: commands from its input, other commands."""
-        words, name = command.argv, basename(command.argv[0])
+        words, name = command.argv, invocation.name
         if words[0] in VERBS["setters"]:
             named = (word.partition("=") for word in words[1:])
             yield from self._read_settings((name, value) for name, _, value in named)
-        if (self._has_input or name in SHELLS) and reads_commands(invocation):
+        if (self._has_input or name in SHELLS) and invocation.reads_commands:
             why = f"{words[0]} may run what its standard input brings"
             yield Unknown(reason=why, text=command.text)
-        if name in WRAPPERS:
+        if invocation.wraps:
             yield from self._read_wrapped(command, invocation, level)
         elif name == "find":
             for begin, end in find_actions(words):
@@ -319,12 +310,10 @@ class _Analyser:
                     inner, level=level + 1, outer=command, start=begin, takes_input=True
                 )
 
-    def _find_risks(
-        self, invocation: Invocation, *, runs_text: bool
-    ) -> tuple[tuple[int, str], ...]:
+    def _find_risks(self, invocation: Invocation) -> tuple[tuple[int, str], ...]:
         """Find the risks of a command; an absolute path inside the folder is as good as any."""
         words = invocation.argv
-        if runs_text:
+        if invocation.texts:
             why = f"{words[0]} runs a text, so only a rule for these exact words allows it"
             return tuple((at, why) for at in range(1, len(words)))
         here = self._place.folder
@@ -413,7 +402,7 @@ def _list_written_files(command: SimpleCommand) -> Iterator[str]:
 def _change_folder(place: Place, command: SimpleCommand, commands: Iterable[Command]) -> Place:
     """Return the place after a command has succeeded."""
     words = command.words
-    if not any(basename(each.argv[0]) in _FOLDER_CHANGES for each in commands):
+    if not any(each.invocation.name in _FOLDER_CHANGES for each in commands):
         return place
     operands = [word for word in words[1:] if word not in _PLAIN_FOLDER_OPTIONS]
     is_plain = words[0] == "cd" and len(operands) < 2 and not command.settings

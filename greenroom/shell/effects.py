@@ -53,7 +53,6 @@ class Command:
         place: where the relative paths among its words begin.
         settings: the variables that are set for it, such as "CI=1"; see `Change.setting`.
         invocation: its words as its program understands them.
-        runs_text: whether it runs a text in its words as commands, as `bash -c` does.
     """
 
     argv: tuple[str, ...]
@@ -70,7 +69,6 @@ class Command:
     place: "Place" = field(repr=False)
     settings: tuple[str, ...] = ()
     invocation: Invocation = field(repr=False, compare=False)
-    runs_text: bool = False
 
     @property
     def offset(self) -> int:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import assume, given, strategies as st
 
 from greenroom.permissions.operands import list_operands
-from greenroom.programs._internal import Invocation, Program
+from greenroom.programs._internal import Invocation
 from greenroom.shell._internal import Command, Place, list_program_effects
 from tests.permissions.secret_project import USUAL, build_project, hosts, judge
 
@@ -102,7 +102,7 @@ WORDS = st.text(st.characters(codec="utf-8") | st.sampled_from("-=:@/,.[]{}*?%\\
 def test_no_words_raise(program, words):
     place = Place("/w", "/w")
     argv = (*program.split(), *words)
-    unknown = Invocation(argv, Program(""), 0, ())
+    unknown = Invocation(argv)
     command = Command(argv=argv, place=place, invocation=unknown)
     for fact in (command, *list_program_effects(argv, (), place)):
         list(list_operands(fact, place, USUAL))

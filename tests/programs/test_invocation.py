@@ -7,11 +7,7 @@ import pytest
 from greenroom.programs.invocation import (
     PROGRAMS,
     find_actions,
-    find_inner_texts,
-    is_known,
-    is_transparent,
     read_invocation,
-    reads_commands,
 )
 from greenroom.programs.reading import find_risks
 
@@ -263,8 +259,8 @@ def test_a_wrapper_runs_the_words_after_its_options(line, inner):
 def test_some_wrappers_do_nothing_of_their_own():
     lines = ("timeout 3 ls", "nice ls", "env ls", "command ls", "setsid -w ls")
     others = ("env A=1 ls", "sudo ls", "xargs ls", "/usr/bin/nice ls", "timeout 3", "env -0 ls")
-    assert all(is_transparent(read(line)) for line in lines)
-    assert not any(is_transparent(read(line)) for line in others)
+    assert all(read(line).is_transparent for line in lines)
+    assert not any(read(line).is_transparent for line in others)
 
 
 @pytest.mark.parametrize(
@@ -290,7 +286,7 @@ def test_some_wrappers_do_nothing_of_their_own():
     ],
 )
 def test_texts_that_a_program_runs_are_found(words, texts):
-    assert find_inner_texts(read_invocation(words)) == texts
+    assert read_invocation(words).texts == texts
 
 
 def test_the_input_of_some_programs_is_commands():
@@ -340,8 +336,8 @@ def test_the_input_of_some_programs_is_commands():
         ),
         *("frobnicate", "patch -p1", "git apply"),
     )
-    assert [line for line in commands if not reads_commands(read(line))] == []
-    assert [line for line in data if reads_commands(read(line))] == ["script -c ls"]
+    assert [line for line in commands if not read(line).reads_commands] == []
+    assert [line for line in data if read(line).reads_commands] == ["script -c ls"]
 
 
 def test_actions_of_find_end_where_find_ends_them():
@@ -352,5 +348,5 @@ def test_actions_of_find_end_where_find_ends_them():
 def test_it_is_known_what_the_tables_say():
     known = ("ls", "git status", "bash -c x", "mkdir x", "/bin/ls", "git --version", "python f")
     unknown = ("frobnicate", "npx x", "git frobnicate", "docker run x", "kubectl get pods")
-    assert all(is_known(read(line)) for line in known)
-    assert not any(is_known(read(line)) for line in unknown)
+    assert all(read(line).is_known for line in known)
+    assert not any(read(line).is_known for line in unknown)
