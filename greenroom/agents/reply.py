@@ -214,6 +214,9 @@ _WARNINGS = frozenset({"model.left_out"})
 _REVOCATIONS = frozenset({"reply.restarted", "reply.discarded"})
 """The announcements that a reply is thrown away; their chunks have its text."""
 
+_SHOWN = frozenset({BlockDelta, BlockEnd, StreamRestart, Announcement})
+"""The events that may make a chunk."""
+
 _BATCH = 64
 """How many events are published without a pause for other tasks."""
 
@@ -237,8 +240,10 @@ class _Reader(msgspec.Struct, frozen=True):
         try:
             while events := await stream.take(_BATCH):
                 for event in events:
-                    if isinstance(event, BlockDelta) and event.kind == "text":
+                    if type(event) is BlockDelta and event.kind == "text":
                         texts.append(TextDelta(event.text))
+                        continue
+                    if type(event) not in _SHOWN:
                         continue
                     self._send(texts)
                     if isinstance(event, StreamRestart):

@@ -209,11 +209,11 @@ def freeze_fields(owner: object, *names: str) -> None:
     """
     for name in names:
         value = getattr(owner, name)
-        if type(value) not in _FIXED:
+        if type(value) not in _FIXED and (frozen := freeze(value)) is not value:
             if isinstance(owner, Struct):
-                force_setattr(owner, name, freeze(value))
+                force_setattr(owner, name, frozen)
             else:
-                object.__setattr__(owner, name, freeze(value))
+                object.__setattr__(owner, name, frozen)
 
 
 def valid_unicode(text: str) -> str:

@@ -310,7 +310,7 @@ ContentBlock: TypeAlias = (
     | UnknownBlock
 )
 """Any block of a message."""
-_BLOCKS = get_args(ContentBlock)
+_BLOCKS: frozenset[type] = frozenset(get_args(ContentBlock))
 
 UNKNOWN_FIELDS = "unknown_fields"
 """The key of `Message.extra` for fields of a newer Greenroom; they go to no provider."""
@@ -483,5 +483,5 @@ def hold_blocks(value: Wire, content: "str | Iterable[ContentBlock]") -> None:
         content = as_blocks(content)
         force_setattr(value, "content", content)
     for block in content:
-        if not isinstance(block, _BLOCKS):
+        if type(block) not in _BLOCKS and not isinstance(block, ContentBlock):
             raise TypeError(f"{block!r} is not a block: write TextBlock(…) for a text")

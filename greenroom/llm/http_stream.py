@@ -401,7 +401,7 @@ class _HttpStream(ModelStream):
                         raise
                 if concealed is not None:  # not above: an error keeps the one that it replaces
                     events += list(self._decoder.feed(concealed))
-                if events and isinstance(events[-1], StreamEnd):
+                if events and type(events[-1]) is StreamEnd:
                     break
         except ModelError as error:
             self._describe(error)

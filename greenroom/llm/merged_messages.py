@@ -192,10 +192,10 @@ def _escape_speakers(block: ContentBlock) -> ContentBlock:
     match block:
         case TextBlock(text):
             return _with(block, text=escape_speaker(text))
-        case DocumentBlock():
-            return _with(block, title=escape_speaker(block.title))
         case ToolResultBlock(content=content):
             return _with(block, content=tuple(map(_escape_speakers, content)))
+        case DocumentBlock():
+            return _with(block, title=escape_speaker(block.title))
         case _:
             return block
 
@@ -241,6 +241,8 @@ def _is_blank(block: ContentBlock, states: frozenset[str]) -> bool:
 
 
 def _results_first(blocks: Sequence[ContentBlock]) -> tuple[ContentBlock, ...]:
+    if len(blocks) < 2:
+        return tuple(blocks)
     return tuple(sorted(blocks, key=lambda block: not isinstance(block, ToolResultBlock)))
 
 

@@ -187,14 +187,14 @@ class Draft:
             ModelStreamError: the text is longer than any model's can be.
         """
         match event:
-            case StreamStart():
-                self._start = event
-            case BlockDelta(index, kind, text):
+            case BlockDelta(index, kind, text):  # first, since nearly all are
                 self._size += len(text)
                 if self._size > TEXT_LIMIT:
                     raise self._too_long()
                 if kind != "tool_input":  # a call is kept only once it is complete
                     self._texts[index, kind].write(text)
+            case StreamStart():
+                self._start = event
             case BlockEnd(index, block):
                 self._blocks[index] = block
                 self._texts.pop((index, "text"), None)

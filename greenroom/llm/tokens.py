@@ -105,15 +105,15 @@ def _count_block(block: ContentBlock, count: Tokenizer) -> float:
     match block:
         case core.TextBlock(text):
             return count(text)
+        case core.ToolUseBlock(name=name, input=arguments, raw_input=raw):
+            return count(name) + (count(raw) or _count_json(arguments, count))
+        case core.ToolResultBlock(content=content):
+            return sum(_count_block(each, count) for each in content)
         case core.ThinkingBlock(thinking, signature):
             # Without a signature it is not sent back, or does not count.
             return count(thinking) if signature else 0.0
         case core.RedactedThinkingBlock(data):
             return len(data) / 6
-        case core.ToolUseBlock(name=name, input=arguments, raw_input=raw):
-            return count(name) + (count(raw) or _count_json(arguments, count))
-        case core.ToolResultBlock(content=content):
-            return sum(_count_block(each, count) for each in content)
         case core.ImageBlock():
             return _IMAGE
         case core.DocumentBlock(media_type=kind, data=data):

@@ -1,7 +1,7 @@
 """The inside of an agent: the object that its function is given."""
 
 from collections.abc import Awaitable, Callable, Iterable
-from typing import TypeVarTuple, Unpack
+from typing import TypeVarTuple, Unpack, get_args
 
 import trio
 from msgspec.structs import replace
@@ -581,9 +581,12 @@ def _refuse_monitor(watcher: Actor, watched: Actor) -> None:
         )
 
 
+_CHUNKS: frozenset[type] = frozenset(get_args(OutputChunk))
+
+
 def _check_chunks(chunks: Iterable[object]) -> None:
     for chunk in chunks:
-        if not isinstance(chunk, OutputChunk):
+        if type(chunk) not in _CHUNKS and not isinstance(chunk, OutputChunk):
             raise TypeError(
                 f"{chunk!r} is not a chunk: write TextComplete({str(chunk)!r}), or another one"
             )
