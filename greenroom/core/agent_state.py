@@ -24,6 +24,7 @@ class StateKind(StrEnum):
 
 
 _FINAL = frozenset({StateKind.DONE, StateKind.FAILED})
+_PROCESSING = StateKind.PROCESSING  # a name of its own: members of an enum are slow to get on 3.11
 
 
 class AgentState(Wire, frozen=True):
@@ -45,7 +46,7 @@ class AgentState(Wire, frozen=True):
     @classmethod
     def processing(cls, phase: str = "") -> "AgentState":
         """Working on an input, usually in a model call; the phase is a word of your own."""
-        return cls(StateKind.PROCESSING, phase)
+        return cls(_PROCESSING, phase)
 
     @classmethod
     def waiting_for_permission(cls) -> "AgentState":
@@ -75,7 +76,7 @@ class AgentState(Wire, frozen=True):
     @property
     def phase(self) -> str:
         """The phase of the work, such as "planning"; empty without one."""
-        return self.detail if self.kind is StateKind.PROCESSING else ""
+        return self.detail if self.kind is _PROCESSING else ""
 
     @property
     def is_final(self) -> bool:

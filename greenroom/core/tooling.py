@@ -74,6 +74,7 @@ class ToolStatus(StrEnum):
     INTERRUPTED = "interrupted"
 
 
+_SUCCESS = ToolStatus.SUCCESS  # a name of its own: members of an enum are slow to get on 3.11
 _MEASURED = frozenset({"execution_ms", "validation_ms", "version", "error"})
 _ERRORS = {
     ToolStatus.ERROR: "ToolError",
@@ -120,7 +121,7 @@ class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":
         """Make a successful result of a text."""
-        return cls((TextBlock(valid_unicode(text)),), ToolStatus.SUCCESS, metadata)
+        return cls((TextBlock(valid_unicode(text)),), _SUCCESS, metadata)
 
     @classmethod
     def error(
@@ -158,7 +159,7 @@ class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
     @property
     def is_error(self) -> bool:
         """Whether the model is told that the call failed."""
-        return self.status is not ToolStatus.SUCCESS
+        return self.status is not _SUCCESS
 
     @property
     def text(self) -> str:

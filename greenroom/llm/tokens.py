@@ -300,12 +300,14 @@ class _Correction(msgspec.Struct):
     def _find_factor(self) -> float:
         usual = self.habits.factor
         spread, joint = _SPREAD, _SPREAD * usual
-        for setup in {report.setup for report in self.reports}:
-            alike = [report for report in self.reports if report.setup == setup]
+        by_setup: dict[_Setup, list[_ReportedUsage]] = {}
+        for report in self.reports:
+            by_setup.setdefault(report.setup, []).append(report)
+        for alike in by_setup.values():
             estimate, tokens = _means(alike)
-            for each in alike:
-                spread += (each.estimate - estimate) ** 2
-                joint += (each.estimate - estimate) * (each.tokens - tokens)
+            apart = [each.estimate - estimate for each in alike]
+            spread += sum(map(mul, apart, apart))
+            joint += sum(map(mul, apart, (each.tokens - tokens for each in alike)))
         return min(max(joint / spread, usual / 3), usual * 3)
 
     def tokens_of(self, estimate: _Estimate) -> int:
@@ -326,13 +328,13 @@ class _Correction(msgspec.Struct):
         return mean + self.factor() * (estimate.total - middle)
 
 
-def _find_nearest(reports: Iterable[_ReportedUsage], estimate: _Estimate) -> _ReportedUsage | None:
+def _find_nearest(reports: Sequence[_ReportedUsage], estimate: _Estimate) -> _ReportedUsage | None:
     """Return the longest of these requests that this one extends: its first messages weigh as much.
 
     It is looked for with each request, so without a call for each report.
     """
     nearest, most = None, -1
-    for report in reports:
+    for report in reversed(reports):  # mostly the last one: then the others are not looked at
         at = report.length
         if most < at < len(estimate.sums) and estimate.sums[at] == report.sum:
             nearest, most = report, at

@@ -6,9 +6,8 @@ over a connection that the next request uses as well, and what two readers take 
 answer must be the same place.
 """
 
-import enum
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, TypeVar, overload
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar, overload
 
 from greenroom.core._internal import compile_later
 
@@ -87,17 +86,12 @@ class Head(NamedTuple):
     headers: Headers
 
 
-class _Part(enum.Enum):
-    """What of an answer comes next."""
-
-    HEAD = enum.auto()
-    LENGTH = enum.auto()  # a body of a known length
-    REST = enum.auto()  # a body that ends with the connection
-    SIZE = enum.auto()  # the line that begins a chunk
-    CHUNK = enum.auto()
-    CHUNK_END = enum.auto()
-    TRAILER = enum.auto()
-    DONE = enum.auto()
+_Part: TypeAlias = Literal[
+    "head", "length", "rest", "size", "chunk", "chunk end", "trailer", "done"
+]
+"""What of an answer comes next: the head; a body of a known length, or that ends with the
+connection; the line that begins a chunk of a body, the chunk, and what ends it; what follows all
+chunks; nothing. Not an enum, whose members are slow to get before Python 3.12."""
 
 
 class RequestWriter:
@@ -171,7 +165,7 @@ class AnswerReader:
         self.has_begun = False
         self._method = method
         self._buffer = bytearray()  # what has come and was not read yet
-        self._part = _Part.HEAD
+        self._part: _Part = "head"
         self._left = 0  # bytes of the body, or of its chunk
         self._scanned = 0  # bytes of the buffer in which no head ends
         self._head_size = 0
@@ -206,16 +200,16 @@ class AnswerReader:
         """
         data, self._buffer = bytes(self._buffer), bytearray()
         match self._part:
-            case _Part.LENGTH:
+            case "length":
                 body, rest = data[: self._left], data[self._left :]
                 self._left -= len(body)
                 if not self._left:
-                    self._part = _Part.DONE
-            case _Part.REST:
+                    self._part = "done"
+            case "rest":
                 body, rest = data, b""
                 if self._has_ended:
-                    self._part = _Part.DONE
-            case _Part.DONE:
+                    self._part = "done"
+            case "done":
                 body, rest = b"", data
             case _:
                 body, rest = self._read_chunks(data)
@@ -227,7 +221,7 @@ class AnswerReader:
     @property
     def is_complete(self) -> bool:
         """Whether all of the answer has been read."""
-        return self._part is _Part.DONE
+        return self._part == "done"
 
     @property
     def allows_another(self) -> bool:
@@ -237,7 +231,7 @@ class AnswerReader:
     def _take_head(self) -> list[str] | None:
         """Take the lines up to the next empty one out of the buffer."""
         buffer = self._buffer
-        if self._part is _Part.HEAD and not buffer.startswith(_BEGINNING[: len(buffer)]):
+        if self._part == "head" and not buffer.startswith(_BEGINNING[: len(buffer)]):
             raise ProtocolError("the answer does not begin as one in HTTP/1.1")
         end = _END.search(buffer, max(0, self._scanned - 2))
         if self._head_size + (end.end() if end else len(buffer)) > HEAD_LIMIT:
@@ -277,21 +271,21 @@ class AnswerReader:
         if len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
             raise ProtocolError("the length of the body is not a number")
         if self._method == "HEAD" or head.status in _BODILESS:
-            return _Part.DONE, 0
+            return "done", 0
         if encoding is not None:
-            return _Part.SIZE, 0
+            return "size", 0
         if not lengths:
             self._is_kept = False
-            return _Part.REST, 0
+            return "rest", 0
         left = int(lengths.pop())
-        return (_Part.LENGTH, left) if left else (_Part.DONE, 0)
+        return ("length", left) if left else ("done", 0)
 
     def _read_chunks(self, data: bytes) -> tuple[bytes, bytes]:
         """Return what `data` holds of the body, and what has to wait for more."""
         pieces: list[bytes] = []
         at = 0
         while True:
-            if self._part is _Part.SIZE:
+            if self._part == "size":
                 at = _take_whole_chunks(data, at, pieces)
                 end = data.find(b"\r\n", at)
                 if (end if end >= 0 else len(data)) - at > LINE_LIMIT:
@@ -302,26 +296,26 @@ class AnswerReader:
                 if size is None:
                     raise ProtocolError("a chunk of the body begins without its size")
                 at, self._left = end + 2, int(size[1], 16)
-                self._part = _Part.CHUNK if self._left else _Part.TRAILER
-            elif self._part is _Part.CHUNK:
+                self._part = "chunk" if self._left else "trailer"
+            elif self._part == "chunk":
                 piece = data[at : at + self._left]
                 pieces.append(piece)
                 at += len(piece)
                 self._left -= len(piece)
                 if self._left:
                     break
-                self._part = _Part.CHUNK_END
-            elif self._part is _Part.CHUNK_END:
+                self._part = "chunk end"
+            elif self._part == "chunk end":
                 end = at + 2
                 if not b"\r\n".startswith(data[at:end]):
                     raise ProtocolError("a chunk of the body is not as long as it says")
                 if len(data) < end:
                     break
-                self._part, at = _Part.SIZE, end
+                self._part, at = "size", end
             else:
                 break
         rest = data[at:]
-        if self._part is _Part.TRAILER:
+        if self._part == "trailer":
             rest = self._read_trailer(rest)
         return b"".join(pieces), rest
 
@@ -329,7 +323,7 @@ class AnswerReader:
         """Read on to the empty line after the last chunk; nobody needs the fields before it."""
         for empty in (b"\r\n", b"\n"):
             if data.startswith(empty):
-                self._part = _Part.DONE
+                self._part = "done"
                 return data[len(empty) :]
         end = _END.search(data)
         if (end.end() if end else len(data)) > HEAD_LIMIT:
@@ -337,11 +331,11 @@ class AnswerReader:
         if end is None:
             return data
         _parse_fields(data[: end.start()].decode("latin-1").replace("\r\n", "\n").split("\n"))
-        self._part = _Part.DONE
+        self._part = "done"
         return data[end.end() :]
 
     def _check_end(self) -> None:
-        if self._has_ended and self._part is not _Part.DONE:
+        if self._has_ended and self._part != "done":
             raise ProtocolError("the answer breaks off")
 
 
@@ -350,7 +344,8 @@ def _take_whole_chunks(data: bytes, at: int, pieces: list[bytes]) -> int:
 
     Most have, and no extension of their sizes, so they are read without a step for each part.
     """
-    while line := _PLAIN_SIZE.match(data, at):
+    match_size = _PLAIN_SIZE.match
+    while line := match_size(data, at):
         begin = line.end()
         end = begin + int(line[1], 16)
         if end == begin or data[end : end + 2] != b"\r\n":
@@ -363,8 +358,9 @@ def _take_whole_chunks(data: bytes, at: int, pieces: list[bytes]) -> int:
 def _parse_fields(lines: list[str]) -> list[tuple[str, str]]:
     """Read header fields; one that goes on in the next line is refused (RFC 9112, 5.2)."""
     fields = []
+    match_field = _FIELD.fullmatch
     for line in lines:
-        field = _FIELD.fullmatch(line)
+        field = match_field(line)
         if field is None:
             raise ProtocolError("a line among the headers is not a field")
         fields.append((field[1], field[2].strip(" \t")))

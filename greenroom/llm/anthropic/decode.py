@@ -166,6 +166,8 @@ _STOP_REASONS = {
     "refusal": core.StopReason.REFUSAL,
     "pause_turn": core.StopReason.PAUSE,
 }
+_UNKNOWN = core.StopReason.UNKNOWN  # names of their own: members of an enum are slow to get on 3.11
+_MAX_TOKENS = core.StopReason.MAX_TOKENS
 _TYPED = ("id", "type", "role", "content", "model", "stop_reason", "usage")
 
 
@@ -345,11 +347,11 @@ class AnthropicDecoder:
         native = as_text(self._reply.get("stop_reason"))
         if error := failed_reply(self._provider, native):
             raise error
-        reason = _STOP_REASONS.get(native, core.StopReason.UNKNOWN)
+        reason = _STOP_REASONS.get(native, _UNKNOWN)
         extra = without(self._reply, *_TYPED)
         return core.Message(
             "assistant",
-            self._content(is_cut=reason is core.StopReason.MAX_TOKENS),
+            self._content(is_cut=reason is _MAX_TOKENS),
             model=self._model(),
             provider=self._provider,
             stop_reason=reason,

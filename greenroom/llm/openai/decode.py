@@ -281,6 +281,11 @@ _STOP_REASONS = {
     "sensitive": core.StopReason.CONTENT_FILTER,
     "safety": core.StopReason.CONTENT_FILTER,
 }
+_UNKNOWN = core.StopReason.UNKNOWN  # names of their own: members of an enum are slow to get on 3.11
+_MAX_TOKENS = core.StopReason.MAX_TOKENS
+_TOOL_USE = core.StopReason.TOOL_USE
+_BEFORE_CALLS = frozenset({core.StopReason.END_TURN, _UNKNOWN})
+"""Reasons of replies with calls, with servers that do not say so."""
 
 
 class OpenAIDecoder:
@@ -425,7 +430,7 @@ class OpenAIDecoder:
     def _end(self) -> list[StreamEvent]:
         if error := failed_reply(self._provider, self._finish or "", self._error):
             raise error
-        is_cut = self._reason is core.StopReason.MAX_TOKENS
+        is_cut = self._reason is _MAX_TOKENS
         ends = self._reply.finish(is_cut=is_cut)
         return [*ends, StreamEnd(self._message())]
 
@@ -446,13 +451,13 @@ class OpenAIDecoder:
 
     @property
     def _reason(self) -> core.StopReason:
-        return _STOP_REASONS.get((self._finish or "").lower(), core.StopReason.UNKNOWN)
+        return _STOP_REASONS.get((self._finish or "").lower(), _UNKNOWN)
 
     def _stop_reason(self) -> core.StopReason:
         """Check the reason against the reply: servers say `stop` with calls, and the reverse."""
         reason = self._reason
-        if self._reply.has_calls and reason in {core.StopReason.END_TURN, core.StopReason.UNKNOWN}:
-            return core.StopReason.TOOL_USE
+        if self._reply.has_calls and reason in _BEFORE_CALLS:
+            return _TOOL_USE
         if self._reply.is_refused and reason is core.StopReason.END_TURN:
             return core.StopReason.REFUSAL
         return reason
