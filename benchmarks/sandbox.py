@@ -17,11 +17,11 @@ from greenroom.core import AgentContext, Workspace
 from greenroom.sandbox import detection
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
-from greenroom.tools import Bash, Sandbox, SandboxLimits, examine_sandbox
+from greenroom.tools import Bash, ProcessLimits, Sandbox, examine_sandbox
 
 ROUNDS = 40
 LIMIT, LIMIT_ONCE = 4, 30
-LIMITS = SandboxLimits(cpu_seconds=60, memory_megabytes=1_000, file_megabytes=100, processes=500)
+LIMITS = ProcessLimits(cpu_seconds=60, memory_megabytes=1_000, file_megabytes=100, processes=500)
 
 
 async def working() -> list[Mechanisms]:

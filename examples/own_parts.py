@@ -7,7 +7,6 @@ scripted, so this needs no API key.
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from typing import TypeAlias
 from uuid import uuid4
 
@@ -15,7 +14,7 @@ import trio
 
 from greenroom import AgentContext, ToolError, ToolInfo, ToolRegistry, ToolResult
 from greenroom.flow import Failure, Plan, PlanRun, Subtask, plan_and_execute
-from greenroom.memory import Entry, EntryOrigin, Recalled
+from greenroom.memory import Entry, Recalled
 from greenroom.testing import ScriptedProvider
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -62,15 +61,7 @@ class Shelf:
 
     async def add(self, text: str, /, **metadata: Scalar) -> str:
         """Keep a text."""
-        entry = Entry(
-            id=uuid4().hex,
-            text=text,
-            origin=EntryOrigin(str(metadata.pop("origin", "program"))),
-            session_id=str(metadata.pop("session_id", "")),
-            turn=int(metadata.pop("turn", 0) or 0),
-            created_at=datetime.now(UTC),
-            metadata=metadata,
-        )
+        entry = Entry.of(uuid4().hex, text, **metadata)
         self.entries[entry.id] = entry
         return entry.id
 

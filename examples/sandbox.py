@@ -22,7 +22,7 @@ from greenroom import (
     coder,
 )
 from greenroom.testing import ScriptedProvider, call
-from greenroom.tools import Sandbox, SandboxLimits, examine_sandbox
+from greenroom.tools import ProcessLimits, Sandbox, examine_sandbox
 
 COMMANDS = {
     "write here": "echo kept > notes.txt && cat notes.txt",
@@ -33,7 +33,7 @@ COMMANDS = {
 
 async def main() -> None:
     """Run each command through the agent, and print the result."""
-    sandbox = Sandbox(limits=SandboxLimits(file_megabytes=1, processes=100))
+    sandbox = Sandbox(limits=ProcessLimits(file_megabytes=1, processes=100))
     report = await examine_sandbox(sandbox)
     print("asked for:", report.mode, "with network", report.network)
     print("cpu is held by:", report.enforced["cpu"])

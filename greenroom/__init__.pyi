@@ -103,7 +103,6 @@ from greenroom.runtime import (
     RuntimeLimits as RuntimeLimits,
     RuntimeThread as RuntimeThread,
     Subscription as Subscription,
-    Supervisor as Supervisor,
     ToolCallScope as ToolCallScope,
     TurnResult as TurnResult,
 )

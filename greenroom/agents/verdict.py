@@ -23,7 +23,6 @@ from greenroom.agents.trust import keep_rules
 from greenroom.core import (
     AgentContext,
     Answer,
-    Approval,
     Ask,
     Deny,
     Error,
@@ -40,6 +39,7 @@ from greenroom.core import (
 from greenroom.core._internal import (
     AUTOMATIC_DECIDERS,
     EMPTY,
+    Approval,
     PermissionPart,
     Remember,
     SandboxReport,

@@ -50,7 +50,8 @@ from greenroom.core import (
     TurnStatus,
 )
 from greenroom.core._internal import Remember, exact, leaves, serde
-from greenroom.runtime import AgentHandle, AgentRuntime, InvalidAnswerError
+from greenroom.runtime import AgentHandle, AgentRuntime
+from greenroom.runtime._internal import InvalidAnswerError
 
 if TYPE_CHECKING:
     from greenroom.runtime._internal import Unattended

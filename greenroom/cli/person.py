@@ -21,7 +21,8 @@ from greenroom.cli.screen import Screen, innermost
 from greenroom.cli.terminal import Closed, Key, KeyName, Line, PersonEvent, Wanted
 from greenroom.core import ContentBlock, OutputChunk, PermissionRequest, RuleDecision
 from greenroom.core._internal import StateKind, visible
-from greenroom.runtime import AgentHandle, AgentNotRunningError, InvalidAnswerError
+from greenroom.runtime import AgentHandle, AgentNotRunningError
+from greenroom.runtime._internal import InvalidAnswerError
 
 if TYPE_CHECKING:
     from greenroom.cli.run_inputs import RunInputs

@@ -95,7 +95,6 @@ from greenroom.core.permission import (
 )
 from greenroom.core.resources import ResourceMap
 from greenroom.core.tooling import (
-    Approval,
     ModelRequest,
     ToolDefinition,
     ToolInfo,
@@ -111,7 +110,6 @@ __all__ = [
     "AgentExit",
     "AgentState",
     "Answer",
-    "Approval",
     "Ask",
     "BudgetExceededError",
     "ConfigurationError",

@@ -80,6 +80,7 @@ from greenroom.core.serde import (
     error_of_json as error_of_json,
 )
 from greenroom.core.tooling import (
+    Approval as Approval,
     Checkpoint as Checkpoint,
     Effort as Effort,
     FileChange as FileChange,

@@ -208,6 +208,16 @@ class AgentContext:
         other.workspace = _copy(self.workspace)
         return other
 
+    def approve(self, by: str = "rules", rule: str = "", digest: str = "") -> None:
+        """Say what has allowed the call of this context; a loop of one's own does, for its gates.
+
+        Args:
+            by: "rules", "user", or the name of the person who answered.
+            rule: the id of the rule that allowed it or let a person be asked.
+            digest: binds it to tool, input, folder, words and resolved paths.
+        """
+        self.approval = Approval(by, rule, digest)
+
     @property
     def session_folder(self) -> str:
         """The folder of the session's own files; empty if its store has none."""

@@ -47,7 +47,6 @@ from greenroom.flow.react import react
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy
 from greenroom.flow.strategies import (
-    AgentAnswer,
     Opinion,
     TrackRecord,
     ask_person,
@@ -70,7 +69,6 @@ __all__ = [
     "END",
     "START",
     "Action",
-    "AgentAnswer",
     "AgentMessage",
     "Blackboard",
     "ConflictError",

@@ -32,6 +32,7 @@ from greenroom.flow.resume import Trace as Trace
 from greenroom.flow.review import ReviewPoint as ReviewPoint
 from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
 from greenroom.flow.strategies import (
+    AgentAnswer as AgentAnswer,
     Resolution as Resolution,
     find_contradictions as find_contradictions,
 )

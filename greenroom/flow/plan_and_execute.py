@@ -22,8 +22,8 @@ from greenroom.flow.review import ReviewedPlanner, ReviewWord, read_points
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import find_model
-from greenroom.memory import EntryOrigin, Memory
-from greenroom.memory._internal import describe_recalled, report_failure
+from greenroom.memory import Memory
+from greenroom.memory._internal import EntryOrigin, describe_recalled, report_failure
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime

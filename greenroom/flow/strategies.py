@@ -102,7 +102,9 @@ Strategy: TypeAlias = Callable[
 
 
 async def resolve(
-    answers: Sequence[AgentAnswer], *strategies: Strategy, confidence: float = 0.0
+    answers: Mapping[str, object] | Sequence[AgentAnswer],
+    *strategies: Strategy,
+    confidence: float = 0.0,
 ) -> Resolution:
     """Resolve several answers: if they differ, the first strategy that can decide does.
 
@@ -110,7 +112,8 @@ async def resolve(
     so are objects whose fields are in another order.
 
     Args:
-        answers: the answers.
+        answers: what each agent answers, by name, in the order of their authority: a JSON value,
+            or an `Opinion`.
         *strategies: the strategies.
         confidence: how sure the agents of a vote (all of them, or a majority) have to be, on
             average of those that say so, from 0 to 1. Below, the next strategy decides.
@@ -120,10 +123,12 @@ async def resolve(
 
     Example:
         >>> import trio
-        >>> answers = [AgentAnswer("ada", "tabs"), AgentAnswer("bob", "spaces", confidence=0.8)]
+        >>> answers = {"ada": "tabs", "bob": Opinion("spaces", 0.8, "as most do")}
         >>> trio.run(resolve, answers, majority, most_confident).decided_by
         'most_confident'
     """
+    if isinstance(answers, Mapping):
+        answers = [AgentAnswer.of(agent, value) for agent, value in answers.items()]
     for strategy in (_agreement, *strategies):
         found = strategy(answers)
         if isawaitable(found):

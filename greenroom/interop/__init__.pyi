@@ -1,4 +1,3 @@
-from greenroom.interop.mcp.login import MCPLogin as MCPLogin
 from greenroom.interop.mcp.serve import serve_mcp as serve_mcp
 from greenroom.interop.mcp.server import MCPServer as MCPServer
 from greenroom.interop.mcp.servers import MCPServers as MCPServers

@@ -5,9 +5,7 @@ from greenroom.memory.context_window import ContextBudget as ContextBudget, fit 
 from greenroom.memory.memory_protocol import (
     Embedder as Embedder,
     Entry as Entry,
-    EntryOrigin as EntryOrigin,
     Memory as Memory,
-    MemoryStorageError as MemoryStorageError,
     Recalled as Recalled,
 )
 from greenroom.memory.postgres_memory import PostgresMemory as PostgresMemory

@@ -12,8 +12,8 @@ from typing import Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-from greenroom.core import GreenroomError
-from greenroom.core._internal import freeze_fields
+from greenroom.core import GreenroomError, utc_now
+from greenroom.core._internal import freeze_fields, serde
 
 MetadataValue: TypeAlias = str | int | float | bool | None
 """A value in an entry's metadata, or in a `where` that it is compared with."""
@@ -65,6 +65,24 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         freeze_fields(self, "metadata")
 
+    @classmethod
+    def of(cls, id: str, text: str, /, **metadata: MetadataValue) -> "Entry":  # noqa: A002
+        """Make the entry of what `Memory.add` was given, as added now.
+
+        `origin`, `session_id` and `turn` become its fields, all else its metadata.
+
+        Raises:
+            ValueError: one of the three has a wrong value.
+        """
+        names = ("origin", "session_id", "turn")
+        fields = {name: metadata.pop(name) for name in names if name in metadata}
+        known = {"origin": "program", **fields, "metadata": metadata}
+        about = {"id": id, "text": text, "created_at": utc_now(), **known}
+        try:
+            return serde.convert(about, cls)
+        except msgspec.ValidationError as error:
+            raise ValueError(f"this is no entry: {error}") from error
+
 
 class Recalled(msgspec.Struct, frozen=True):
     """An entry that fits a question.
@@ -82,7 +100,7 @@ class Recalled(msgspec.Struct, frozen=True):
 class Memory(Protocol):
     """Texts that outlive their conversation; any object of this shape is one.
 
-    Every method may be called by many tasks at the same time, and may raise `MemoryStorageError`. A
+    Every method may be called by many tasks at the same time, and may raise a `GreenroomError`. A
     method that is cancelled has done its work completely or not at all.
 
     Example:

@@ -3,7 +3,6 @@ from greenroom.runtime.budgets import RuntimeLimits as RuntimeLimits
 from greenroom.runtime.calls import ToolCallScope as ToolCallScope
 from greenroom.runtime.errors import (
     AgentNotRunningError as AgentNotRunningError,
-    InvalidAnswerError as InvalidAnswerError,
     RuntimeClosedError as RuntimeClosedError,
 )
 from greenroom.runtime.fan_out import fan_out as fan_out
@@ -20,4 +19,3 @@ from greenroom.runtime.results import (
     TurnResult as TurnResult,
 )
 from greenroom.runtime.runtime_thread import RuntimeThread as RuntimeThread
-from greenroom.runtime.supervisor import Supervisor as Supervisor

@@ -5,7 +5,10 @@ from greenroom.runtime.calls import (
     calling_history as calling_history,
     run_in_call as run_in_call,
 )
-from greenroom.runtime.errors import SupervisionError as SupervisionError
+from greenroom.runtime.errors import (
+    InvalidAnswerError as InvalidAnswerError,
+    SupervisionError as SupervisionError,
+)
 from greenroom.runtime.fan_out import run_each as run_each, try_ask as try_ask
 from greenroom.runtime.forwarding import (
     bound_mailbox as bound_mailbox,
@@ -32,5 +35,8 @@ from greenroom.runtime.snapshots import (
     takes_input as takes_input,
 )
 from greenroom.runtime.spawning import check_agent_function as check_agent_function
-from greenroom.runtime.supervisor import SupervisorStatistics as SupervisorStatistics
+from greenroom.runtime.supervisor import (
+    Supervisor as Supervisor,
+    SupervisorStatistics as SupervisorStatistics,
+)
 from greenroom.runtime.turn import Turn as Turn

@@ -3,7 +3,7 @@ from greenroom.sandbox.detection import (
     examine_sandbox as examine_sandbox,
     list_python_files as list_python_files,
 )
-from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
+from greenroom.sandbox.policy import ProcessLimits as ProcessLimits, Sandbox as Sandbox
 from greenroom.sandbox.process import (
     Cleanup as Cleanup,
     Confinement as Confinement,

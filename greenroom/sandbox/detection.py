@@ -21,7 +21,7 @@ from greenroom.sandbox.confinement import (
     open_confinement,
     translate_setup_errors,
 )
-from greenroom.sandbox.policy import Sandbox, SandboxLimits
+from greenroom.sandbox.policy import ProcessLimits, Sandbox
 from greenroom.sandbox.process import (
     Cleanup,
     Confinement,
@@ -372,7 +372,7 @@ def _give(folder: Path, user: User) -> None:
 
 def probe_policy(hidden: str) -> Sandbox:
     """Return the policy for a probe: it asks for everything that one command can test."""
-    limits = SandboxLimits(cpu_seconds=60, processes=_PROBE_PROCESSES)
+    limits = ProcessLimits(cpu_seconds=60, processes=_PROBE_PROCESSES)
     return Sandbox(deny_read=(hidden,), limits=limits)
 
 

@@ -22,20 +22,26 @@ _LIMITS: dict[str, SandboxPart] = {
 }
 
 
-class SandboxLimits(Wire, frozen=True):
-    """How much a sandboxed command may use; None means no limit.
+class ProcessLimits(Wire, frozen=True):
+    """How much a sandboxed command, or a call of a tool, may use; None means no limit.
 
     The report of the sandbox says what enforces each limit, and so whether it applies to all
-    processes of the command together or to each of them.
+    processes of the command together or to each of them. The `limits` of a tool with
+    `isolation="process"` count from the call of the function, and apply to the process that it runs
+    in; a process that the function starts may use as much again. A call that exceeds one is
+    stopped, and the model learns which one. They have no `file_megabytes` and `processes`, for
+    which a sandbox is needed.
 
     Attributes:
-        cpu_seconds: seconds of processor time for each process.
-        memory_megabytes: megabytes (2**20 bytes) of memory.
+        cpu_seconds: seconds of processor time for each process; the system checks at full seconds,
+            so it may be up to one more.
+        memory_megabytes: megabytes (2**20 bytes) of memory; of a tool's process, of address space
+            beyond that at the call, which macOS does not enforce.
         file_megabytes: megabytes that one file may grow to.
         processes: processes and threads at one time.
 
     Example:
-        >>> SandboxLimits(memory_megabytes=512, processes=100).processes
+        >>> ProcessLimits(memory_megabytes=512, processes=100).processes
         100
     """
 
@@ -89,7 +95,7 @@ class Sandbox(Wire, frozen=True):
     network: SandboxNetwork = "none"
     writable: tuple[str, ...] = ()
     deny_read: tuple[str, ...] = ()
-    limits: SandboxLimits = SandboxLimits()
+    limits: ProcessLimits = ProcessLimits()
     require: frozenset[SandboxPart] = frozenset()
 
     def __post_init__(self) -> None:

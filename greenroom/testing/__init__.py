@@ -29,7 +29,6 @@ from greenroom.testing.models import (
     call,
     forbid_model_calls,
 )
-from greenroom.testing.provider_server import RecordedAnswer
 from greenroom.testing.providers import check_provider
 from greenroom.testing.recorded_run import ScriptedApprover, marbles, run_agent
 from greenroom.testing.replay import replay
@@ -43,7 +42,6 @@ __all__ = [
     "Drift",
     "Evaluation",
     "HashEmbedder",
-    "RecordedAnswer",
     "Reply",
     "Scenario",
     "ScriptedApprover",

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 import trio
 
 from greenroom.core._internal import new_id
-from greenroom.memory import EntryOrigin, Memory, Recalled
+from greenroom.memory import Memory, Recalled
+from greenroom.memory._internal import EntryOrigin
 
 _PATIENCE = 60.0  # seconds for one check, which takes milliseconds on any memory that doesn't hang
 

@@ -6,7 +6,7 @@ network: the server of `provider_server` answers it with recorded bytes, cut any
 
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from random import Random
@@ -533,7 +533,7 @@ def provider_checks(case: ProviderUnderTest) -> Sequence[ProviderCheck]:
 
 async def check_provider(
     open: Callable[[str, str], LLMProvider],  # noqa: A002 (what it does, as in `StoreUnderTest`)
-    answers: Sequence[RecordedAnswer],
+    answers: Sequence[tuple[Message, bytes] | tuple[Message, bytes, Mapping[str, str]]],
 ) -> None:
     """Run every check on a provider, in turn; each opens it again.
 
@@ -544,9 +544,12 @@ async def check_provider(
         open: opens the provider for an API at an address such as `http://127.0.0.1:8000`, with a
             key; it takes both by position. The API takes JSON. A provider without a connection
             ignores them.
-        answers: what the API has answered. The checks need a text, two calls in one reply, thinking
-            where there is any, and a reply that reached its limit. Without a connection answers
-            have no bytes, and requests get them in order each time the provider is opened.
+        answers: what the API has answered: what the provider should make of it (its text, thinking,
+            calls, stop reason and tokens are compared; a call with an empty id may get any), the
+            bytes, not compressed, and the headers, if not those of server-sent events. The checks
+            need a text, two calls in one reply, thinking where there is any, and a reply that
+            reached its limit. Without a connection answers have no bytes, and requests get them in
+            order each time the provider is opened.
 
     Raises:
         AssertionError: the provider did something wrong. It says what was expected, what came, and
@@ -555,10 +558,10 @@ async def check_provider(
 
     Example:
         ```python
-        trio.run(check_provider, open_mine, [RecordedAnswer(reply, body)])
+        trio.run(check_provider, open_mine, [(reply, body)])
         ```
     """
-    case = ProviderUnderTest(open, answers)
+    case = ProviderUnderTest(open, [RecordedAnswer(*each) for each in answers])
     for check in provider_checks(case):
         try:
             await check(case)

@@ -1,5 +1,5 @@
 from greenroom.sandbox.detection import examine_sandbox as examine_sandbox
-from greenroom.sandbox.policy import Sandbox as Sandbox, SandboxLimits as SandboxLimits
+from greenroom.sandbox.policy import ProcessLimits as ProcessLimits, Sandbox as Sandbox
 from greenroom.tools.builtin import builtin_tools as builtin_tools
 from greenroom.tools.builtin.bash import Bash as Bash, run_python as run_python
 from greenroom.tools.builtin.calculator import calculator as calculator
@@ -13,6 +13,5 @@ from greenroom.tools.builtin.web_search import WebSearch as WebSearch
 from greenroom.tools.file_system import FileSystem as FileSystem
 from greenroom.tools.function_tool import as_tool as as_tool, tool as tool
 from greenroom.tools.interface import Tool as Tool, ToolProvider as ToolProvider
-from greenroom.tools.isolation.frame import ProcessLimits as ProcessLimits
 from greenroom.tools.isolation.worker_pool import WorkerPool as WorkerPool
 from greenroom.tools.registry import ToolRegistry as ToolRegistry

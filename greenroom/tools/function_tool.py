@@ -18,7 +18,7 @@ from typing import (
 )
 
 from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult
-from greenroom.sandbox._internal import Sandbox
+from greenroom.sandbox._internal import ProcessLimits, Sandbox
 from greenroom.threads._internal import run_heavy
 from greenroom.tools.blocking import run_blocking
 from greenroom.tools.interface import (
@@ -30,7 +30,7 @@ from greenroom.tools.interface import (
     check_timeout,
     plain_info,
 )
-from greenroom.tools.isolation.frame import FunctionReference, ProcessLimits
+from greenroom.tools.isolation.frame import FunctionReference
 from greenroom.tools.isolation.worker_pool import list_files, run_isolated
 from greenroom.tools.returned_values import read_result, to_result
 from greenroom.tools.schema import (
@@ -133,6 +133,11 @@ class FunctionTool(Generic[P, R]):
             )
         if self.isolation == "process":
             self._check_process(place)
+            if self._limits and (self._limits.file_megabytes or self._limits.processes):
+                raise ToolError(
+                    f"{place} only a sandbox can limit files and processes",
+                    hint="write sandbox=Sandbox(limits=…)",
+                )
         elif self._limits or self.sandbox:
             raise ToolError(
                 f"{place} limits and a sandbox need a process of its own",

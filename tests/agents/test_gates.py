@@ -14,7 +14,7 @@ from greenroom import (
     PermissionRequest,
     ToolUseBlock,
 )
-from greenroom.core import Approval, Ask, Deny, Gate, ToolEnd
+from greenroom.core import Ask, Deny, Gate, ToolEnd
 from greenroom.core._internal import StateKind
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.testing import ScriptedProvider, call
@@ -244,7 +244,7 @@ async def test_a_loop_of_its_own_says_what_has_allowed_a_call():
             async with agent.turn(message):
                 assert await agent.judge(call("touch", label="a")) == Ask("sure")
                 context = agent.context.with_tool_use_id("7")
-                context.approval = Approval(by="ann")
+                context.approve("ann")
                 await tools.execute("touch", {"label": "a"}, context)
 
     gate = Answers(judge=Ask("sure"))

@@ -28,7 +28,6 @@ from greenroom import (
 from greenroom.core import Done, Lagged, Price, TextDelta, Usage, UserInput
 from greenroom.core._internal import RECALLED, EventLoopError
 from greenroom.flow import (
-    AgentAnswer,
     Blackboard,
     ConflictError,
     Plan,
@@ -42,7 +41,7 @@ from greenroom.flow import (
     plan_and_execute,
     resolve,
 )
-from greenroom.flow._internal import PlanError, SubtaskStatus
+from greenroom.flow._internal import AgentAnswer, PlanError, SubtaskStatus
 from greenroom.llm import ModelOverloadedError, ModelTimeoutError, resilient
 from greenroom.memory import SQLiteMemory
 from greenroom.observability import (

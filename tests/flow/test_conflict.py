@@ -5,7 +5,6 @@ import pytest
 from greenroom import Agent, ConfigurationError
 from greenroom.core import Answer, RuleDecision
 from greenroom.flow import (
-    AgentAnswer,
     ConflictError,
     Opinion,
     TrackRecord,
@@ -17,7 +16,7 @@ from greenroom.flow import (
     verify,
     within,
 )
-from greenroom.flow._internal import Resolution, find_contradictions
+from greenroom.flow._internal import AgentAnswer, Resolution, find_contradictions
 from greenroom.testing import ScriptedApprover, ScriptedProvider
 from greenroom.testing._internal import run_agent_async
 

@@ -18,7 +18,7 @@ from greenroom import (
 )
 from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
 from greenroom.flow._internal import PlanError
-from greenroom.memory import MemoryStorageError
+from greenroom.memory._internal import MemoryStorageError
 from greenroom.resilience import Budget
 from greenroom.testing import Reply, ScriptedApprover, ScriptedProvider, call
 

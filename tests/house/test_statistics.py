@@ -21,7 +21,7 @@ STATEFUL = [
     ("greenroom.runtime", "AgentHandle"),
     ("greenroom.runtime", "AgentRuntime"),
     ("greenroom.runtime", "Subscription"),
-    ("greenroom.runtime", "Supervisor"),
+    ("greenroom.runtime._internal", "Supervisor"),
     ("greenroom.session", "AgentSession"),
     ("greenroom.session", "FileStore"),
     ("greenroom.session", "InMemoryStore"),

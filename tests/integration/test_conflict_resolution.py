@@ -2,15 +2,8 @@
 
 import pytest
 
-from greenroom.flow import (
-    AgentAnswer,
-    ConflictError,
-    by_authority,
-    majority,
-    most_confident,
-    resolve,
-    within,
-)
+from greenroom.flow import ConflictError, by_authority, majority, most_confident, resolve, within
+from greenroom.flow._internal import AgentAnswer
 
 ANSWERS = [
     AgentAnswer("ada", 940, 0.6),

@@ -19,8 +19,9 @@ import trio
 from greenroom.agents._internal import Toolbox
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import AddressRefusedError
-from greenroom.interop import MCPLogin, MCPServer, MCPServers, Tokens
+from greenroom.interop import MCPServer, MCPServers, Tokens
 from greenroom.interop._internal import LoginRecord, MCPServerError
+from greenroom.interop.mcp.login import MCPLogin
 from greenroom.interop.mcp.oauth import check_address
 from greenroom.interop.mcp.serve_http import serve_http
 from greenroom.interop.mcp.served import ServedTools
@@ -164,7 +165,7 @@ async def log_in(url: str) -> None:
 
 
 def connect(url: str, **login: object) -> MCPServers:
-    return MCPServers(MCPServer.http("demo", url, login=MCPLogin(**login)))
+    return MCPServers(MCPServer.http("demo", url).with_login(**login))
 
 
 async def test_a_person_logs_in_once_and_later_runs_renew_it(place, tmp_path, caplog) -> None:

@@ -22,8 +22,9 @@ from greenroom.llm import (
     OpenAIResponsesProvider,
     RecordedProvider,
 )
-from greenroom.testing import RecordedAnswer, Reply, ScriptedProvider
+from greenroom.testing import Reply, ScriptedProvider
 from greenroom.testing._internal import ProviderUnderTest
+from greenroom.testing.provider_server import RecordedAnswer
 from tests.llm import wire
 
 CALLS = (

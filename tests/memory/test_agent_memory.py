@@ -18,8 +18,8 @@ from greenroom import (
     RunContext,
 )
 from greenroom.core._internal import RECALLED
-from greenroom.memory import Entry, EntryOrigin, Memory, MemoryStorageError, Recalled, SQLiteMemory
-from greenroom.memory._internal import MetadataValue
+from greenroom.memory import Entry, Memory, Recalled, SQLiteMemory
+from greenroom.memory._internal import EntryOrigin, MemoryStorageError, MetadataValue
 from greenroom.memory.agent_memory import MAX_ENTRIES, MAX_TEXT, remind
 from greenroom.testing import ScriptedProvider
 

@@ -32,7 +32,8 @@ from greenroom.core import (
 from greenroom.core._internal import RECALLED, EndStatus
 from greenroom.llm import EstimatedCounter, ModelContextTooLongError, ModelOverloadedError
 from greenroom.llm._internal import make_correction
-from greenroom.memory import Compactor, ContextBudget, EntryOrigin, SQLiteMemory
+from greenroom.memory import Compactor, ContextBudget, SQLiteMemory
+from greenroom.memory._internal import EntryOrigin
 from greenroom.memory.summary import Summary, ask_for_summary
 from greenroom.testing import Reply, Scenario, ScriptedProvider, cancel_at_every_checkpoint
 from greenroom.testing.fuzz.invariants import INVARIANTS, input_is_accounted_for

@@ -3,7 +3,7 @@
 import pytest
 
 from greenroom.core._internal import new_id
-from greenroom.memory import PostgresMemory, SQLiteMemory
+from greenroom.memory import Entry, PostgresMemory, SQLiteMemory
 from greenroom.testing import check_memory
 from greenroom.testing.memories import MEMORY_CHECKS
 
@@ -51,3 +51,14 @@ async def test_a_mutant_is_caught(fault):
     with pytest.raises((AssertionError, ValueError)) as caught:
         await check_memory(lambda: memory)
     assert "in the check" in caught.value.__notes__[-1]
+
+
+def test_an_entry_is_made_of_what_a_memory_is_given():
+    made = Entry.of("e-1", "Be brief.", origin="user", turn=3, topic="style", pages=2)
+    assert (made.origin, made.session_id, made.turn) == ("user", "", 3)
+    assert made.metadata == {"topic": "style", "pages": 2}
+    assert made.created_at.tzinfo is not None
+    assert Entry.of("e-2", "Be brief.").origin == "program"
+    for wrong in ({"origin": "nobody"}, {"turn": "first"}):
+        with pytest.raises(ValueError, match="this is no entry"):
+            Entry.of("e-3", "Be brief.", **wrong)

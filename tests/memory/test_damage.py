@@ -8,7 +8,8 @@ from contextlib import closing
 import pytest
 import trio
 
-from greenroom.memory import MemoryStorageError, SQLiteMemory, vectors
+from greenroom.memory import SQLiteMemory, vectors
+from greenroom.memory._internal import MemoryStorageError
 from greenroom.testing import HashEmbedder
 from tests.warm_python import start_warm
 

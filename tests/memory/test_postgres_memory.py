@@ -10,7 +10,8 @@ import pytest
 
 from greenroom.core import Message
 from greenroom.core._internal import new_id, set_clock
-from greenroom.memory import Memory, MemoryStorageError, PostgresMemory, postgres_rows
+from greenroom.memory import Memory, PostgresMemory, postgres_rows
+from greenroom.memory._internal import MemoryStorageError
 from greenroom.session import AgentSession, PostgresStore
 
 

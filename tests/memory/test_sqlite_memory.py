@@ -11,7 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from greenroom.core import utc_now
 from greenroom.core._internal import set_clock
-from greenroom.memory import EntryOrigin, Memory, MemoryStorageError, SQLiteMemory, rows
+from greenroom.memory import Memory, SQLiteMemory, rows
+from greenroom.memory._internal import EntryOrigin, MemoryStorageError
 from greenroom.testing import HashEmbedder
 
 STORES = ["in memory", "in a file"]

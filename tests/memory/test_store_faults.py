@@ -6,7 +6,8 @@ from contextlib import closing
 import pytest
 
 from greenroom.llm import ModelBadRequestError
-from greenroom.memory import MemoryStorageError, SQLiteMemory
+from greenroom.memory import SQLiteMemory
+from greenroom.memory._internal import MemoryStorageError
 from greenroom.testing import HashEmbedder
 from tests.warm_python import run_warm
 
@@ -212,7 +213,7 @@ async def test_bounds_of_what_is_asked():
 
 FORK = """
 import os, sys, trio
-from greenroom.memory import MemoryStorageError
+from greenroom.memory._internal import MemoryStorageError
 from greenroom.memory import SQLiteMemory
 unopened, opened = SQLiteMemory(sys.argv[1]), SQLiteMemory(sys.argv[1])
 trio.run(opened.add, "before the fork")

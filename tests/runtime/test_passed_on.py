@@ -13,7 +13,8 @@ from greenroom.core import (
     Usage,
 )
 from greenroom.core._internal import PermissionEffects
-from greenroom.runtime import InvalidAnswerError, TurnResult
+from greenroom.runtime import TurnResult
+from greenroom.runtime._internal import InvalidAnswerError
 from greenroom.session import AgentSession
 
 FAR = PermissionRequest(

@@ -13,7 +13,7 @@ import trio
 from greenroom.core import Workspace
 from greenroom.core._internal import SandboxPart
 from greenroom.sandbox.cgroup import CgroupPlaces
-from greenroom.tools import Bash, Sandbox, SandboxLimits
+from greenroom.tools import Bash, ProcessLimits, Sandbox
 from tests.sandbox.held import Held, marked
 
 # The real one: a private /tmp may hide an environment that lies there.
@@ -523,7 +523,7 @@ print("started", started)
 
 async def test_processes_without_end_are_bounded(held: Held) -> None:
     (held.root / "bomb.py").write_text(BOMB)
-    sandbox = Sandbox(limits=SandboxLimits(processes=20))
+    sandbox = Sandbox(limits=ProcessLimits(processes=20))
     result = await held.run(f"{PYTHON} bomb.py", sandbox)
     started = int(result.text.split()[1])
     folders = [folder for _, folder in CgroupPlaces.find().folders]
@@ -533,7 +533,7 @@ async def test_processes_without_end_are_bounded(held: Held) -> None:
 
 
 async def test_memory_is_bounded(held: Held) -> None:
-    sandbox = Sandbox(limits=SandboxLimits(memory_megabytes=100))
+    sandbox = Sandbox(limits=ProcessLimits(memory_megabytes=100))
     command = f"{PYTHON} -c 'print(len(bytearray(300 * 2**20)))'"
     result = await held.run(command, sandbox)
     await contained(held, "memory", result.is_error, sandbox)
@@ -541,14 +541,14 @@ async def test_memory_is_bounded(held: Held) -> None:
 
 
 async def test_the_size_of_a_file_is_bounded(held: Held) -> None:
-    sandbox = Sandbox(limits=SandboxLimits(file_megabytes=1))
+    sandbox = Sandbox(limits=ProcessLimits(file_megabytes=1))
     await held.run("head -c 3000000 /dev/zero > long", sandbox)
     size = (held.root / "long").stat().st_size
     await contained(held, "file_size", size <= 1 << 20, sandbox)
 
 
 async def test_processor_time_is_bounded(held: Held) -> None:
-    sandbox = Sandbox(limits=SandboxLimits(cpu_seconds=1))
+    sandbox = Sandbox(limits=ProcessLimits(cpu_seconds=1))
     result = await held.run("while :; do :; done", sandbox)
     assert result.metadata["exit_code"] in (-signal.SIGXCPU, 128 + signal.SIGXCPU)
     await contained(held, "cpu", True, sandbox)

@@ -17,7 +17,7 @@ from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.process import Exit
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.seccomp import seccomp_filter
-from greenroom.tools import Bash, Sandbox, SandboxLimits, examine_sandbox
+from greenroom.tools import Bash, ProcessLimits, Sandbox, examine_sandbox
 from tests.sandbox.held import Held
 
 
@@ -181,7 +181,7 @@ async def test_what_can_not_be_prepared_is_a_reason(
     gone = CgroupPlaces(2, (("memory", tmp_path / "gone"),))
     broken = Mechanisms("landlock", cgroups=gone)
     probe = detection.probe_policy
-    limits = SandboxLimits(memory_megabytes=100)
+    limits = ProcessLimits(memory_megabytes=100)
     monkeypatch.setattr(
         detection, "probe_policy", lambda hidden: replace_limits(probe(hidden), limits)
     )
@@ -190,7 +190,7 @@ async def test_what_can_not_be_prepared_is_a_reason(
     assert "could not be set up" in report.why["files"]
 
 
-def replace_limits(sandbox: Sandbox, limits: SandboxLimits) -> Sandbox:
+def replace_limits(sandbox: Sandbox, limits: ProcessLimits) -> Sandbox:
     return Sandbox(sandbox.mode, sandbox.network, (), sandbox.deny_read, limits)
 
 
@@ -245,7 +245,7 @@ async def test_where_no_group_can_be_made_each_process_is_limited(
         assert "root" in report.why["processes"]
     else:
         assert report.enforced["processes"].startswith("RLIMIT_NPROC")
-    sandbox = Sandbox(limits=SandboxLimits(memory_megabytes=200, processes=50))
+    sandbox = Sandbox(limits=ProcessLimits(memory_megabytes=200, processes=50))
     context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
     result = await Bash(sandbox=sandbox).execute({"command": "ulimit -v"}, context)
     assert result.text.splitlines()[0] == str(200 * 1024)

@@ -9,7 +9,7 @@ import pytest
 from greenroom.core import ConfigurationError, Workspace
 from greenroom.core._internal import serde
 from greenroom.sandbox.resolved_policy import PolicyPaths
-from greenroom.tools import Sandbox, SandboxLimits
+from greenroom.tools import ProcessLimits, Sandbox
 
 
 def test_it_survives_json_and_is_compared_by_value() -> None:
@@ -17,7 +17,7 @@ def test_it_survives_json_and_is_compared_by_value() -> None:
         network="all",
         writable=("build",),
         deny_read=("~/.ssh",),
-        limits=SandboxLimits(memory_megabytes=100),
+        limits=ProcessLimits(memory_megabytes=100),
         require=frozenset({"files"}),
     )
     assert serde.decode(serde.encode(sandbox), Sandbox) == sandbox != Sandbox()
@@ -50,14 +50,14 @@ def test_what_has_no_meaning_is_refused(wrong: dict[str, object], message: str) 
 @pytest.mark.parametrize("name", ["cpu_seconds", "memory_megabytes", "file_megabytes", "processes"])
 def test_a_limit_is_a_whole_number(name: str, value: object) -> None:
     with pytest.raises(ConfigurationError, match=name):
-        SandboxLimits(**{name: value})  # type: ignore[arg-type]
+        ProcessLimits(**{name: value})  # type: ignore[arg-type]
 
 
 def test_what_a_policy_asks_for_follows_from_it() -> None:
     always = {"files", "attributes", "services", "signals", "syscalls"}
     assert Sandbox().requested_parts == always | {"protected", "network"}
     assert Sandbox("read-only", "all").requested_parts == always
-    limits = SandboxLimits(cpu_seconds=1, memory_megabytes=1, file_megabytes=1, processes=1)
+    limits = ProcessLimits(cpu_seconds=1, memory_megabytes=1, file_megabytes=1, processes=1)
     asked = Sandbox("read-only", "all", deny_read=("x",), limits=limits).requested_parts
     assert asked == always | {"hidden", "cpu", "memory", "file_size", "processes"}
     assert Sandbox("read-only", "all", require=frozenset({"disk"})).requested_parts == always | {

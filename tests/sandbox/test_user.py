@@ -19,7 +19,7 @@ from greenroom.sandbox.cgroup import CgroupPlaces
 from greenroom.sandbox.detection import list_candidates
 from greenroom.sandbox.report import Mechanisms
 from greenroom.sandbox.resolved_policy import User
-from greenroom.tools import Sandbox, SandboxLimits, ToolRegistry, examine_sandbox
+from greenroom.tools import ProcessLimits, Sandbox, ToolRegistry, examine_sandbox
 from greenroom.tools.builtin.bash import run_command
 from tests.absent_programs import needs
 from tests.sandbox import tools
@@ -29,8 +29,8 @@ ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another
 PERL = needs("perl")
 # Of no other test that runs at the same time, since all processes of a user are counted together.
 OWNER, NOBODY = 1_000_000 + os.getpid(), 9_000_000 + os.getpid()
-BOUND = Sandbox(limits=SandboxLimits(processes=20))
-READING = Sandbox("read-only", limits=SandboxLimits(processes=20))
+BOUND = Sandbox(limits=ProcessLimits(processes=20))
+READING = Sandbox("read-only", limits=ProcessLimits(processes=20))
 
 # Not in Python: what root has installed for itself may be closed to others.
 BOMB = """perl -e '

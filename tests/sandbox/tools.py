@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from greenroom.core import AgentContext
-from greenroom.tools import ProcessLimits, Sandbox, SandboxLimits, tool
+from greenroom.tools import ProcessLimits, Sandbox, tool
 
 
 @tool(isolation="process", sandbox=Sandbox())
@@ -46,7 +46,7 @@ def compute_on() -> None:
         pass
 
 
-@tool(isolation="process", sandbox=Sandbox(limits=SandboxLimits(file_megabytes=1)))
+@tool(isolation="process", sandbox=Sandbox(limits=ProcessLimits(file_megabytes=1)))
 def write_long(path: str) -> str:
     """Write more than a file may hold."""
     Path(path).write_bytes(bytes(3 << 20))

@@ -37,8 +37,8 @@ from greenroom.llm._internal import (
     merge_messages,
     tool_use,
 )
-from greenroom.testing import RecordedAnswer
 from greenroom.testing._internal import ProviderUnderTest
+from greenroom.testing.provider_server import RecordedAnswer
 
 
 class ParrotStream(ModelStream):
@@ -150,7 +150,7 @@ def lines(*values):
 
 USAGE = [{"read": 12, "wrote": 1}, {"read": 12, "wrote": 5}]
 ANSWERS = [
-    RecordedAnswer(
+    (
         Message(
             "assistant", (TextBlock("Schöne Grüße! 🦜"),),
             stop_reason=StopReason.END_TURN, usage=Usage(12, 5),
@@ -158,7 +158,7 @@ ANSWERS = [
         lines({"say": "Schöne Grüße! 🦜"}, *USAGE, {"over": "end_turn"}),
         {"content-type": "application/x-ndjson"},
     ),
-    RecordedAnswer(
+    (
         Message(
             "assistant",
             (
@@ -186,4 +186,4 @@ ANSWERS = [
 
 
 def case_of(kind):
-    return ProviderUnderTest(kind, ANSWERS)
+    return ProviderUnderTest(kind, [RecordedAnswer(*each) for each in ANSWERS])

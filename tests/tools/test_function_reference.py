@@ -132,6 +132,12 @@ def test_limits_without_a_process_are_refused():
         FunctionTool(crossing.plain, limits=ProcessLimits(cpu_seconds=1))
 
 
+@pytest.mark.parametrize("name", ["file_megabytes", "processes"])
+def test_limits_that_only_a_sandbox_holds_are_refused(name):
+    with pytest.raises(ToolError, match=r"only a sandbox can limit files and processes .write san"):
+        FunctionTool(crossing.plain, isolation="process", limits=ProcessLimits(**{name: 1}))
+
+
 def test_an_unknown_isolation_is_refused():
     with pytest.raises(ToolError, match=r"isolation is 'container' .give 'thread' or 'process'"):
         tool(isolation="container")(crossing.plain)

@@ -14,10 +14,10 @@ from greenroom import (
     OutputChunk,
     Receipt,
     ResourceMap,
-    Supervisor,
     TurnResult,
 )
 from greenroom.runtime import spawn_subagent
+from greenroom.runtime._internal import Supervisor
 
 
 class Counter:

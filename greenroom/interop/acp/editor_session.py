@@ -32,7 +32,8 @@ from greenroom.interop.acp.questions import (
 )
 from greenroom.interop.acp.updates import Update, UpdateWriter
 from greenroom.interop.acp.wire import Abilities, Filled, Permission, read
-from greenroom.runtime import AgentNotRunningError, InvalidAnswerError
+from greenroom.runtime import AgentNotRunningError
+from greenroom.runtime._internal import InvalidAnswerError
 
 EditorStop = Literal["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"]
 

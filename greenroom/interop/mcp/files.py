@@ -17,7 +17,6 @@ from typing import cast
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import ConfigurationFileError, InvalidJSONError, serde, visible
 from greenroom.fs._internal import decode_text, durable, read_beginning
-from greenroom.interop.mcp.login import MCPLogin
 from greenroom.interop.mcp.server import MCPServer, check_server_name
 
 _SERVERS = "mcpServers"
@@ -150,8 +149,8 @@ def _make_server(
         url = _expand(_text(entry, "url"), env)
         headers = _expand_all(_texts(entry, "headers"), env)
         has_token = any(each.lower() == "authorization" for each in headers)
-        login = None if logins is None or has_token else _make_login(entry, env, logins)
-        return MCPServer.http(name, url, headers=headers, login=login)
+        server = MCPServer.http(name, url, headers=headers)
+        return server if logins is None or has_token else _add_login(server, entry, env, logins)
     if kind != "stdio":
         raise ConfigurationError(f"its type is {visible(str(kind))[:40]!r}, not stdio or http")
     arguments = entry.get("args", [])
@@ -167,7 +166,9 @@ def _make_server(
     )
 
 
-def _make_login(entry: dict[str, object], env: Mapping[str, str], folder: Path) -> MCPLogin:
+def _add_login(
+    server: MCPServer, entry: dict[str, object], env: Mapping[str, str], folder: Path
+) -> MCPServer:
     """Read how to log in: a client that is registered already, and where the browser comes back."""
     oauth = entry.get("oauth", {})
     if not isinstance(oauth, dict):
@@ -177,8 +178,8 @@ def _make_login(entry: dict[str, object], env: Mapping[str, str], folder: Path) 
     if not all(isinstance(each, str) for each in texts.values()) or not isinstance(port, int):
         raise ConfigurationError("its oauth has clientId and clientSecret as texts, callbackPort")
     known = _expand_all(texts, env)
-    return MCPLogin(
-        folder=folder,
+    return server.with_login(
+        folder,
         client_id=known["clientId"],
         client_secret=known["clientSecret"],
         client_url=known["clientUrl"],

@@ -26,27 +26,7 @@ _SERVICE = "greenroom"
 
 @dataclass(frozen=True, kw_only=True)
 class MCPLogin:
-    """How to log in at a server that asks for it, by OAuth 2.1 with PKCE.
-
-    Pass it as `MCPServer.http(…, login=MCPLogin(folder=…))`. Without `show` nobody is asked: the
-    tokens of an earlier login are used and renewed, and if there are none, the server can't be
-    reached. `greenroom mcp login` makes one.
-
-    Attributes:
-        folder: where tokens are kept, each server's in a file that only the user may read.
-        show: shows a person the page at which they log in.
-        keyring: whether a new login is kept in the keyring of the system, and the file only says
-            so; it needs `greenroom[keyring]`.
-        client_id: of a client that is registered with the server already; usually that is done on
-            the way, or `client_url` says who we are.
-        client_secret: its secret, if it has one.
-        client_url: where a document says who we are, for servers that look there.
-        port: where the browser comes back to on this machine; 0 takes a free one.
-
-    Example:
-        >>> MCPLogin(folder="logins", client_id="us", client_secret="s").port
-        0
-    """
+    """How to log in at a server that asks for it; `MCPServer.with_login` explains the fields."""
 
     folder: str | Path
     show: ShowPage | None = None

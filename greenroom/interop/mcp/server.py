@@ -4,14 +4,14 @@ import logging
 import math
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self, TypeAlias
 from urllib.parse import urlsplit
 
 from greenroom.core import ConfigurationError, NetworkError
-from greenroom.interop.mcp.login import MCPLogin
+from greenroom.interop.mcp.login import MCPLogin, ShowPage
 
 START_TIMEOUT = 30.0
 """Seconds that a server may take until its tools are known, unless `MCPServer` says otherwise."""
@@ -168,11 +168,12 @@ class MCPServer:
         *,
         headers: Mapping[str, str] = _NOTHING,
         auth: RequestAuth | None = None,
-        login: MCPLogin | None = None,
         start_timeout: float = START_TIMEOUT,
         call_timeout: float = CALL_TIMEOUT,
     ) -> Self:
         """Describe a server that is reached over HTTP ("streamable HTTP", of either era).
+
+        `with_login` says how to log in where a person has to.
 
         Args:
             name: as for `stdio`.
@@ -181,7 +182,6 @@ class MCPServer:
                 server alone, and never shown.
             auth: for tokens that expire, and signatures: awaited with the method, the URL, the
                 headers and the body of each request, it returns headers to add.
-            login: for servers where a person logs in, by OAuth.
             start_timeout: as for `stdio`.
             call_timeout: as for `stdio`.
 
@@ -202,10 +202,55 @@ class MCPServer:
             url=url,
             headers=headers,
             auth=auth,
-            login=login,
             start_timeout=start_timeout,
             call_timeout=call_timeout,
         )
+
+    def with_login(
+        self,
+        folder: str | Path,
+        show: ShowPage | None = None,
+        *,
+        keyring: bool = False,
+        client_id: str = "",
+        client_secret: str = "",
+        client_url: str = "",
+        port: int = 0,
+    ) -> Self:
+        """Return the same server with a login, by OAuth 2.1 with PKCE, for when it asks for one.
+
+        Without `show` nobody is asked: the tokens of an earlier login are used and renewed, and if
+        there are none, the server can't be reached. `greenroom mcp login` makes one.
+
+        Args:
+            folder: where tokens are kept, each server's in a file that only the user may read.
+            show: shows a person the page at which they log in.
+            keyring: whether a new login is kept in the keyring of the system, and the file only
+                says so; it needs `greenroom[keyring]`.
+            client_id: of a client that is registered with the server already; usually that is done
+                on the way, or `client_url` says who we are.
+            client_secret: its secret, if it has one.
+            client_url: where a document says who we are, for servers that look there.
+            port: where the browser comes back to on this machine; 0 takes a free one.
+
+        Raises:
+            ConfigurationError: the server has `auth`, too.
+
+        Example:
+            >>> server = MCPServer.http("docs", "https://example.com/mcp")
+            >>> server.with_login("logins", client_id="us", client_secret="s").login.port
+            0
+        """
+        login = MCPLogin(
+            folder=folder,
+            show=show,
+            keyring=keyring,
+            client_id=client_id,
+            client_secret=client_secret,
+            client_url=client_url,
+            port=port,
+        )
+        return replace(self, login=login)
 
     @property
     def place(self) -> str:

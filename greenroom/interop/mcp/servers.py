@@ -19,7 +19,8 @@ from greenroom.interop.mcp.definitions import AllowedDefinitions
 from greenroom.interop.mcp.server import MCPServer, MCPServerError, require_sdk
 from greenroom.interop.mcp.tool_search import SEARCH_ABOVE, CallTool, ToolSearch
 from greenroom.resilience import Backoff
-from greenroom.runtime import AgentRuntime, Supervisor
+from greenroom.runtime import AgentRuntime
+from greenroom.runtime._internal import Supervisor
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import Tool
 from greenroom.tools._internal import RegisteredTool

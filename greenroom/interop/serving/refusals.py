@@ -12,7 +12,8 @@ from greenroom.core import (
     TurnError,
 )
 from greenroom.core._internal import InvalidJSONError, InvalidSessionIdError, clip
-from greenroom.runtime import AgentNotRunningError, InvalidAnswerError, RuntimeClosedError
+from greenroom.runtime import AgentNotRunningError, RuntimeClosedError
+from greenroom.runtime._internal import InvalidAnswerError
 from greenroom.session import SessionCorruptError, SessionExistsError
 
 

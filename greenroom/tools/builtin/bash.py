@@ -26,8 +26,8 @@ from greenroom.sandbox._internal import (
     NOTE_FD,
     Confinement,
     Exit,
+    ProcessLimits,
     Sandbox,
-    SandboxLimits,
     clean_environment,
     describe_sandbox,
     our_python,
@@ -418,7 +418,7 @@ def _follow_shell(last_folder: bytes, context: AgentContext, notes: list[str]) -
 
 PYTHON_SANDBOX = Sandbox(
     "read-only",
-    limits=SandboxLimits(memory_megabytes=1024, file_megabytes=100, processes=256),
+    limits=ProcessLimits(memory_megabytes=1024, file_megabytes=100, processes=256),
     require=frozenset({"files", "network"}),
 )
 """The default sandbox of `run_python`: programs can read, and change nothing."""

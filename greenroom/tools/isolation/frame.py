@@ -22,59 +22,29 @@ from typing import ParamSpec, TypeAlias
 
 from greenroom.core import AgentContext, ToolError, ToolResult
 from greenroom.core._internal import Wire, serde
+from greenroom.sandbox._internal import ProcessLimits
 
 _MEGABYTE = 1 << 20
 
 
-class ProcessLimits(Wire, frozen=True):
-    """The limits of one call of a tool with `isolation="process"`; None for no limit.
+@contextmanager
+def impose(limits: ProcessLimits) -> Iterator[None]:
+    """Apply the limits to this process inside the block."""
+    with _lower(resource.RLIMIT_CPU, _cpu_limit(limits.cpu_seconds)):
+        with _lower(resource.RLIMIT_AS, memory_limit(limits.memory_megabytes)):
+            yield
 
-    They count from the call of the function, and apply to the process that it runs in; a process
-    that the function starts may use as much again. A call that exceeds a limit is stopped, and the
-    model learns which one.
 
-    Attributes:
-        cpu_seconds: seconds of processor time; the system checks at full seconds, so it may be up
-            to one more.
-        memory_megabytes: megabytes (2**20 bytes) of address space beyond that of the process at the
-            call. macOS does not enforce it.
+def _cpu_limit(seconds: int | None) -> int | None:
+    if seconds is None:
+        return None
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return math.ceil(usage.ru_utime + usage.ru_stime) + seconds
 
-    Example:
-        >>> ProcessLimits(cpu_seconds=10, memory_megabytes=512).cpu_seconds
-        10
-    """
 
-    cpu_seconds: int | None = None
-    memory_megabytes: int | None = None
-
-    def __post_init__(self) -> None:
-        """Refuse values that are not limits.
-
-        Raises:
-            ToolError: a limit is not a whole number, or less than 1.
-        """
-        for name in ("cpu_seconds", "memory_megabytes"):
-            value = getattr(self, name)
-            if value is not None and (type(value) is not int or value < 1):
-                raise ToolError(f"{name} is {value!r}", hint="give a whole number, 1 or more")
-
-    @contextmanager
-    def impose(self) -> Iterator[None]:
-        """Apply the limits to this process inside the block."""
-        with _lower(resource.RLIMIT_CPU, self._cpu_limit()):
-            with _lower(resource.RLIMIT_AS, self._memory_limit()):
-                yield
-
-    def _cpu_limit(self) -> int | None:
-        if self.cpu_seconds is None:
-            return None
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        return math.ceil(usage.ru_utime + usage.ru_stime) + self.cpu_seconds
-
-    def _memory_limit(self) -> int | None:
-        if self.memory_megabytes is None:
-            return None
-        return _address_space() + self.memory_megabytes * _MEGABYTE
+def memory_limit(megabytes: int | None) -> int | None:
+    """Return the bytes of address space that this process may have from now on."""
+    return None if megabytes is None else _address_space() + megabytes * _MEGABYTE
 
 
 @contextmanager

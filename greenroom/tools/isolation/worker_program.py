@@ -50,6 +50,7 @@ from greenroom.tools.isolation.frame import (
     FrameBuffer,
     ProgressFrame,
     become_worker,
+    impose,
     pack,
 )
 
@@ -197,7 +198,7 @@ def _call_tool(call: CallFrame, context: AgentContext) -> ToolResult:
     with suppress(OSError):
         os.chdir(call.folder)
     tool = _find_tool(call)
-    with call.limits.impose():
+    with impose(call.limits):
         return tool.run_here(call.input, context)
 
 

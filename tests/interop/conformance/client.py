@@ -15,7 +15,7 @@ import trio
 
 from greenroom.agents import Agent
 from greenroom.core import Answer, PermissionRequest, RuleDecision
-from greenroom.interop import MCPLogin, MCPServer, MCPServers
+from greenroom.interop import MCPServer, MCPServers
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import ToolRegistry
@@ -63,17 +63,17 @@ def calls(servers: MCPServers) -> Iterator[object]:
 
 
 async def main(url: str) -> None:
-    login = None
+    server = MCPServer.http("demo", url)
     if SCENARIO.startswith("auth/"):
-        login = MCPLogin(
-            folder=tempfile.mkdtemp(),
+        server = server.with_login(
+            tempfile.mkdtemp(),
             show=log_in,
             client_id=CONTEXT.get("client_id", ""),
             client_secret=CONTEXT.get("client_secret", ""),
             client_url="https://conformance-test.local/client-metadata.json",
         )
     rules = PermissionManager([PermissionRule.allow_category("network")])
-    async with MCPServers(MCPServer.http("demo", url, login=login)) as servers:
+    async with MCPServers(server) as servers:
         wanted = list(calls(servers))
         steps = [wanted[:], "done"] if "2322" in SCENARIO else [*wanted, *wanted[:1], "done"]
         agent = Agent(ScriptedProvider(*steps), tools=servers, permissions=rules, max_steps=50)

@@ -15,8 +15,8 @@ from greenroom.sandbox import detection
 from greenroom.sandbox.report import Mechanisms
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import (
+    ProcessLimits,
     Sandbox,
-    SandboxLimits,
     ToolRegistry,
     builtin_tools,
     examine_sandbox,
@@ -168,7 +168,7 @@ async def test_without_a_sandbox_it_runs_only_where_that_was_said(
     assert "the sandbox must hold files, network, which nothing does here" in refused.text
     assert "greenroom doctor says what would help" in refused.text
     assert (await run(context, "print(1)", sandbox=None)).text == "1"
-    loose = Sandbox("read-only", limits=SandboxLimits(cpu_seconds=5))
+    loose = Sandbox("read-only", limits=ProcessLimits(cpu_seconds=5))
     assert (await run(context, "print(1)", sandbox=loose)).text.startswith("1\n[NOT HELD")
 
 
