@@ -278,7 +278,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         given = self._read_answers(options.pop("answers", None))
         limit, deps = options.pop("max_steps", None), options.pop("deps", None)
         limit = self._max_steps if limit is None else limit
-        task = RunTask[StateT](limit, state, given, keeps_values=mode == "values")
+        task = RunTask[StateT](limit, state, given, mode)
         run_options = RunOptions(
             function=partial(self, deps=deps, report=task.report, task=task),
             report=task.report,
@@ -288,7 +288,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             **options,  # type: ignore[misc]  # those that it does not know were taken out
         )
         async with open_run(run_options, AgentRun[object]) as run:
-            yield WorkflowStream(self.make_run, task, run, mode)
+            yield WorkflowStream(self.make_run, task, run)
 
     def _read_first(self, given: Input[StateT]) -> tuple[str | None, Changes | None]:
         """Return the text of an input, and the first state."""
@@ -337,7 +337,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
     def _read_output(self, progress: WorkflowProgress[StateT]) -> object:
         if self._output:
-            return self._schema.read(progress.values_now, self._output)
+            return self._schema.read(progress.values, self._output)
         return progress.state()
 
     async def __call__(
@@ -372,11 +372,11 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             progress = self._begin(session, state or {}, last.run + 1 if last else 1)
         elif gone := [name for name in progress.ready if name not in self._graph.nodes]:
             raise WorkflowError(f"the stored run continues with {gone[0]!r}, which is not a node")
-        execution = WorkflowExecution(turn, self._graph, progress, task.answers)
+        task.begin(progress)
+        execution = WorkflowExecution(turn, self._graph, progress, task)
         if is_new:
             execution.begin()
-        task.begin(progress)
-        await execution.run(task.max_steps)
+        await execution.run()
         return self._result(progress)
 
     def _begin(
@@ -394,4 +394,4 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         return {self._input: text}
 
     def _result(self, progress: WorkflowProgress[StateT]) -> JSON:
-        return self._schema.plain(progress.values_now, self._output)
+        return self._schema.plain(progress.values, self._output)

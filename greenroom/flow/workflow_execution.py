@@ -39,6 +39,7 @@ from greenroom.flow.unit import WORKFLOW_NODE, WORKFLOW_STEP, Unit, WorkflowBegi
 from greenroom.flow.workflow_graph import Graph, Node
 from greenroom.flow.workflow_run import WorkflowProgress, WorkflowStep
 from greenroom.flow.workflow_state import START, Changes
+from greenroom.flow.workflow_stream import RunTask
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
 
@@ -86,14 +87,15 @@ class WorkflowExecution(Generic[StateT]):
         turn: TeamTurn,
         graph: Graph[StateT],
         progress: WorkflowProgress[StateT],
-        answers: Mapping[str, Answer],
+        task: RunTask[StateT],
     ) -> None:
-        """Take a run at its current step, and answers given in advance by node."""
+        """Take a run at its current step."""
         self._agent = turn.agent
         self._deps = turn.deps
         self._graph = graph
         self._progress = progress
-        self._answers = dict(answers)
+        self._task = task
+        self._answers = dict(task.answers)
         self._failures: dict[Unit, Exception] = {}
         self._items: dict[Unit, object] = {}  # of the current step, one for each unit
         self._open_units = 0  # units of the current step that have not ended
@@ -104,7 +106,7 @@ class WorkflowExecution(Generic[StateT]):
         add_record(self._agent.session, WORKFLOW_STEP, begin, "the first state")
         self._announce(begin, 0, {START: begin.state})
 
-    async def run(self, max_steps: int) -> None:
+    async def run(self) -> None:
         """Take steps until no node is ready.
 
         Raises:
@@ -112,7 +114,7 @@ class WorkflowExecution(Generic[StateT]):
             WorkflowError: a node failed, or returned an invalid result.
             Exception: a function of a node or an edge raised it.
         """
-        progress = self._progress
+        progress, max_steps = self._progress, self._task.max_steps
         while progress.ready:
             if len(progress.steps) >= max_steps:
                 raise WorkflowLimitError(
@@ -143,6 +145,7 @@ class WorkflowExecution(Generic[StateT]):
         if not ready or any(self._graph.nodes[name].inspect for name in ready):
             await self._agent.session.save()  # before a function, its start saves this as well
         self._announce(step, step.number, step.updates)
+        self._task.show(step)
 
     def _announce(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}
@@ -164,7 +167,7 @@ class WorkflowExecution(Generic[StateT]):
         """Return the units of a node that have not ended."""
         units = [Unit(node.name)]
         if node.over:
-            items = self._progress.schema.read(self._progress.values_now, node.over)
+            items = self._progress.schema.read(self._progress.values, node.over)
             if not isinstance(items, list | tuple):
                 raise WorkflowError(f"{node.name} runs over {node.over}, which is not a list")
             units = [Unit(node.name, place) for place in range(len(items))]
@@ -249,7 +252,7 @@ class WorkflowExecution(Generic[StateT]):
 
     def _input(self, node: Node, unit: Unit) -> str:
         """Return the input of a node's agent: a text unchanged, anything else as JSON."""
-        schema, now = self._progress.schema, self._progress.values_now
+        schema, now = self._progress.schema, self._progress.values
         if unit.item is None:
             value: object = schema.read(now, node.input)
         else:
@@ -322,7 +325,7 @@ class WorkflowExecution(Generic[StateT]):
         """
         if result is None:
             if node.output and not node.over:
-                self._progress.schema.read(self._progress.values_now, node.output)
+                self._progress.schema.read(self._progress.values, node.output)
             return {}
         changes = _output(node, result) if node.inspect else result
         return self._progress.schema.check(str(unit), changes)

@@ -138,9 +138,8 @@ class WorkflowProgress(Generic[StateT]):
         self.schema = schema
         self.begin = begin
         self.ready = begin.next
-        self.values: list[Values] = [schema.merge({}, [(START, begin.state)])]
-        """The state after the last step; with `keeps_values`, after those before it, too."""
-        self.keeps_values = False
+        self.values = schema.merge({}, [(START, begin.state)])
+        """The state after the last step."""
         self.steps: list[WorkflowStep] = []
         self.units = UnitLog(session, begin.run)
         """The units of the current step."""
@@ -173,14 +172,9 @@ class WorkflowProgress(Generic[StateT]):
         while nodes and nodes[0].step == self.units.step:
             self.units.apply(nodes.popleft())
 
-    @property
-    def values_now(self) -> Values:
-        """The state after the last step."""
-        return self.values[-1]
-
     def state(self) -> StateT:
         """Return a copy of the state after the last step."""
-        return self.schema.make(self.values_now)
+        return self.schema.make(self.values)
 
     def merge(self) -> Values:
         """Return the state after the current step, whose nodes have all ended.
@@ -189,7 +183,7 @@ class WorkflowProgress(Generic[StateT]):
             WorkflowError: two of them set a field that has no reducer.
         """
         return self.schema.merge(
-            self.values_now, ((str(unit), each) for unit, each in self._changes_in_order())
+            self.values, ((str(unit), each) for unit, each in self._changes_in_order())
         )
 
     def close(self, values: Values, ready: tuple[str, ...], at: datetime | None) -> WorkflowStep:
@@ -202,10 +196,7 @@ class WorkflowProgress(Generic[StateT]):
                 cast("list[object]", updates.setdefault(unit.node, [])).append(changes)
         step = WorkflowStep(self.units.step, updates, ready, self.units.run, at)
         self.steps.append(step)
-        if not self.keeps_values:
-            self.values.clear()
-        self.values.append(values)
-        self.ready, self.units = ready, self.units.next_step()
+        self.values, self.ready, self.units = values, ready, self.units.next_step()
         return step
 
     def _changes_in_order(self) -> list[tuple[Unit, Changes]]:

@@ -1,7 +1,7 @@
 """`WorkflowStream`: the states, steps or chunks of a running workflow."""
 
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Self, TypeAlias, TypeVar
 
@@ -23,15 +23,20 @@ MakeRun: TypeAlias = Callable[
 
 @dataclass
 class RunTask(Generic[StateT]):
-    """One run of a workflow: its first state, if it is given, and its progress."""
+    """One run of a workflow: its first state, if it is given, its progress, and what is streamed.
+
+    Attributes:
+        answers: answers given in advance, by the unit that they are for.
+        unread: the states or steps that nobody has read yet, as the mode says.
+    """
 
     max_steps: int
     state: Changes | None = None
     answers: Mapping[str, Answer] = field(default_factory=dict)
-    keeps_values: bool = False
+    mode: StreamMode = "debug"
     report: RunReport = field(default_factory=RunReport)
     progress: WorkflowProgress[StateT] | None = None
-    earlier_steps: int = 0  # steps from before it was cut off
+    unread: "deque[StateT | WorkflowStep | OutputChunk]" = field(default_factory=deque)
 
     def take_state(self) -> Changes | None:
         """Return the first state, once."""
@@ -40,8 +45,16 @@ class RunTask(Generic[StateT]):
 
     def begin(self, progress: WorkflowProgress[StateT]) -> None:
         """Take the progress of the run that begins or goes on."""
-        self.progress, self.earlier_steps = progress, len(progress.steps)
-        progress.keeps_values = self.keeps_values
+        self.progress = progress
+        if self.mode == "values":
+            self.unread.append(progress.state())
+
+    def show(self, step: WorkflowStep) -> None:
+        """Have a step read, or the state after it."""
+        if self.mode == "updates":
+            self.unread.append(step)
+        elif self.mode == "values" and self.progress is not None:
+            self.unread.append(self.progress.state())
 
 
 class WorkflowStream(Generic[StateT]):
@@ -56,7 +69,6 @@ class WorkflowStream(Generic[StateT]):
         make_run: MakeRun[StateT],
         task: RunTask[StateT],
         run: AgentRun[object],
-        mode: StreamMode,
     ) -> None:
         """Take the task and its agent; `Workflow.stream` does so."""
         self.handle = run.handle
@@ -64,39 +76,23 @@ class WorkflowStream(Generic[StateT]):
         self._make_run = make_run
         self._task = task
         self._run = run
-        self._mode = mode
-        self._read_count = 0
-        self._buffer = deque[StateT | WorkflowStep | OutputChunk]()
-        self._is_over = False
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> StateT | WorkflowStep | OutputChunk:
         """Return the next state, step or chunk, or raise the exception of a failed function."""
-        while not self._buffer:
-            if self._is_over:
-                raise StopAsyncIteration
+        unread = self._task.unread
+        while not unread:
             try:
                 chunk = await anext(self._run)
             except StopAsyncIteration:
-                self._is_over = True
+                if not unread:
+                    raise
             else:
-                if self._mode == "debug":
+                if self._task.mode == "debug":
                     return chunk
-            self._buffer += self._read_new()
-        return self._buffer.popleft()
-
-    def _read_new(self) -> Iterable[StateT | WorkflowStep]:
-        progress = self._task.progress
-        if progress is None or self._mode == "debug":
-            return ()
-        if self._mode == "updates":
-            begin = max(self._read_count, self._task.earlier_steps)
-            self._read_count = len(progress.steps)
-            return progress.steps[begin:]
-        begin, self._read_count = self._read_count, len(progress.values)
-        return map(progress.schema.make, progress.values[begin:])
+        return unread.popleft()
 
     def text(self) -> AsyncIterator[str]:
         """Iterate over the text that models write, piece by piece."""

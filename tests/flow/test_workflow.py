@@ -443,7 +443,7 @@ async def test_chunks_say_that_an_item_begins_and_ends():
 async def test_states_are_kept_for_who_reads_them_alone():
     async with doubling_workflow().stream(State(), mode="updates") as stream:
         async for _ in stream:
-            assert len(stream._task.progress.values) == 1
+            assert len(stream._task.unread) <= 1
 
 
 async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
