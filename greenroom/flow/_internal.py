@@ -29,7 +29,6 @@ from greenroom.flow.plan_run import (
 )
 from greenroom.flow.recovery_policy import RECOVERY_TABLE as RECOVERY_TABLE
 from greenroom.flow.resume import Trace as Trace
-from greenroom.flow.review import ReviewPoint as ReviewPoint
 from greenroom.flow.revision import SubtaskRecovery as SubtaskRecovery
 from greenroom.flow.strategies import (
     AgentAnswer as AgentAnswer,

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from graphlib import TopologicalSorter
 from typing import NamedTuple, TypeVarTuple, Unpack
 
 import msgspec
@@ -35,7 +34,6 @@ from greenroom.flow.plan_run import (
     SubtaskStatus,
     Undo,
 )
-from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
@@ -45,7 +43,6 @@ from greenroom.runtime import AgentHandle, AgentInternals
 from greenroom.runtime._internal import run_each
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
-from greenroom.tools._internal import may_repeat
 
 Ts = TypeVarTuple("Ts")
 
@@ -147,9 +144,8 @@ async def execute_plan(
         assert worker is not None  # `_check` refuses a plan that needs a missing worker
         return agent.spawn(session, worker, *args, report=False, name=name)
 
-    repeats = recovery.may_repeat if isinstance(recovery, RecoveryPolicy) else may_repeat
-    inspect, registry = find_inspection(worker), box.registry
-    runner = SubtaskRunner(agent, recorder, registry, rules, spawn, inspect, repeats, patience)
+    inspect = find_inspection(worker)
+    runner = SubtaskRunner(agent, recorder, box.registry, rules, spawn, inspect, patience)
     width = min(concurrency, room)
     execution = _Execution(runner, width, policy, planner, recovery, check, on_end)
     with nullcontext() if permissions is None else pass_permissions(agent, rules):
@@ -219,25 +215,35 @@ class _Execution:
                 return self.run
 
     async def _run_ready(self) -> None:
-        """Run subtasks until none is running or may start."""
-        frontier = _Frontier(self.run)
+        """Run subtasks until none is running or may start, in the plan's order."""
+        plan, done = self.run.plan, {*self.run.ids(SubtaskStatus.COMPLETED)}
+        places = {id_: place for place, id_ in enumerate(plan.ids)}
+        ready = [(places[id_], id_) for id_ in self.run.ready()]
+
+        async def work(id_: str) -> None:
+            await self._run_subtask(id_)
+            if self.run.state(id_).status is SubtaskStatus.COMPLETED:
+                done.add(id_)
+                for each in plan.dependents(id_):
+                    is_pending = self.run.state(each).status is SubtaskStatus.PENDING
+                    if is_pending and done.issuperset(plan[each].after):
+                        heapq.heappush(ready, (places[each], each))
+
         await run_each(
-            lambda: None if self.is_stopped else frontier.take(),
-            partial(self._run_subtask, frontier),
+            lambda: heapq.heappop(ready)[1] if ready and not self.is_stopped else None,
+            work,
             self.concurrency,
         )
 
-    async def _run_subtask(self, frontier: "_Frontier", id_: str) -> None:
-        """Run a subtask with all its retries, then make others ready."""
+    async def _run_subtask(self, id_: str) -> None:
+        """Run a subtask with all its retries."""
         pause = await self._run_once(id_, is_again=False)
         while pause is not None:
             await trio.sleep(pause)
             pause = await self._run_once(id_, is_again=True)
-        status = self.run.state(id_).status
-        if self.on_end is not None and status is not SubtaskStatus.PENDING:
+        is_over = self.run.state(id_).status is not SubtaskStatus.PENDING
+        if self.on_end is not None and is_over:
             await self.on_end(self.run, id_)
-        if status is SubtaskStatus.COMPLETED:
-            frontier.complete(id_)
 
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, record how it ended; return the seconds until another try, if any."""
@@ -404,30 +410,3 @@ class _Decided(NamedTuple):
     decision: str = ""
     context: ErrorContext | None = None
     result: object = UNSET
-
-
-class _Frontier:
-    """The subtasks that can start next, in the plan's order, each once."""
-
-    def __init__(self, run: PlanRun) -> None:
-        self._sorter = TopologicalSorter({each.id: each.after for each in run.plan.subtasks})
-        self._sorter.prepare()
-        self._place = {each.id: place for place, each in enumerate(run.plan.subtasks)}
-        self._status = {id_: state.status for id_, state in run.states.items()}
-        self._ready: list[tuple[int, str]] = []
-        self._collect()
-
-    def take(self) -> str | None:
-        return heapq.heappop(self._ready)[1] if self._ready else None
-
-    def complete(self, id_: str) -> None:
-        self._sorter.done(id_)
-        self._collect()
-
-    def _collect(self) -> None:
-        while found := self._sorter.get_ready():
-            for id_ in found:
-                if self._status[id_] is SubtaskStatus.COMPLETED:
-                    self._sorter.done(id_)
-                elif self._status[id_] is SubtaskStatus.PENDING:
-                    heapq.heappush(self._ready, (self._place[id_], id_))

@@ -18,7 +18,7 @@ from greenroom.flow.model_planner import (
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.plan_run import PlanRun, Undo, find_open_run
 from greenroom.flow.recovery_policy import RecoveryPolicy
-from greenroom.flow.review import ReviewedPlanner, ReviewWord, read_points
+from greenroom.flow.review import ReviewedPlanner, ReviewWord, read_review
 from greenroom.flow.revision import Planner, ReplanPolicy, SubtaskRecovery
 from greenroom.llm import LLMProvider
 from greenroom.llm._internal import find_model
@@ -120,7 +120,7 @@ def plan_and_execute(
             raise ConfigurationError(f"{what} is {number}", hint="give 1 or more")
     if worker is not None:
         check_agent_function(worker)
-    registry, points = Toolbox.of(tools).registry, read_points(review)
+    registry, words = Toolbox.of(tools).registry, read_review(review)
 
     async def work(turn: TeamTurn) -> str:
         """Make and execute a plan, or continue a run, and summarise the results."""
@@ -130,7 +130,7 @@ def plan_and_execute(
         if isinstance(recovery, RecoveryPolicy):
             model = recovery.model(model)
         reviewed = ReviewedPlanner(
-            planner or ModelPlanner(model, max_subtasks=max_subtasks), agent, points
+            planner or ModelPlanner(model, max_subtasks=max_subtasks), agent, words
         )
         if run is None:
             agent.set_state(AgentState.processing("planning"))

@@ -6,7 +6,7 @@ It is used by `execute_plan` for a failed subtask, by the retry of a model call,
 
 import math
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from itertools import product
 from types import MappingProxyType
 from typing import TypeAlias
@@ -24,7 +24,7 @@ from greenroom.flow.watched_model import WatchedModel
 from greenroom.llm import LLMProvider, resilient
 from greenroom.resilience import Backoff, Retry
 from greenroom.resilience._internal import is_retryable, shared_time
-from greenroom.tools._internal import RegisteredTool, may_repeat
+from greenroom.tools._internal import may_repeat
 
 Row: TypeAlias = tuple[Component, ErrorClass]
 
@@ -103,7 +103,6 @@ class RecoveryPolicy:
         period: the seconds for which an error counts.
         backoff: the waits before retries; by default those of a `Retry`.
         fallback: models to ask when the first is given up.
-        may_repeat: returns whether a call of a tool may be made twice.
 
     Raises:
         ConfigurationError: a row is not a pair of a component and a class, is empty, or has a
@@ -123,7 +122,6 @@ class RecoveryPolicy:
         period: float = 600.0,
         backoff: Backoff = _BACKOFF,
         fallback: Sequence[LLMProvider] = (),
-        may_repeat: Callable[[RegisteredTool], bool] = may_repeat,
     ) -> None:
         if errors < 0 or not 0 < period < math.inf:
             raise ConfigurationError("RecoveryPolicy needs errors >= 0, and a period above 0")
@@ -142,8 +140,6 @@ class RecoveryPolicy:
         self._period = period
         self._backoff = backoff
         self._fallback = (*fallback,)
-        self.may_repeat = may_repeat
-        """Returns whether a call of a tool may be made twice."""
         self._error_times: deque[float] = deque()
 
     def decide(
@@ -215,13 +211,14 @@ class RecoveryPolicy:
             subtask=failure.subtask.id,
         )
 
-    def _component(self, failure: Failure) -> Component:
+    @staticmethod
+    def _component(failure: Failure) -> Component:
         if failure.reason is FailureReason.INPUT:
             return Component.PLAN
         tool = failure.tools.get(failure.subtask.tool)
         if tool is None:
             return Component.AGENT
-        return Component.TOOL if self.may_repeat(tool) else Component.EFFECT
+        return Component.TOOL if may_repeat(tool) else Component.EFFECT
 
     def model(self, llm: LLMProvider | str, *, use_text_tools: bool = False) -> LLMProvider:
         """Apply this policy to a model: retries, fallbacks, and what to do about its mistakes.

@@ -2,8 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from enum import StrEnum
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import AUTOMATIC_DECIDERS, clip, serde
@@ -20,46 +19,34 @@ _UNSURE = 0.5
 _LONGEST = 2000  # characters of a result in a question about it
 
 
-class ReviewPoint(StrEnum):
-    """Where a person has to approve.
-
-    Attributes:
-        PLAN: a plan, before it starts.
-        REVISION: a revised plan, before it goes on.
-        SUBTASK: the end of each subtask, before others get its result.
-        UNSURE: the result of a subtask that states a `confidence` below one half, such as an
-            `Opinion`, before others get it.
-    """
-
-    PLAN = "plan"
-    REVISION = "revision"
-    SUBTASK = "subtask"
-    UNSURE = "unsure"
-
-
 ReviewWord: TypeAlias = Literal["plan", "revision", "subtask", "unsure"]
-"""A `ReviewPoint` as programs write it."""
+"""Where a person has to approve, in this order:
 
+a plan, before it starts; a revised plan, before it goes on; the end of each subtask, before others
+get its result; and a result that states a `confidence` below one half, such as an `Opinion`.
+"""
 
-_QUESTIONS = {
-    ReviewPoint.PLAN: ("Start this plan", "the plan is to be reviewed before it starts"),
-    ReviewPoint.REVISION: ("Go on with this plan", "it was revised, and is to be reviewed first"),
+_WORDS: tuple[ReviewWord, ...] = get_args(ReviewWord)
+_PLANS: frozenset[ReviewWord] = frozenset({"plan", "revision"})
+_QUESTIONS: Mapping[ReviewWord, tuple[str, str]] = {
+    "plan": ("Start this plan", "the plan is to be reviewed before it starts"),
+    "revision": ("Go on with this plan", "it was revised, and is to be reviewed first"),
 }
 
 
-def read_points(review: bool | Iterable[ReviewWord]) -> frozenset[ReviewPoint]:
-    """Return the points of a review; True stands for every plan that would start.
+def read_review(review: bool | Iterable[ReviewWord]) -> frozenset[ReviewWord]:
+    """Return the words of a review; True stands for every plan that would start.
 
     Raises:
-        ConfigurationError: one is not among these words.
+        ConfigurationError: it has another word.
     """
     if isinstance(review, bool):
-        return frozenset({ReviewPoint.PLAN, ReviewPoint.REVISION} if review else ())
-    try:
-        return frozenset(map(ReviewPoint, [review] if isinstance(review, str) else review))
-    except ValueError as error:
-        hint = f"write True, or some of {', '.join(ReviewPoint)}"
-        raise ConfigurationError(f"review: {error}", hint=hint) from None
+        return _PLANS if review else frozenset()
+    words: list[str] = [review] if isinstance(review, str) else [*review]
+    if wrong := [each for each in words if each not in _WORDS]:
+        hint = f"write True, or some of {', '.join(_WORDS)}"
+        raise ConfigurationError(f"review: {wrong[0]!r} is not one of its words", hint=hint)
+    return frozenset(word for word in _WORDS if word in words)
 
 
 @dataclass(frozen=True)
@@ -68,7 +55,7 @@ class ReviewedPlanner:
 
     planner: Planner
     agent: AgentInternals
-    points: frozenset[ReviewPoint]
+    review: frozenset[ReviewWord]
 
     async def plan(self, goal: str, tools: ToolRegistry, context: str) -> Plan:
         """Make a plan; after a denial with a message, another one.
@@ -80,7 +67,7 @@ class ReviewedPlanner:
         async def propose(told: str) -> Plan:
             return await self.planner.plan(goal, tools, told)
 
-        return await self._have_approved(ReviewPoint.PLAN, context, propose)
+        return await self._have_approved("plan", context, propose)
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
         """Revise a plan; after a denial with a message, in another way.
@@ -93,16 +80,16 @@ class ReviewedPlanner:
             plan = await self.planner.revise(run, replace(failure, error=told))
             return run.revise(plan).plan  # with what is completed
 
-        return await self._have_approved(ReviewPoint.REVISION, failure.error, propose)
+        return await self._have_approved("revision", failure.error, propose)
 
     async def _have_approved(
-        self, point: ReviewPoint, told: str, propose: Callable[[str], Awaitable[Plan]]
+        self, word: ReviewWord, told: str, propose: Callable[[str], Awaitable[Plan]]
     ) -> Plan:
         """Propose plans, each by what the planner was told and by what is to be changed."""
-        change, (action, reason) = "", _QUESTIONS[point]
+        change, (action, reason) = "", _QUESTIONS[word]
         for _ in range(_PROPOSALS):
             plan = await propose(told)
-            if point not in self.points:
+            if word not in self.review:
                 return plan
             proposed = describe_plan(plan)
             change = await self._ask_for_change(action, f"{plan.goal}\n{proposed}", reason)
@@ -119,8 +106,8 @@ class ReviewedPlanner:
             PlanError: the person does not approve it.
         """
         state = run.state(id_)
-        is_wanted = ReviewPoint.UNSURE in self.points and _is_unsure(state.result)
-        if ReviewPoint.SUBTASK not in self.points and not is_wanted:
+        is_wanted = "unsure" in self.review and _is_unsure(state.result)
+        if "subtask" not in self.review and not is_wanted:
             return
         shown = state.error or clip(serde.to_text(state.result), _LONGEST)
         answer = await self.agent.request_permission(

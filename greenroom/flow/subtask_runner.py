@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import trio
@@ -59,10 +59,7 @@ from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
 from greenroom.schemas._internal import is_misfit
 from greenroom.session import AgentSession
 from greenroom.tools import ToolRegistry
-from greenroom.tools._internal import RegisteredTool
-
-Spawn: TypeAlias = Callable[[AgentSession, str], AgentHandle]
-"""Starts the agent of a subtask, in a session and with a name."""
+from greenroom.tools._internal import may_repeat
 
 
 class SubtaskEnd(NamedTuple):
@@ -80,9 +77,8 @@ class SubtaskRunner:
     recorder: PlanRecorder
     tools: ToolRegistry
     permissions: PermissionManager
-    spawn: Spawn
+    spawn_worker: Callable[[AgentSession, str], AgentHandle]
     inspect: Inspect
-    may_repeat: Callable[[RegisteredTool], bool]
     patience: float | None
 
     async def run(self, subtask: Subtask, *, is_again: bool) -> SubtaskEnd:
@@ -92,30 +88,32 @@ class SubtaskRunner:
             subtask: a pending subtask.
             is_again: whether this is another try after a failure.
         """
-        trace, before = NOTHING, self.recorder.run.state(subtask.id)
-        if old_session_id := before.session_id:
-            trace = await self._inspect_last_run(old_session_id, subtask)
+        before, trace = self.recorder.run.state(subtask.id), NOTHING
+        if before.session_id:
+            trace = await self._inspect_last_run(before.session_id, subtask)
             # If an agent failed after its last reply, that reply is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
-                self._record_start(subtask, old_session_id)
+                self._record_start(subtask, before.session_id)
                 return _end_of_trace(trace, subtask)
         try:
-            filled = fill(subtask, self.recorder.run, self._argument_types(subtask.tool))
+            filled = self._fill(subtask)
         except PlanError as error:
             return _make_failure(subtask, str(error), FailureReason.INPUT, ErrorClass.MISSING)
-        is_known = is_again or bool(old_session_id)
-        settled = await self._settle(filled, trace, is_known=is_known)
-        if (end := self._end_of_settlement(settled, subtask, trace, old_session_id)) is not None:
-            return end
-        session, call = await self._open_session(trace, settled), self._call_hash(filled)
+        call = self._hash_call(filled)
+        earlier = "" if is_again or before.session_id else self._find_earlier_call(subtask, call)
+        settled = await self._settle(subtask, trace, earlier)
+        if settled.result is not UNSET:
+            self._record_start(subtask, before.session_id)
+            return _complete_as_stated(subtask, settled.result)
+        if settled.refusal is not None:
+            return _leave_out(subtask, settled, earlier, trace.doubt, before.session_id)
+        session = AgentSession.new("subtask")
+        if trace.session is not None:
+            session = await reopen(trace.session, self.agent.session, settled.results)
         self._record_start(subtask, session.session_id, call)
         try:
             await self.agent.session.save(flush=True)
-            if subtask.tool:
-                return await self._make_call(filled, session, call)
-            handle = self.spawn(session, subtask.id)
-            text = _describe_work(filled)
-            return await self._wait_for_end(handle, session, text, subtask, before.error)
+            return await self._carry_out(filled, session, call, before.error)
         except BaseException:
             self._record_interruption(subtask, session, call)
             raise
@@ -126,13 +124,7 @@ class SubtaskRunner:
             self._record_start(subtask, session_id)
         self.recorder.write(_complete_as_stated(subtask, result).move)
 
-    async def ask(self, subtask: Subtask, about: str, doubt: str, reason: str) -> Settlement:
-        """Ask a person about a subtask that may have had its effect."""
-        with suppress(PlanError):  # without results, show it as in the plan
-            subtask = fill(subtask, self.recorder.run, self._argument_types(subtask.tool))
-        return await self._ask(subtask, about, doubt, reason)
-
-    async def _ask(
+    async def ask(
         self,
         subtask: Subtask,
         about: str,
@@ -140,6 +132,9 @@ class SubtaskRunner:
         reason: str,
         calls: tuple[ToolUseBlock, ...] = (),
     ) -> Settlement:
+        """Ask a person about a subtask that may have had its effect."""
+        with suppress(PlanError):  # without results, show it as in the plan
+            subtask = self._fill(subtask)
         return await Doubt(
             f"Run the subtask {subtask.id}{about}",
             subtask.goal,
@@ -151,6 +146,20 @@ class SubtaskRunner:
             reason,
         ).settle(self.agent)
 
+    async def _settle(self, subtask: Subtask, trace: Trace, earlier: str) -> Settlement:
+        """Ask a person if the subtask, or an earlier one, may have had its effect."""
+        if trace.kind == "unsure":
+            doubt = describe_cut(trace.doubt)
+            return await self.ask(subtask, " again", doubt, CUT_OFF, trace.calls)
+        if not earlier:
+            return Settlement()
+        return await self.ask(
+            subtask,
+            ", a call that was made before",
+            f"The same call was made by {earlier}, and may have had its effect.",
+            "the plan was revised, and its tool does not allow calling it twice",
+        )
+
     async def _inspect_last_run(self, session_id: str, subtask: Subtask) -> Trace:
         tool = self.tools.get(subtask.tool)
         inspect = trace_call if subtask.tool else self.inspect
@@ -158,101 +167,53 @@ class SubtaskRunner:
         if trace.kind == "unsure" and tool is not None:
             if getattr(tool.tool, "continues", False):
                 return Trace("nothing", trace.session)
-            if self.may_repeat(tool):
+            if may_repeat(tool):
                 return NOTHING
         return trace
 
-    async def _settle(self, subtask: Subtask, trace: Trace, *, is_known: bool) -> Settlement:
-        """Ask a person if the subtask may have had an effect."""
-        if trace.kind == "unsure":
-            doubt = describe_cut(trace.doubt)
-            return await self._ask(subtask, " again", doubt, CUT_OFF, trace.calls)
-        if not is_known and (earlier := self._find_earlier_call(subtask)):
-            return await self._ask(
-                subtask,
-                ", a call that was made before",
-                f"The same call was made by {earlier}, and may have had its effect.",
-                "the plan was revised, and its tool does not allow calling it twice",
-            )
-        return Settlement()
-
-    def _end_of_settlement(
-        self, settled: Settlement, subtask: Subtask, trace: Trace, session_id: str
-    ) -> SubtaskEnd | None:
-        """Return how a subtask ends by what a person says; None if it is to be run."""
-        if settled.result is not UNSET:
-            self._record_start(subtask, session_id)
-            return _complete_as_stated(subtask, settled.result)
-        if settled.refusal is None:
-            return None
-        said = settled.refusal.message or "it is not to be run again"
-        if not session_id:
-            earlier = self._find_earlier_call(subtask)
-            error = f"the same call was made before, by {earlier}; {said}"
-            return _make_failure(subtask, error, kind=ErrorClass.DENIED)
-        error = f"it was cut off, and {trace.doubt}; {said}"
-        if settled.is_unanswered:
-            pending = SubtaskStatus.PENDING
-            return SubtaskEnd(SubtaskMove(subtask.id, pending, error=error, session_id=session_id))
-        return _make_failure(subtask, error, FailureReason.CUT_OFF)
-
-    def _find_earlier_call(self, subtask: Subtask) -> str:
-        if not self.recorder.run.revisions or not (call := self._call_hash(subtask)):
+    def _find_earlier_call(self, subtask: Subtask, call: str) -> str:
+        if not self.recorder.run.revisions or not call:
             return ""
         return find_earlier_call(last_records(self.agent.session), subtask.id, call)
 
-    def _call_hash(self, subtask: Subtask) -> str:
+    def _hash_call(self, subtask: Subtask) -> str:
         """Return a hash of the call; empty if the call may be made twice."""
         tool = self.tools.get(subtask.tool)
-        if tool is None or self.may_repeat(tool):
+        if tool is None or may_repeat(tool):
             return ""
         arguments = serde.decode(serde.encode(subtask.arguments), object)  # mends texts
         call = msgspec.json.encode([tool.name, arguments], order="deterministic")
         return hashlib.sha256(call).hexdigest()[:32]
 
-    def _argument_types(self, name: str) -> dict[str, object]:
-        """Return the types of a tool's arguments by its schema."""
-        tool = self.tools.get(name)
-        properties = tool.parameters.get("properties") if tool is not None else None
-        if not isinstance(properties, dict):
-            return {}
-        return {key: each.get("type") for key, each in properties.items() if isinstance(each, dict)}
+    def _fill(self, subtask: Subtask) -> Subtask:
+        """Put results into a subtask, its arguments by the types in its tool's schema.
 
-    async def _open_session(self, trace: Trace, settled: Settlement) -> AgentSession:
-        """Open the session of a subtask, with the conversation of its interrupted run, if any."""
-        if trace.session is None:
-            return AgentSession.new("subtask")
-        return await reopen(trace.session, self.agent.session, settled.results)
+        Raises:
+            PlanError: a result is missing.
+        """
+        tool = self.tools.get(subtask.tool)
+        properties = tool.parameters.get("properties") if tool is not None else None
+        known = properties.items() if isinstance(properties, dict) else ()
+        types = {key: each.get("type") for key, each in known if isinstance(each, dict)}
+        return fill(subtask, self.recorder.run, types)
 
     def _record_start(self, subtask: Subtask, session_id: str, call: str = "") -> None:
         executing = SubtaskStatus.EXECUTING
         self.recorder.write(SubtaskMove(subtask.id, executing, session_id=session_id, call=call))
 
-    async def _make_call(self, subtask: Subtask, session: AgentSession, call: str) -> SubtaskEnd:
-        agent_fn = SubtaskCall(subtask, self.tools, self.permissions)
-        handle = self.agent.spawn(session, agent_fn, report=False, name=subtask.id)
-        text = subtask.goal or subtask.tool
-        move, error = await self._wait_for_end(handle, session, text, subtask)
-        is_from_tool = error is ErrorClass.FAILED  # the turn reports nothing more specific
-        error = agent_fn.error_class if is_from_tool else error
-        if trace_call(session).kind == "result":  # it has ended, or was refused
-            move = replace(move, session_id="")
-        if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
-            move = replace(move, call=call)
-        return SubtaskEnd(move, error)
-
-    async def _wait_for_end(
-        self,
-        handle: AgentHandle,
-        session: AgentSession,
-        text: str,
-        subtask: Subtask,
-        error: str = "",
+    async def _carry_out(
+        self, subtask: Subtask, session: AgentSession, call: str, error: str
     ) -> SubtaskEnd:
-        """Ask an agent, shut it down, and return how it ended."""
+        """Start the agent of a subtask, ask it, shut it down, and return how it ended."""
+        made = SubtaskCall(subtask, self.tools, self.permissions) if subtask.tool else None
+        if made is None:
+            handle = self.spawn_worker(session, subtask.id)
+        else:
+            handle = self.agent.spawn(session, made, report=False, name=subtask.id)
         try:
             id_ = name_subtask(self.agent, subtask.id)
             facts = {"subtask": subtask.id, "correlation_id": id_}
+            text = _describe_work(subtask)
             ask = partial(
                 ask_to_continue, handle, session, text, error=error, sender="plan", metadata=facts
             )
@@ -262,7 +223,7 @@ class SubtaskRunner:
         finally:
             with trio.CancelScope(shield=True):
                 await handle.shutdown(grace=0)
-        return end
+        return end if made is None else _end_of_call(end, made.error_class, session, call)
 
     def _make_end(
         self, result: TurnResult | None, subtask: Subtask, session: AgentSession
@@ -381,9 +342,8 @@ def find_earlier_call(records: Sequence[JSON], id_: str, call: str) -> str:
 
 def _describe_work(subtask: Subtask) -> str:
     """Return the first input of a subtask's agent."""
-    if not subtask.expected:
-        return subtask.goal
-    return f"{subtask.goal}\nExpected result: {subtask.expected}"
+    text = subtask.goal or subtask.tool
+    return f"{text}\nExpected result: {subtask.expected}" if subtask.expected else text
 
 
 def _complete(subtask: Subtask, result: object, error: str = "") -> SubtaskEnd:
@@ -411,6 +371,34 @@ def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskEnd:
     if trace.error:
         return _make_failure(subtask, trace.error)
     return _complete(subtask, trace.result)
+
+
+def _end_of_call(
+    end: SubtaskEnd, error: ErrorClass, session: AgentSession, call: str
+) -> SubtaskEnd:
+    """Return how a call ended, with the class of its error and what is left of it."""
+    is_from_tool = end.error is ErrorClass.FAILED  # the turn reports nothing more specific
+    move, error = end.move, error if is_from_tool else end.error
+    if trace_call(session).kind == "result":  # it has ended, or was refused
+        move = replace(move, session_id="")
+    if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
+        move = replace(move, call=call)
+    return SubtaskEnd(move, error)
+
+
+def _leave_out(
+    subtask: Subtask, settled: Settlement, earlier: str, doubt: str, session_id: str
+) -> SubtaskEnd:
+    """Return how a subtask ends that a person leaves out, or about which nobody decides."""
+    said = (settled.refusal and settled.refusal.message) or "it is not to be run again"
+    if earlier:
+        error = f"the same call was made before, by {earlier}; {said}"
+        return _make_failure(subtask, error, kind=ErrorClass.DENIED)
+    error = f"it was cut off, and {doubt}; {said}"
+    if settled.is_unanswered:
+        pending = SubtaskStatus.PENDING
+        return SubtaskEnd(SubtaskMove(subtask.id, pending, error=error, session_id=session_id))
+    return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
 
 T = TypeVar("T")

@@ -5,7 +5,6 @@ import pytest
 from greenroom import Answer, ConfigurationError, RuleDecision
 from greenroom.core import TurnStatus
 from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
-from greenroom.flow._internal import ReviewPoint
 from greenroom.memory import SQLiteMemory
 from greenroom.testing import ScriptedProvider, call
 
@@ -73,7 +72,7 @@ async def test_each_subtask_may_be_looked_at_before_others_start():
     person = Person(True, NO)
     then = {"id": "then", "goal": "", "tool": "book", "arguments": {"what": "a car"}}
     plan = [*YACHT, {**then, "after": ["yacht"]}]
-    result = await person.run(plan, review=[ReviewPoint.PLAN, "subtask"])
+    result = await person.run(plan, review=["plan", "subtask"])
     assert "the work was stopped" in str(result.error)
     assert person.booked == ["a yacht"]
     assert "completed: booked a yacht" in person.asked[1].details
@@ -90,7 +89,7 @@ async def test_a_result_that_is_unsure_may_be_looked_at(confidence, asked):
 
     plan = call("final_answer", subtasks=[{"id": "guess", "goal": "", "tool": "guess"}])
     llm = ScriptedProvider(plan, "Seven.")
-    planner = plan_and_execute(llm, [guess], review=[ReviewPoint.UNSURE])
+    planner = plan_and_execute(llm, [guess], review=["unsure"])
     assert (await planner.run("Guess", approve=person.approve)).output == "Seven."
     assert len(person.asked) == asked
 

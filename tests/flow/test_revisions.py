@@ -77,16 +77,9 @@ async def test_a_call_that_was_made_is_not_made_again_by_a_revised_plan_without_
 
 
 @pytest.mark.parametrize(
-    ("error", "recovery", "asked"),
-    [
-        (ToolError("no answer"), None, 0),
-        (ConnectionError("reset"), RecoveryPolicy(may_repeat=lambda tool: True), 0),
-        (ConnectionError("reset"), None, 1),
-    ],
+    ("error", "asked"), [(ToolError("no answer"), 0), (ConnectionError("reset"), 1)]
 )
-async def test_what_a_tool_says_has_failed_may_be_tried_again(
-    error, recovery, asked, autojump_clock
-):
+async def test_what_a_tool_says_has_failed_may_be_tried_again(error, asked, autojump_clock):
     calls = []
 
     async def book(what: str) -> str:
@@ -98,7 +91,7 @@ async def test_what_a_tool_says_has_failed_may_be_tried_again(
 
     policy, plan = ReplanPolicy(revisions=5), Plan("", [FLIGHT])
     planner = Written(*[plan] * 5)
-    planned = Planned(plan, tools=[book], planner=planner, recovery=recovery, policy=policy)
+    planned = Planned(plan, tools=[book], planner=planner, policy=policy)
     answers = Answers(planned)
     await answers.carry_out()
     assert planned.run.is_completed == (not asked)
