@@ -2,7 +2,6 @@ from greenroom._version import __version__ as __version__
 from greenroom.agents import (
     Agent as Agent,
     AgentResult as AgentResult,
-    AgentRun as AgentRun,
     AskPerson as AskPerson,
     Guard as Guard,
     Reject as Reject,

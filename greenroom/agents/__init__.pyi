@@ -1,6 +1,5 @@
 from greenroom.agents.agent import Agent as Agent, run_turn as run_turn
 from greenroom.agents.agent_result import AgentResult as AgentResult
-from greenroom.agents.agent_run import AgentRun as AgentRun
 from greenroom.agents.chunk_streams import (
     StreamEvent as StreamEvent,
     mapped as mapped,

@@ -1,6 +1,7 @@
 from greenroom.agents.agent_result import RunReport as RunReport
 from greenroom.agents.agent_run import (
     GO_ON as GO_ON,
+    AgentRun as AgentRun,
     Answers as Answers,
     Approve as Approve,
     RunOptions as RunOptions,

@@ -22,7 +22,7 @@ from greenroom.cli.run_rules import RunRules, load_run_rules, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.cli.tool_names import find_unknown_names, find_unknown_tool, has_known_names
-from greenroom.core._internal import InvalidJSONError, exact, serde
+from greenroom.core._internal import InvalidJSONError, PermissionRecord, exact, serde
 from greenroom.git._internal import GitAnswers
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions._internal import AnyTool, Explanation, encode_rule
@@ -233,7 +233,7 @@ class _Decision:
     """A decision, and the session that it was made in."""
 
     session: AgentSession
-    record: core.PermissionRecord
+    record: PermissionRecord
 
 
 async def show_decisions(options: PermissionsOptions) -> int:
@@ -305,7 +305,7 @@ async def _show_decisions(rows: list[_Decision], root: AgentSession, page: Outpu
         await page.show(head, *parts, *remarks)
 
 
-def _describe_record(record: core.PermissionRecord) -> list[str]:
+def _describe_record(record: PermissionRecord) -> list[str]:
     lines = [f"{record.left_out} more parts"] if record.left_out else []
     lines += ["the input was changed by the person"] if record.edited else []
     lines += [f"said: {one_line(record.message)}"] if record.message else []

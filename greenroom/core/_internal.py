@@ -59,6 +59,7 @@ from greenroom.core.permission import (
     Effect as Effect,
     PermissionEffects as PermissionEffects,
     PermissionPart as PermissionPart,
+    PermissionRecord as PermissionRecord,
     Remember as Remember,
     describe_effects as describe_effects,
     is_own_file as is_own_file,

@@ -8,8 +8,9 @@ from typing import Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import UNSET
 
-from greenroom.agents import AgentResult, AgentRun, Runnable
+from greenroom.agents import AgentResult, Runnable
 from greenroom.agents._internal import (
+    AgentRun,
     Answers,
     Approve,
     OnBusy,

@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Literal, Self, TypeAlias, TypeVar
 
-from greenroom.agents import AgentResult, AgentRun
-from greenroom.agents._internal import RunReport
+from greenroom.agents import AgentResult
+from greenroom.agents._internal import AgentRun, RunReport
 from greenroom.core import Answer, OutputChunk
 from greenroom.flow.workflow_run import WorkflowProgress, WorkflowRun, WorkflowStep
 from greenroom.flow.workflow_state import Changes

@@ -5,7 +5,6 @@ from greenroom.llm.catalog import find_window as find_window, model_profile as m
 from greenroom.llm.endpoint import Endpoint as Endpoint, ModelTimeouts as ModelTimeouts
 from greenroom.llm.gemini import GeminiProvider as GeminiProvider
 from greenroom.llm.http_provider import HttpProvider as HttpProvider
-from greenroom.llm.merged_messages import MediaLimits as MediaLimits
 from greenroom.llm.model_errors import (
     ModelAuthenticationError as ModelAuthenticationError,
     ModelBadRequestError as ModelBadRequestError,

@@ -19,7 +19,6 @@ from greenroom.core import (
     ConfigurationError,
     Deny,
     Gate,
-    PermissionRecord,
     TextBlock,
     ToolResult,
     ToolRun,
@@ -29,6 +28,7 @@ from greenroom.core import (
 from greenroom.core._internal import (
     GATE_METHODS,
     Instruments,
+    PermissionRecord,
     clip,
     conceal_secrets,
     describe_error,

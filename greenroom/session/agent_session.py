@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import msgspec
 
-from greenroom.core import Message, PermissionRecord, ToolUseBlock, Usage, utc_now
-from greenroom.core._internal import JSON, SUMMARY, Used, check_session_id, new_id, thaw
+from greenroom.core import Message, ToolUseBlock, Usage
+from greenroom.core._internal import JSON, SUMMARY, PermissionRecord, Used, check_session_id, thaw
 from greenroom.session.artifacts import ARTIFACT, Artifact, read_artifacts
 from greenroom.session.branches import Branch, find_branches, replay_branch
 from greenroom.session.conversation import Conversation, SessionStatistics
@@ -62,12 +62,7 @@ class AgentSession:
         Raises:
             InvalidSessionIdError: the id is not valid.
         """
-        id_ = new_id("s") if session_id is None else check_session_id(session_id)
-        at = utc_now()
-        record = SessionMetadata(
-            session_id=id_, agent_type=agent_type, created_at=at, updated_at=at
-        )
-        return cls(record, store)
+        return cls(SessionMetadata.begin(agent_type, session_id), store)
 
     @classmethod
     def new_subagent(

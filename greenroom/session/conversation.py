@@ -24,7 +24,6 @@ import msgspec
 
 from greenroom.core import (
     Message,
-    PermissionRecord,
     PermissionRequest,
     SessionError,
     TextBlock,
@@ -32,7 +31,7 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
-from greenroom.core._internal import Checkpoint
+from greenroom.core._internal import Checkpoint, PermissionRecord
 from greenroom.session.entries import (
     CheckpointEntry,
     CompactionEntry,

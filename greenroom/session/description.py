@@ -9,7 +9,14 @@ from typing import Annotated
 import msgspec
 
 from greenroom.core import SessionError, utc_now
-from greenroom.core._internal import EMPTY, InvalidJSONError, check_session_id, freeze_fields, serde
+from greenroom.core._internal import (
+    EMPTY,
+    InvalidJSONError,
+    check_session_id,
+    freeze_fields,
+    new_id,
+    serde,
+)
 from greenroom.session.errors import SessionCorruptError
 
 FORKED_FROM = "forked_from"
@@ -67,6 +74,17 @@ class SessionMetadata(msgspec.Struct, frozen=True, kw_only=True):
         freeze_fields(self, "metadata")
         if self.unknown is not msgspec.UNSET:  # rare, and lists make thousands of these
             freeze_fields(self, "unknown")
+
+    @classmethod
+    def begin(cls, agent_type: str, session_id: str | None = None) -> "SessionMetadata":
+        """Describe a session that begins now, with this id or a new one.
+
+        Raises:
+            InvalidSessionIdError: the id is not valid.
+        """
+        id_ = new_id("s") if session_id is None else check_session_id(session_id)
+        at = utc_now()
+        return cls(session_id=id_, agent_type=agent_type, created_at=at, updated_at=at)
 
     @property
     def forked_from(self) -> Origin | None:

@@ -12,7 +12,6 @@ import msgspec
 from greenroom.core import (
     ContentBlock,
     Message,
-    PermissionRecord,
     PermissionRequest,
     SessionError,
     StopReason,
@@ -24,6 +23,7 @@ from greenroom.core._internal import (
     JSON,
     Checkpoint,
     InvalidJSONError,
+    PermissionRecord,
     ResultContent,
     Wire,
     freeze_fields,

@@ -32,7 +32,7 @@ from greenroom.testing.models import (
 from greenroom.testing.providers import check_provider
 from greenroom.testing.recorded_run import ScriptedApprover, marbles, run_agent
 from greenroom.testing.replay import replay
-from greenroom.testing.rerun import Drift, check_record, drift, export_test
+from greenroom.testing.rerun import Drift, drift, export_test
 from greenroom.testing.session_store_contents import StoreUnderTest
 from greenroom.testing.session_stores import check_session_store
 from greenroom.testing.virtual_time import run_in_virtual_time
@@ -53,7 +53,6 @@ __all__ = [
     "cassette",
     "check_memory",
     "check_provider",
-    "check_record",
     "check_session_store",
     "drift",
     "evaluate",

@@ -11,8 +11,14 @@ from typing import cast
 
 import msgspec
 
-from greenroom.core import ConfigurationError, Message, PermissionRecord, RuleDecision
-from greenroom.core._internal import AUTOMATIC_DECIDERS, InvalidJSONError, Wire, serde
+from greenroom.core import ConfigurationError, Message, RuleDecision
+from greenroom.core._internal import (
+    AUTOMATIC_DECIDERS,
+    InvalidJSONError,
+    PermissionRecord,
+    Wire,
+    serde,
+)
 from greenroom.observability import Redactor, Span, Trace, semconv as names
 from greenroom.observability._internal import read_spans, was_asked_again, write_spans
 from greenroom.session import AgentSession

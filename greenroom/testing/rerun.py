@@ -1,7 +1,7 @@
 """Drift: at which request a changed agent would ask its model something else than on record.
 
-`drift` runs a recorded session again, `export_test` makes a test file of one, and `check_record` is
-what that file calls.
+`drift` runs a recorded session again, `export_test` makes a test file of one, and `Drift.check`
+is what that file calls.
 """
 
 import os
@@ -80,6 +80,27 @@ class Drift:
     step: int
     diff: str
 
+    @staticmethod
+    async def check(
+        record: str,
+        agent_fn: Callable[Concatenate[AgentInternals, P], Awaitable[object]],
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> None:
+        """Check that an agent asks its model what is on record; tests of `export_test` call it.
+
+        Raises:
+            AssertionError: a request differs; the error shows how.
+            ConfigurationError: the record can't be read.
+        """
+
+        async def run_agent(agent: AgentInternals) -> None:
+            await agent_fn(agent, *args, **named)
+
+        found = await _Rerun(Recording.from_text(record)).run(run_agent)
+        if found is not None:
+            raise AssertionError(f"request {found.step} is not as on record:\n{found.diff}")
+
 
 async def drift(
     session: AgentSession,
@@ -119,27 +140,6 @@ async def drift(
     return await _Rerun(await Recording.of(session, trace)).run(run_agent)
 
 
-async def check_record(
-    record: str,
-    agent_fn: Callable[Concatenate[AgentInternals, P], Awaitable[object]],
-    *args: P.args,
-    **named: P.kwargs,
-) -> None:
-    """Check that an agent asks its model what is on record; tests of `export_test` call it.
-
-    Raises:
-        AssertionError: a request differs; the error shows how.
-        ConfigurationError: the record can't be read.
-    """
-
-    async def run_agent(agent: AgentInternals) -> None:
-        await agent_fn(agent, *args, **named)
-
-    found = await _Rerun(Recording.from_text(record)).run(run_agent)
-    if found is not None:
-        raise AssertionError(f"request {found.step} is not as on record:\n{found.diff}")
-
-
 _TEST = '''\
 """The session {session} as a test: it fails if the agent asks its model something else.
 
@@ -149,7 +149,7 @@ greenroom export-test {session} {agent} -o FILE
 
 import trio
 
-from greenroom.testing import check_record
+from greenroom.testing import Drift
 from {module} import {name}
 
 RECORD = r"""
@@ -158,7 +158,7 @@ RECORD = r"""
 
 
 def test_{function}():
-    trio.run(check_record, RECORD, {name})
+    trio.run(Drift.check, RECORD, {name})
 '''
 
 

@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 import trio
 
-from greenroom.core import PermissionRecord, utc_now
-from greenroom.core._internal import PermissionPart
+from greenroom.core import utc_now
+from greenroom.core._internal import PermissionPart, PermissionRecord
 from greenroom.programs._internal import read_only_commands
 from greenroom.session import AgentSession
 

@@ -13,7 +13,6 @@ from greenroom.core import (
 from greenroom.core._internal import serde
 from greenroom.llm import (
     AnthropicProvider,
-    MediaLimits,
     ModelBadRequestError,
     ModelRequest,
     OpenAIProvider,
@@ -52,7 +51,11 @@ def test_what_is_too_large_is_named_before_it_is_sent(provider, block, named):
 
 def test_what_a_provider_takes_is_sent():
     request = ModelRequest(messages=[Message.user([PNG])])
-    for provider in (openai("openai"), openai("groq"), anthropic(limits=MediaLimits())):
+    for provider in (
+        openai("openai"),
+        openai("groq"),
+        anthropic(max_image_bytes=1 << 40, max_request_bytes=1 << 40),
+    ):
         assert provider.encode(request)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from greenroom.core import Message, PermissionRecord, SessionError, ToolUseBlock
-from greenroom.core._internal import InvalidJSONError
+from greenroom.core import Message, SessionError, ToolUseBlock
+from greenroom.core._internal import InvalidJSONError, PermissionRecord
 from greenroom.export import export_session, import_session
 from greenroom.session import AgentSession
 from greenroom.session.history import encode_line

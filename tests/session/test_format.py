@@ -15,7 +15,6 @@ from greenroom.core import (
     DocumentBlock,
     ImageBlock,
     Message,
-    PermissionRecord,
     RedactedThinkingBlock,
     TextBlock,
     ThinkingBlock,
@@ -23,7 +22,7 @@ from greenroom.core import (
     Usage,
     utc_now,
 )
-from greenroom.core._internal import Checkpoint, serde
+from greenroom.core._internal import Checkpoint, PermissionRecord, serde
 from greenroom.session import AgentSession, FileStore, SessionCorruptError
 from greenroom.session.entries import FORMAT, Entry, FormatEntry
 from greenroom.session.history import START, encode_line, read_history

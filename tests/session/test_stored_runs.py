@@ -13,8 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from greenroom.core import PermissionRecord
-from greenroom.core._internal import serde
+from greenroom.core._internal import PermissionRecord, serde
 from greenroom.flow.orchestrator_crew import Stint
 from greenroom.flow.plan_run import PlanStep
 from greenroom.flow.unit import NodeRecord, WorkflowBegin

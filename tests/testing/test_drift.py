@@ -29,11 +29,11 @@ from greenroom.core._internal import NamedTool
 from greenroom.llm import ModelSettings
 from greenroom.observability import Redactor, Trace, TraceFile, Tracer, read_trace
 from greenroom.testing import (
+    Drift,
     Reply,
     ScriptedApprover,
     ScriptedProvider,
     call,
-    check_record,
     drift,
     replay,
     run_in_virtual_time,
@@ -337,7 +337,7 @@ def test_agents_that_no_tool_runs_are_answered_from_the_trace(tmp_path, decision
         ran = list(recorded_talks.ran)
         assert await drift(session, trace, make_lead()) is None
         record = (await Recording.of(session, trace)).to_text()
-        await check_record(record, make_lead())
+        await Drift.check(record, make_lead())
         assert recorded_talks.ran == ran
 
         async with AgentRuntime(InMemoryStore()) as runtime:

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from greenroom import ConfigurationError
-from greenroom.testing import check_record, export_test, run_in_virtual_time
+from greenroom.testing import Drift, export_test, run_in_virtual_time
 from tests.testing.recorded_talks import make, record
 from tests.warm_python import run_warm
 
@@ -91,9 +91,9 @@ def test_random_talks_are_checked_from_their_texts(tmp_path):
             source = await export_test(session, trace, "shop.bots:ann")
             names = {}
             exec(source.replace("from shop.bots import ann", "ann = None"), names)
-            await check_record(names["RECORD"], make())
+            await Drift.check(names["RECORD"], make())
             with pytest.raises(AssertionError, match=r"request 1 is not as on record:\n--- rec"):
-                await check_record(names["RECORD"], make(instructions="Be quick."))
+                await Drift.check(names["RECORD"], make(instructions="Be quick."))
 
     run_in_virtual_time(main)
 
@@ -101,9 +101,9 @@ def test_random_talks_are_checked_from_their_texts(tmp_path):
 def test_what_is_no_record_or_no_name_is_refused(tmp_path):
     async def main():
         with pytest.raises(ConfigurationError, match="this is not the record of a session"):
-            await check_record("hello", make())
+            await Drift.check("hello", make())
         with pytest.raises(ConfigurationError, match="this is not the record of a session"):
-            await check_record("", make())
+            await Drift.check("", make())
         session, trace = await record(tmp_path, 1)
         for name in ("shop", "shop:", ":ann", "shop:ann()", "shop-1:ann", "a;b:c"):
             with pytest.raises(ConfigurationError, match="does not say where the agent is"):

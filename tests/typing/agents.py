@@ -7,13 +7,13 @@ from greenroom import (
     Agent,
     AgentHandle,
     AgentResult,
-    AgentRun,
     AgentRuntime,
     AgentSession,
     OutputChunk,
     PermissionRequest,
     RunContext,
 )
+from greenroom.agents._internal import AgentRun
 
 
 class Database:

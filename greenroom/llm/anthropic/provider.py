@@ -71,7 +71,8 @@ class AnthropicProvider(HttpProvider):
         headers: more headers for every request, such as `anthropic-beta`.
         version: the version of the API, "2023-06-01" or "2026-10-21"; the later one refuses
             `temperature`, `top_p` and `top_k`.
-        limits: how large images, documents and requests may be, if not as large as with Anthropic.
+        max_image_bytes: the most bytes of an image in base64, if not as many as with Anthropic.
+        max_request_bytes: the most bytes of a request, if not as many.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
         window: the most tokens of a request and its reply together, if not as the catalogue says.
@@ -98,7 +99,8 @@ class AnthropicProvider(HttpProvider):
         max_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
         version: str = "2023-06-01",
-        limits: MediaLimits | None = None,
+        max_image_bytes: int | None = None,
+        max_request_bytes: int | None = None,
         timeouts: ModelTimeouts | None = None,
         price: Price | None = None,
         window: int | None = None,
@@ -120,7 +122,10 @@ class AnthropicProvider(HttpProvider):
             max_output=most,
             on_vertex=self._on_vertex,
         )
-        limits = limits or dialect.limits
+        limits = MediaLimits(
+            image=max_image_bytes or dialect.limits.image,
+            request=max_request_bytes or dialect.limits.request,
+        )
         images, documents = self.profile.images, self.profile.documents
         limits = limits.of_model(images=images, documents=documents)
         dialect = replace(dialect, limits=limits)
