@@ -128,11 +128,10 @@ class Crew:
         self._open_run = find_open_run(agent.session, goal, was_answered=was_answered)
         self._number = _count_plans(agent) + (self._open_run is None)
         self._subtasks: dict[str, Subtask] = {}
-        self._task_counts: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._assignments: dict[str, str] = {}
         self._failed_pairs: set[tuple[str, str]] = set()
-        self._waiting: list[_Assignment] = []
+        self._tasks: list[_Task] = []  # those that have a worker, or wait for one
 
     @property
     def stints(self) -> tuple[Stint, ...]:
@@ -293,49 +292,43 @@ class Crew:
     @asynccontextmanager
     async def _assign(self, able: Sequence[CrewMember], goal: str) -> AsyncIterator[CrewMember]:
         """Reserve the best of these workers for the block; waiting tasks are served in order."""
-        task = _Assignment(able, self._choose(able, goal))
-        if task.worker is None:
-            self._waiting.append(task)
-        else:
-            self._task_counts[task.worker.name] += 1
+        task = _Task(able, goal.casefold(), self._choose(able, goal.casefold()))
+        self._tasks.append(task)
         try:
             if task.worker is None:
                 await task.is_served.wait()
             assert task.worker is not None
             yield task.worker
         finally:
-            self._release(task)
+            self._tasks.remove(task)
+            for waiting in self._tasks:
+                if waiting.worker is None:
+                    waiting.worker = self._choose(waiting.able, waiting.goal)
+                    if waiting.worker is not None:
+                        waiting.is_served.set()
 
     def _choose(self, able: Sequence[CrewMember], goal: str) -> CrewMember | None:
-        """Return the best of these workers that has room for another task, if any."""
-        free = [each for each in able if self._task_counts[each.name] < self._concurrency]
-        return min(free, key=partial(self._rank, goal=goal.casefold()), default=None)
+        """Return the best of these workers that has room for another task, if any.
 
-    def _release(self, task: "_Assignment") -> None:
-        """Pass a task's worker on to the task that has waited longest for it."""
-        worker = task.worker
-        if worker is None:
-            self._waiting.remove(task)
-            return
-        following = next((each for each in self._waiting if worker in each.able), None)
-        if following is None:
-            self._task_counts[worker.name] -= 1
-        else:
-            self._waiting.remove(following)
-            following.worker = worker
-            following.is_served.set()
+        That is the one with most capabilities mentioned in the goal, then with fewest failures.
+        """
 
-    def _rank(self, worker: CrewMember, goal: str) -> tuple[int, int]:
-        """Return a sort key: most capabilities mentioned in the goal, then fewest failures."""
-        named = sum(each.casefold() in goal for each in worker.capabilities)
-        return -named, self._failures[worker.name]
+        def rank(worker: CrewMember) -> tuple[int, int]:
+            named = sum(each.casefold() in goal for each in worker.capabilities)
+            return -named, self._failures[worker.name]
+
+        busy = Counter(task.worker for task in self._tasks)
+        return min(
+            (each for each in able if busy[each] < self._concurrency), key=rank, default=None
+        )
 
 
 @dataclass(eq=False)
-class _Assignment:
+class _Task:
     """A task with its worker, or waiting for one."""
 
     able: Sequence[CrewMember]
+    goal: str
     worker: CrewMember | None
     is_served: trio.Event = field(default_factory=trio.Event)
 
