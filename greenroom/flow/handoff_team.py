@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from greenroom.agents import Agent, Runnable
-from greenroom.agents._internal import MAX_SWITCHES, RunReport, Team, continue_runs
+from greenroom.agents._internal import MAX_SWITCHES, Team, continue_runs
 from greenroom.core import (
     BudgetExceededError,
     ConfigurationError,
@@ -19,7 +19,6 @@ from greenroom.core._internal import RUNTIME, as_blocks
 from greenroom.flow.wrapped_agent import WrappedAgent
 from greenroom.llm import ModelStream
 from greenroom.llm._internal import collect, replay
-from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import calling_agent
 
 DepsT = TypeVar("DepsT")
@@ -83,16 +82,7 @@ def handoff_team(
             f"no agent hands off to {', '.join(lonely)}",
             hint=f"write Agent(…, handoffs=[{lonely[0]!r}])",
         )
-
-    async def run(
-        first: Agent[DepsT, object],
-        internals: AgentInternals,
-        deps: DepsT,
-        report: RunReport | None,
-    ) -> None:
-        await first(internals, deps, report, team)
-
-    return WrappedAgent(start, run, team=team, name=name, description=description)
+    return WrappedAgent(start, team=team, name=name, description=description)
 
 
 def _as_agent(

@@ -1,16 +1,15 @@
 """`react`: an agent that thinks, acts and observes in words, with any model."""
 
+from functools import partial
+
 from greenroom.agents import Agent, Tools
-from greenroom.agents._internal import RunReport
 from greenroom.flow.recovery_policy import RecoveryPolicy
 from greenroom.flow.text_tools import TextTools
 from greenroom.flow.wrapped_agent import WrappedAgent
 from greenroom.llm import LLMProvider
-from greenroom.llm._internal import find_model
 from greenroom.memory import Memory
 from greenroom.permissions import PermissionManager
 from greenroom.resilience import Budget
-from greenroom.runtime import AgentInternals
 
 
 def react(
@@ -76,14 +75,5 @@ def react(
         description=description,
     )
 
-    async def run_in_words(
-        agent: Agent[object, str],
-        internals: AgentInternals,
-        deps: object,
-        report: RunReport | None,
-    ) -> None:
-        model = find_model(agent.llm, internals.context.resources)
-        in_words = recovery.model(model, use_text_tools=True) if recovery else TextTools(model)
-        await agent.replace_model(in_words)(internals, deps, report)
-
-    return WrappedAgent(thinker, run_in_words)
+    wrap = partial(recovery.model, use_text_tools=True) if recovery else TextTools
+    return WrappedAgent(thinker, wrap=wrap)

@@ -1,26 +1,22 @@
-"""`WrappedAgent`: an `Agent` that is run in another way, as by `react` and `handoff_team`."""
+"""`WrappedAgent`: an `Agent` in a team or with a wrapped model, for `handoff_team` and `react`."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from itertools import chain
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from greenroom.agents import Agent, Runnable
 from greenroom.agents._internal import RunReport, Team
 from greenroom.core import ToolUseBlock
-from greenroom.llm import ModelSettings
+from greenroom.llm import LLMProvider, ModelSettings
+from greenroom.llm._internal import find_model
 from greenroom.runtime import AgentInternals
 
 DepsT = TypeVar("DepsT")
 OutputT_co = TypeVar("OutputT_co", covariant=True)
 
-Run: TypeAlias = Callable[
-    [Agent[DepsT, OutputT_co], AgentInternals, DepsT, RunReport | None], Awaitable[None]
-]
-"""Runs an agent in another way."""
-
 
 class WrappedAgent(Runnable[DepsT, OutputT_co]):
-    """An `Agent` that a function runs, such as in a team or with another model.
+    """An `Agent` that is run in a team, or with another model.
 
     It goes on after a kill as the agent does: in its conversation, with a question for each call
     that was cut off.
@@ -31,21 +27,21 @@ class WrappedAgent(Runnable[DepsT, OutputT_co]):
     def __init__(
         self,
         agent: Agent[DepsT, OutputT_co],
-        run: "Run[DepsT, OutputT_co]",
         *,
         team: Team[DepsT] | None = None,
+        wrap: Callable[[LLMProvider], LLMProvider] | None = None,
         name: str = "",
         description: str = "",
     ) -> None:
-        """Take the agent, the function that runs it, and what differs from the agent.
+        """Take the agent, its team, what wraps its model once that is open, and what it is called.
 
-        The function may get a copy of the agent, with other settings.
+        By default the team is whatever the agent can reach by its handoffs.
         """
         self.name = name or agent.name
         self.description = description or agent.description
         self.deps_type = agent.deps_type
         self._agent = agent
-        self._run = run
+        self._wrap = wrap
         self._is_team = team is not None
         self._team = team or Team.of(agent)
         words = (getattr(each, "capabilities", ()) for each in self._team.members.values())
@@ -72,7 +68,7 @@ class WrappedAgent(Runnable[DepsT, OutputT_co]):
         if self._is_team:
             return super().replace_settings(settings)
         agent = self._agent.replace_settings(settings)
-        return WrappedAgent(agent, self._run, name=self.name, description=self.description)
+        return WrappedAgent(agent, wrap=self._wrap, name=self.name, description=self.description)
 
     async def __call__(
         self,
@@ -81,4 +77,8 @@ class WrappedAgent(Runnable[DepsT, OutputT_co]):
         report: RunReport | None = None,
     ) -> None:
         """Answer each input: the agent function, for `runtime.spawn(session, agent, deps)`."""
-        await self._run(self._agent, internals, deps, report)
+        agent = self._agent
+        if self._wrap is not None:
+            model = find_model(agent.llm, internals.context.resources)
+            agent = agent.replace_model(self._wrap(model))
+        await agent(internals, deps, report, self._team if self._is_team else None)
