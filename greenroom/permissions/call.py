@@ -288,63 +288,55 @@ def _list_facts(
     effects: Sequence[Effect], place: Place, *, runs_judged: bool
 ) -> tuple[Sequence[Fact], Script | None]:
     """Take the effects of a tool apart; the script is that of its only text for a shell."""
-    facts, script = list[Fact](), None
-    texts = [each for each in effects if isinstance(each, ShellCommand)]
+    facts, script, texts = list[Fact](), None, list[str]()
     for effect in effects:
-        if isinstance(effect, ShellCommand):
-            at = _enter(place, effect.cwd)
-            if effect.environment:
-                at = replace(at, environment={**at.environment, **dict(effect.environment)})
-            found = analyse(effect.command, at)
-            script, facts = found.script, [*facts, *found.effects]
-        else:
-            facts += _list_other_facts(effect, place)
+        match effect:
+            case ReadPath(path, pattern):
+                facts += (place.use("read", path, tilde=True), *_search_targets(effect, place))
+                facts += (*find_disguises(path, sure=True), *find_disguises(pattern, sure=True))
+            case WritePath(path):
+                facts += (place.use("write", path, tilde=True), *find_disguises(path, sure=True))
+            case Contact(url):
+                facts += _list_host_facts(url)
+            case Execute(argv, cwd, environment):
+                facts += list_program_effects(argv, environment, _enter(place, cwd))
+            case Opaque(reason):
+                facts.append(Unknown(reason=reason))
+            case ShellCommand(command, cwd, environment):
+                found = analyse(command, _enter(place, cwd, environment))
+                script, texts, facts = found.script, [*texts, command], [*facts, *found.effects]
     if len(texts) > 1:
         facts.append(Unknown(reason="runs several texts, so what is judged is not one command"))
     elif texts and not runs_judged:
         why = "the tool runs the text itself, not what it was read as"
-        facts.append(Unknown(reason=why, text=texts[0].command))
-    is_judged = runs_judged and len(texts) == 1
-    return facts, script if is_judged else None
+        facts.append(Unknown(reason=why, text=texts[0]))
+    return facts, script if runs_judged and len(texts) == 1 else None
 
 
-def _enter(place: Place, folder: str) -> Place:
-    return place.move(os.path.expanduser(folder)) if folder else place
+def _enter(place: Place, folder: str, environment: Sequence[tuple[str, str]] = ()) -> Place:
+    place = place.move(os.path.expanduser(folder)) if folder else place
+    if not environment:
+        return place
+    return replace(place, environment={**place.environment, **dict(environment)})
 
 
-def _search_targets(folder: str, pattern: str, place: Place) -> Iterator[PathUse]:
+def _search_targets(effect: ReadPath, place: Place) -> Iterator[PathUse]:
     """List what a search in a folder may find, for denials."""
-    if not pattern or pattern.startswith("!"):
+    if not effect.pattern or effect.pattern.startswith("!"):
         return
     try:
-        alternatives = list_alternatives(pattern)
+        alternatives = list_alternatives(effect.pattern)
     except RuleFileError:
-        alternatives = [pattern]
+        alternatives = [effect.pattern]
     for each in alternatives:
-        yield from place.guard(posixpath.join(folder, each), tilde=True, searches=True)
+        yield from place.guard(posixpath.join(effect.path, each), tilde=True, searches=True)
 
 
-def _list_other_facts(effect: Effect, place: Place) -> Sequence[Fact]:
-    match effect:
-        case ReadPath(path, pattern):
-            return (
-                place.use("read", path, tilde=True),
-                *_search_targets(path, pattern, place),
-                *find_disguises(path, sure=True),
-                *find_disguises(pattern, sure=True),
-            )
-        case WritePath(path):
-            return (place.use("write", path, tilde=True), *find_disguises(path, sure=True))
-        case Contact(url):
-            odd = () if url.isprintable() else (Unknown(reason=f"not a usable URL: {url!r}"),)
-            host = re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0]
-            return (HostUse(url=url, host=Host.of(url)), *odd, *find_disguises(host))
-        case Execute(argv, cwd, environment):
-            return list_program_effects(argv, environment, _enter(place, cwd))
-        case Opaque(reason):
-            return (Unknown(reason=reason),)
-        case ShellCommand():
-            return ()
+def _list_host_facts(url: str) -> Iterator[Fact]:
+    yield HostUse(url=url, host=Host.of(url))
+    if not url.isprintable():
+        yield Unknown(reason=f"not a usable URL: {url!r}")
+    yield from find_disguises(re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0])
 
 
 def find_operands(call: Call, care: Care) -> Iterator[Fact]:

@@ -60,8 +60,7 @@ class Program(msgspec.Struct):
         name: its name, or those of the program and the verb.
         options: the marks of each option and of other words in its row: a dot, what stands before
             and behind it, with "2" for two words, and "g" if it is read so on Linux only.
-        kinds: the words in its row, such as "files".
-        linux_kinds: those that are only so on Linux.
+        kinds: the words in its row, such as "files", behind "gnu " if they are so on Linux only.
         only: the words with which it only tells about itself.
         stop: how many operands end the options; 0 if none do.
     """
@@ -69,7 +68,6 @@ class Program(msgspec.Struct):
     name: str
     options: dict[str, str] = msgspec.field(default_factory=dict)
     kinds: set[str] = msgspec.field(default_factory=set)
-    linux_kinds: set[str] = msgspec.field(default_factory=set)
     only: tuple[str, ...] = ()
     stop: int = 0
 
@@ -88,10 +86,8 @@ class Program(msgspec.Struct):
 
     def is_kind(self, *kinds: str) -> bool:
         """Return whether it is of one of these kinds, on this system."""
-        is_linux = sys.platform == "linux"
-        return not self.kinds.isdisjoint(kinds) or (
-            is_linux and not self.linux_kinds.isdisjoint(kinds)
-        )
+        on_linux = [f"gnu {kind}" for kind in kinds if sys.platform == "linux"]
+        return not self.kinds.isdisjoint((*kinds, *on_linux))
 
     def read_row(self, entries: Sequence[str]) -> None:
         """Add the entries of a row."""
@@ -105,7 +101,7 @@ class Program(msgspec.Struct):
             elif entry.startswith("only="):
                 self.only = tuple(entry[5:].split(","))
             elif match is None:
-                (self.linux_kinds if linux else self.kinds).add(entry)
+                self.kinds.add(f"gnu {entry}" if linux else entry)
             else:
                 marks = f".{match[1]}{_TYPES.get(match[3], match[3])}{linux}"
                 self.options.update(dict.fromkeys(self._list_names(match[2]), marks))

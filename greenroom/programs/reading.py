@@ -53,24 +53,14 @@ def is_display_setting(setting: str) -> bool:
     return _DISPLAY.fullmatch(name) is not None and _PLAIN.fullmatch(value) is not None
 
 
-def changes_programs(name: str) -> bool:
-    """Return whether the shell or a program reads this variable to find what it runs.
-
-    Example:
-        >>> changes_programs("GIT_PAGER"), changes_programs("PATH"), changes_programs("MESSAGE")
-        (True, True, False)
-    """
-    return _INFLUENCE.fullmatch(name) is not None
-
-
 def chooses_programs(name: str) -> bool:
     """Return whether this variable may change what is run, and not only how.
 
     Example:
-        >>> chooses_programs("PATH"), chooses_programs("PYTHONUNBUFFERED")
-        (True, False)
+        >>> [chooses_programs(name) for name in ("PATH", "PYTHONUNBUFFERED", "MESSAGE")]
+        [True, False, False]
     """
-    return changes_programs(name) and not _RUNS_SAME.fullmatch(name)
+    return bool(_INFLUENCE.fullmatch(name)) and not _RUNS_SAME.fullmatch(name)
 
 
 def names_program(name: str) -> bool:
@@ -80,7 +70,7 @@ def names_program(name: str) -> bool:
         >>> names_program("GIT_PAGER"), names_program("PATH")
         (True, False)
     """
-    return changes_programs(name) and not _NOT_RUN.fullmatch(name)
+    return bool(_INFLUENCE.fullmatch(name)) and not _NOT_RUN.fullmatch(name)
 
 
 def only_writes(option: str) -> bool:
@@ -257,12 +247,10 @@ class ReadFile(NamedTuple):
     """A file or folder that a command reads.
 
     Attributes:
-        at: the position of the word that names it, or 0 for the current folder.
         path: its path, as the program takes it.
         may_be_folder: whether the program follows no links in it if it is a folder.
     """
 
-    at: int
     path: str
     may_be_folder: bool = True
 
@@ -302,7 +290,7 @@ def find_reading(invocation: Invocation) -> Reading | None:
     Example:
         >>> from greenroom.programs.invocation import read_invocation
         >>> find_reading(read_invocation("grep -rn TODO src".split()))
-        Reading(files=(ReadFile(at=3, path='src', may_be_folder=True),), deep=True, folder='')
+        Reading(files=(ReadFile(path='src', may_be_folder=True),), deep=True, folder='')
         >>> find_reading(read_invocation("sort -o out names".split()))
     """
     argv, program = invocation.argv, invocation.program
@@ -365,11 +353,11 @@ def _find_operands(invocation: Invocation, options: Sequence[Part]) -> Reading |
     if program.is_kind("pattern") and not selected:
         operands = operands[1:]
     named = operands if program.is_kind("files", "pattern") else []
-    files = [ReadFile(part.at, argv[part.at], not program.is_kind("flat")) for part in named]
+    files = [ReadFile(argv[part.at], not program.is_kind("flat")) for part in named]
     if not named and program.is_kind("here"):
-        files.append(ReadFile(0, "."))
+        files.append(ReadFile("."))
     given = [part for part in options if "@" in part.marks]
-    files += [ReadFile(p.value_at, p.value or "") for p in given if p.at > invocation.start]
+    files += [ReadFile(p.value or "") for p in given if p.at > invocation.start]
     folders = [part.value or "" for part in given if part.at <= invocation.start]
     if len(folders) > 1 or not all(each.path for each in files):
         return None

@@ -22,7 +22,6 @@ shell, as `bash -c` does: that command is only allowed by its exact words.
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
 from typing import NamedTuple
 
 from greenroom.core._internal import describe_hidden, describe_lookalikes, visible
@@ -358,9 +357,8 @@ class _Analyser:
         for piece in split_pieces(text, home=place.home, folder=place.folder):
             yield from self._read_settings(piece.settings)
             yield from self.read_command(piece.words, level=level)
-            yield from chain.from_iterable(map(place.guard, piece.reads))
-            for each in piece.writes:
-                yield from place.guard(each, kind="write")
+            for _, sign, target in piece.redirections:
+                yield from place.guard(target, kind="read" if sign == "<" else "write")
         self._piece_level = around
 
 

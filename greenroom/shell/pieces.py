@@ -9,9 +9,11 @@ a piece may be more or less than bash would run, and the whole text is asked abo
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal
 
 import msgspec
+
+from greenroom.shell.script import Redirection, SimpleCommand
 
 MAX_PIECES = 20_000  # that differ
 MAX_LEVEL = 8  # of here-documents in here-documents
@@ -51,41 +53,29 @@ _KEYWORD = re.compile(r"if|then|else|elif|while|until|do|coproc|!|\{|\$.*", re.D
 _SETTING = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 
 
-class Piece(NamedTuple):
-    """Part of a text that may run as a command.
-
-    Attributes:
-        settings: the names and values of variables that are set.
-        words: its words.
-        reads: the files that are redirected to its input.
-        writes: the files that its output is redirected to.
-    """
-
-    settings: tuple[tuple[str, str], ...]
-    words: tuple[str, ...]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-
-
 class _Open(msgspec.Struct):
     """A piece that is still read.
 
-    `word` holds the parts of the word that is read, if any, and `target` is where it goes if it is
-    that of a redirection.
+    `word` holds the parts of the word that is read, if any, and `sign` that of the redirection
+    whose target it is, if it is one.
     """
 
     words: list[str] = msgspec.field(default_factory=list)
-    reads: list[str] = msgspec.field(default_factory=list)
-    writes: list[str] = msgspec.field(default_factory=list)
-    target: list[str] | None = None
+    redirections: list[Redirection] = msgspec.field(default_factory=list)
+    sign: Literal["", "<", ">"] = ""
     word: list[str] = msgspec.field(default_factory=list)
 
     def end_word(self) -> None:
-        if self.word:
-            (self.words if self.target is None else self.target).append("".join(self.word))
-            self.word, self.target = [], None
+        if not self.word:
+            return
+        text = "".join(self.word)
+        if self.sign:
+            self.redirections.append(Redirection(int(self.sign == ">"), self.sign, text))
+        else:
+            self.words.append(text)
+        self.word, self.sign = [], ""
 
-    def finish(self, found: dict[Piece, None]) -> None:
+    def finish(self, found: dict[SimpleCommand, None]) -> None:
         """Add it to those that are found, without the keywords and variables before it."""
         self.end_word()
         start, settings = 2 * (self.words[:1] == ["function"]), list[tuple[str, str]]()
@@ -95,12 +85,12 @@ class _Open(msgspec.Struct):
             elif not _KEYWORD.fullmatch(word):
                 break
             start += 1
-        parts = self.words[start:], self.reads, self.writes
-        if settings or any(parts):
-            found[Piece(tuple(settings), *map(tuple, parts))] = None
+        words, redirections = tuple(self.words[start:]), tuple(self.redirections)
+        if words or settings or redirections:
+            found[SimpleCommand(words, tuple(settings), redirections)] = None
 
 
-def split_pieces(text: str, *, home: str = "", folder: str = "") -> list[Piece]:
+def split_pieces(text: str, *, home: str = "", folder: str = "") -> list[SimpleCommand]:
     """Split a text into pieces that may run as commands; each is there once.
 
     Args:
@@ -112,7 +102,7 @@ def split_pieces(text: str, *, home: str = "", folder: str = "") -> list[Piece]:
         >>> [each.words for each in split_pieces('if true; then echo "$(rm -rf x)"; fi')]
         [('true',), ('rm', '-rf', 'x'), ('echo', '$()'), ('fi',)]
     """
-    found: dict[Piece, None] = {}
+    found: dict[SimpleCommand, None] = {}
     values, texts = {"HOME": home, "PWD": folder}, [text]
     for level in range(MAX_LEVEL):
         texts = [body for each in texts for body in _split(each, values, found, quoted=level > 0)]
@@ -120,7 +110,7 @@ def split_pieces(text: str, *, home: str = "", folder: str = "") -> list[Piece]:
 
 
 def _split(
-    text: str, values: Mapping[str, str], found: dict[Piece, None], *, quoted: bool
+    text: str, values: Mapping[str, str], found: dict[SimpleCommand, None], *, quoted: bool
 ) -> list[str]:
     """Add the pieces of a text, and return the here-documents in it that are expanded.
 
@@ -153,8 +143,7 @@ def _split(
             piece.end_word()
             documents += [token] if kind == "document" else []
             if kind == "redirection":
-                into = piece.writes if ">" in sign else piece.reads
-                piece.target = None if token["copy"] else into
+                piece.sign = "" if token["copy"] else ">" if ">" in sign else "<"
         elif kind != "comment":
             piece.word.append(_read(token, values, first=not piece.word))
     for piece in reversed(pieces[quoted:]):

@@ -130,6 +130,6 @@ def test_what_is_not_marked_for_linux_only_is_so_for_bsd(program):
 
 def test_each_word_of_a_row_is_explained_at_the_top_of_the_table():
     explained = set(re.findall(r"[\w*+^]+", TABLE[: TABLE.index("\n\n")]))
-    kinds = {kind for each in PROGRAMS.values() for kind in each.kinds | each.linux_kinds}
+    kinds = {kind.removeprefix("gnu ") for each in PROGRAMS.values() for kind in each.kinds}
     assert {kind for kind in kinds if kind[0] != "+"} <= explained
     assert all(f"git {kind}" in PROGRAMS for kind in kinds if kind[0] == "+")

@@ -71,9 +71,12 @@ def test_a_piece_has_its_variables_and_the_files_of_its_redirections():
     piece, other = split("A=1 B+='b c' cat < ~/in 2>> $HOME/err 2>&1 >\"$PWD/o u\" && ls {fd}< f")
     assert piece.settings == (("A", "1"), ("B", "b c"))
     assert piece.words == ("cat",)
-    assert piece.reads == ("/home/ada/in",)
-    assert piece.writes == ("/home/ada/err", "/work/o u")
-    assert other.reads == ("f",)
+    assert piece.redirections == (
+        (0, "<", "/home/ada/in"),
+        (1, ">", "/home/ada/err"),
+        (1, ">", "/work/o u"),
+    )
+    assert other.redirections == ((0, "<", "f"),)
 
 
 def name(command):
