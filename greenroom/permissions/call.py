@@ -232,7 +232,7 @@ def read_call(
     category, needs_permission = _USUAL.get(name, ("", True))
     if not isinstance(tool, str):
         category = str(tool.category)
-        needs_permission = bool(getattr(tool, "requires_permission", True))
+        needs_permission = getattr(tool, "requires_permission", True)
     effects: tuple[Effect, ...] = ()
     facts: Sequence[Fact]
     script = None
@@ -253,7 +253,7 @@ def read_call(
         unless_denied=not needs_permission,
         sandbox=sandbox,
         script=script,
-        definition_hash="" if isinstance(tool, str) else str(getattr(tool, "definition_hash", "")),
+        definition_hash=str(getattr(tool, "definition_hash", "")),
         git=git or {},
     )
 

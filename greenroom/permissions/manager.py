@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Self
 from weakref import ref
@@ -186,8 +186,8 @@ class PermissionManager:
 
     def _set_rules(self, rules: Iterable[PermissionRule]) -> None:
         """Replace the rules."""
-        self._rules = tuple(sorted(rules, key=sort_key))
-        self._index = lru_cache(MAX_INDEXES)(partial(_choose, self._rules))
+        ordered = self._rules = tuple(sorted(rules, key=sort_key))
+        self._index = lru_cache(MAX_INDEXES)(lambda *whose: judging.choose_rules(ordered, *whose))
         self._has_expressions = any(rule.matcher.regex for rule in self._rules)
         self._may_change = any(rule.matcher.predicate or rule.expires for rule in self._rules)
 
@@ -573,12 +573,6 @@ class PermissionManager:
             below = audience.below(spawner, pass_grants=self._pass_grants) if spawner else audience
             for layer in self._parent._list_layers_by_rules(call, below):
                 yield layer._replace(only_ruled=layer.only_ruled or consented)
-
-
-def _choose(
-    rules: tuple[PermissionRule, ...], tool: str, category: str, audience: Audience
-) -> "RuleIndex":
-    return judging.choose_rules(rules, tool, category, audience)
 
 
 def _is_unruled(found: "Judgement") -> bool:

@@ -64,13 +64,13 @@ class RuleIndex:
 
     def find_rules(self, fact: Fact) -> Sequence[PermissionRule]:
         """Find the rules that may be about a fact, in their order."""
-        numbers = set(self._kinds["about_calls"])
+        numbers = self._kinds["about_calls"] | self._kinds["regex"]
         if isinstance(fact, PathUse):
             numbers |= self._find_by_path(fact)
         elif isinstance(fact, HostUse):
             numbers |= self._kinds["domain"]
-        for programs in _list_programs(fact):
-            numbers |= self._find_by_program(programs)
+        programs = set(map(fold_program, _list_programs(fact))) & self._programs.keys()
+        numbers.update(*(self._programs[each] for each in programs))
         return [self.all[number] for number in sorted(numbers)]
 
     def _find_by_path(self, fact: PathUse) -> set[int]:
@@ -79,22 +79,18 @@ class RuleIndex:
         text = "".join([fold_path(path) + END for path in {*fact.lexical, *fact.real}])
         return set().union(*(numbers for mark, numbers in self._marks.items() if mark in text))
 
-    def _find_by_program(self, programs: Iterable[str]) -> set[int]:
-        named = set(map(fold_program, programs)) & self._programs.keys()
-        return self._kinds["regex"].union(*(self._programs[each] for each in named))
 
-
-def _list_programs(fact: Fact) -> Iterator[Iterable[str]]:
+def _list_programs(fact: Fact) -> Iterator[str]:
     """List the programs that a fact is about."""
     outer = fact.command if isinstance(fact, PathUse | Change) else None
     if isinstance(fact, Command):
         outer = fact.outer
         # A loose one may run any of its words.
-        yield (*fact.argv, *fact.possible_words) if fact.loose else fact.argv[:1]
+        yield from (*fact.argv, *fact.possible_words) if fact.loose else fact.argv[:1]
     elif isinstance(fact, Unknown) and fact.text:
-        yield extract_words(fact.text)
+        yield from extract_words(fact.text)
     while outer is not None:
-        yield outer.argv[:1]
+        yield outer.argv[0]
         outer = outer.outer
 
 

@@ -189,11 +189,7 @@ def _count_prefix(words: Sequence[str], fact: Command, call: Call) -> int:
             return 0
         length = _count_prefix(words[lead:], fact, call)
         return length and length + lead
-
-    def exists(name: str) -> bool:
-        return os.path.lexists(f"{fact.place.folder}/{name}")
-
-    return count_first_words(words, exists)
+    return count_first_words(words, lambda name: os.path.lexists(f"{fact.place.folder}/{name}"))
 
 
 def _normalize(words: Sequence[str], fact: Command, call: Call) -> tuple[str, ...]:

@@ -12,10 +12,10 @@ from greenroom.shell.effects import (
     Unknown as Unknown,
 )
 from greenroom.shell.reader import read as read
-from greenroom.shell.renderer import render as render
 from greenroom.shell.script import (
     NotPlainError as NotPlainError,
     Pipeline as Pipeline,
     Script as Script,
     SimpleCommand as SimpleCommand,
+    render as render,
 )
