@@ -363,20 +363,16 @@ class _HttpStream(ModelStream):
 
     async def receive(self) -> Iterable[StreamEvent]:
         """Return what has arrived; an error behind it is kept for the call after this one."""
-        events = await self._receive()
-        return [restore_names(each, self._names) for each in events] if self._names else events
-
-    async def _receive(self) -> Iterable[StreamEvent]:
         try:
             if not self._has_begun:
                 self._has_begun = True
-                return await self._begin()
+                return self._restore_names(await self._begin())
             while not self._events:
                 if self._is_closed:
                     raise ModelStreamError("the stream ended before the reply was complete")
                 if self._chunks is None:
                     self._is_closed = True
-                    return list(self._decoder.close())
+                    return self._restore_names(list(self._decoder.close()))
                 piece = await self._next_piece()
                 self._events.extend(
                     self._lines.close() if piece is None else self._lines.feed(piece)
@@ -384,7 +380,10 @@ class _HttpStream(ModelStream):
         except ModelError as error:
             self._describe(error)
             raise
-        return self._translate_all()
+        return self._restore_names(self._translate_all())
+
+    def _restore_names(self, events: Iterable[StreamEvent]) -> Iterable[StreamEvent]:
+        return [restore_names(each, self._names) for each in events] if self._names else events
 
     def _translate_all(self) -> list[StreamEvent]:
         """Translate what has arrived, up to the end of the reply, or to an error."""

@@ -60,6 +60,8 @@ class SSEDecoder:
         Raises:
             ModelStreamError: an event is larger than the limit.
         """
+        if self._first_line and not self._rest and not _BYTE_ORDER_MARK.startswith(data[:3]):
+            self._first_line = False  # it has no mark
         if self._is_inside_event:
             end = data.find(_BETWEEN) + len(_BETWEEN)
             if end < len(_BETWEEN):
@@ -67,7 +69,7 @@ class SSEDecoder:
             events, data = self._read(data[:end]), data[end:]
         else:
             events = []
-        if b"\r" in data:
+        if data.find(b"\r") >= 0:  # `in` looks for a number first, which takes longer
             return events + self._read(data)
         *blocks, rest = data.split(_BETWEEN)
         for block in blocks:
@@ -95,14 +97,13 @@ class SSEDecoder:
         name = b""
         if block.startswith(b"event: "):
             name, _, block = block[7:].partition(b"\n")
-        data = block[6:]
-        if not data or not block.startswith(b"data: ") or b"\n" in data:
+        if len(name) + len(block) + 7 > self._limit or not block.startswith(b"data: "):
             return None
-        if len(name) + len(data) + 13 > self._limit:
+        data = str(block[6:], "utf-8", "replace")  # as `_decode`, of which each delta takes one
+        if not data or "\n" in data:
             return None
         event_id = _decode(self._id) if self._id else ""
-        # As `_decode`, of which each delta takes one.
-        return SSEEvent(str(data, "utf-8", "replace"), _decode(name) if name else "", event_id)
+        return SSEEvent(data, _decode(name) if name else "", event_id)
 
     def _read(self, data: bytes) -> list[SSEEvent]:
         """Read line by line."""

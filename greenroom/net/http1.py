@@ -198,6 +198,8 @@ class AnswerReader:
         Raises:
             ProtocolError: a chunk is not one, or the body breaks off.
         """
+        if not self._buffer and not self._has_ended:  # as before each wait
+            return b""
         data, self._buffer = bytes(self._buffer), bytearray()
         match self._part:
             case "length":
