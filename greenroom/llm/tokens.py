@@ -12,6 +12,15 @@ from greenroom import core
 from greenroom.core import ContentBlock, Message, ModelRequest, ToolDefinition, Usage
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.json_fields import as_dict
+from greenroom.llm.token_correction import (
+    VISIBLE_OPTIONS,
+    Correction,
+    Estimate,
+    Habits,
+    ReportedUsage,
+    Setup,
+    habits_of,
+)
 
 
 @runtime_checkable
@@ -90,9 +99,6 @@ def estimate_text(text: str) -> float:
     return sum(map(mul, counts, _WEIGHTS), _PER_RUN * words)
 
 
-# Options of a request whose text the model sees.
-_VISIBLE_OPTIONS = ("tools", "functions", "response_format", "output_config", "mcp_servers")
-
 _MESSAGE = 4
 _PROPERTY = 8
 _TOOL = 8
@@ -125,11 +131,16 @@ def _count_block(block: ContentBlock, count: Tokenizer) -> float:
 
 _CALLS = (core.ToolUseBlock, core.ToolResultBlock)
 _MEDIA = (core.ImageBlock, core.DocumentBlock)
+_WITHOUT_MEDIA: frozenset[type] = frozenset(
+    {core.TextBlock, core.ToolUseBlock, core.ThinkingBlock, core.RedactedThinkingBlock}
+)
 
 
 def holds_media(blocks: Iterable[ContentBlock]) -> bool:
     """Whether there is an image or a document among these blocks, or in a result among them."""
     for block in blocks:
+        if type(block) in _WITHOUT_MEDIA:
+            continue
         if isinstance(block, core.ToolResultBlock):
             if holds_media(block.content):
                 return True
@@ -166,66 +177,6 @@ def _count_schema(part: object, count: Tokenizer) -> float:
     return total
 
 
-class _Habits(msgspec.Struct, frozen=True):
-    """How a family of models differs from the estimate.
-
-    Attributes:
-        factor: tokens for each estimated one.
-        call: tokens around a call, and around its result.
-        tool: the factor for definitions of tools.
-        prompt: tokens that the vendor adds to a request with tools.
-    """
-
-    factor: float = 1.0
-    call: float = 7.0
-    tool: float = 1.0
-    prompt: float = 10.0
-
-
-_CLAUDE = _Habits(factor=1.2, call=28.0, tool=1.9, prompt=420.0)
-
-
-def _habits(model: str) -> _Habits:
-    return _CLAUDE if "claude" in model else _Habits()
-
-
-class _Setup(msgspec.Struct, frozen=True):
-    """The parts of a request besides its messages, as hashes; 0 means nothing.
-
-    Attributes:
-        tools: the names of its tools.
-        output: the schema of its output, and the options that the model sees.
-    """
-
-    tools: int
-    output: int
-
-    @classmethod
-    def of(cls, request: ModelRequest) -> "_Setup":
-        names = tuple(tool.name for tool in request.tools)
-        options = tuple(name for name in _VISIBLE_OPTIONS if request.options.get(name))
-        output = (request.output.name, *options) if request.output else options
-        return cls(hash(names) if names else 0, hash(output) if output else 0)
-
-    @property
-    def kind(self) -> tuple[bool, bool]:
-        return bool(self.tools), bool(self.output)
-
-
-class _Estimate(msgspec.Struct, frozen=True):
-    """The estimate of a request.
-
-    Attributes:
-        total: the estimated tokens.
-        sums: 0, the tokens of its first message, of its first two, and so on.
-        setup: the other parts of the request.
-    """
-
-    total: float
-    sums: Sequence[float]
-    setup: _Setup
-
-
 class _Frame(msgspec.Struct, frozen=True):
     """The tokens of what surrounds the messages of a request, which rarely changes.
 
@@ -239,7 +190,7 @@ class _Frame(msgspec.Struct, frozen=True):
     parts: tuple[object, ...]
     texts: float
     definitions: float
-    setup: _Setup
+    setup: Setup
 
 
 class _Sums(msgspec.Struct, frozen=True):
@@ -250,102 +201,9 @@ class _Sums(msgspec.Struct, frozen=True):
     call: float = 0.0
 
 
-class _ReportedUsage(msgspec.Struct, frozen=True):
-    """The estimate of a request, and the tokens that it took.
-
-    Attributes:
-        estimate: the estimated tokens.
-        tokens: the reported tokens.
-        setup: the parts of the request besides its messages.
-        length: the number of its messages.
-        sum: the estimated tokens of its messages.
-    """
-
-    estimate: float
-    tokens: int
-    setup: _Setup
-    length: int
-    sum: float
-
-
 # The least share of the estimate; fewer tokens are a partial count, as of a server that omits those
 # that it had cached.
 _LEAST = 0.2
-_REPORTS = 16
-_SPREAD = 100.0**2  # the spread of estimates at which their factor counts as much as the usual one
-
-
-class _Correction(msgspec.Struct):
-    """Corrects estimates by the reports of one model."""
-
-    habits: _Habits
-    reports: deque[_ReportedUsage] = msgspec.field(default_factory=lambda: deque(maxlen=_REPORTS))
-    known_factor: float | None = None
-    """The factor, until the next report."""
-
-    def add(self, report: _ReportedUsage) -> None:
-        """Learn from a report."""
-        self.reports.append(report)
-        self.known_factor = None
-
-    def factor(self) -> float:
-        """Return tokens per estimated one: the slope among the reports of each setup.
-
-        The closer together the reports are, the more it is the usual factor.
-        """
-        if self.known_factor is None:
-            self.known_factor = self._find_factor()
-        return self.known_factor
-
-    def _find_factor(self) -> float:
-        usual = self.habits.factor
-        spread, joint = _SPREAD, _SPREAD * usual
-        by_setup: dict[_Setup, list[_ReportedUsage]] = {}
-        for report in self.reports:
-            by_setup.setdefault(report.setup, []).append(report)
-        for alike in by_setup.values():
-            estimate, tokens = _means(alike)
-            apart = [each.estimate - estimate for each in alike]
-            spread += sum(map(mul, apart, apart))
-            joint += sum(map(mul, apart, (each.tokens - tokens for each in alike)))
-        return min(max(joint / spread, usual / 3), usual * 3)
-
-    def tokens_of(self, estimate: _Estimate) -> int:
-        """Return the corrected estimate as a number of tokens."""
-        return max(1, round(self.correct(estimate)))
-
-    def correct(self, estimate: _Estimate) -> float:
-        """Start from the report that this request extends, else from the mean of similar ones."""
-        setup = estimate.setup
-        same = [report for report in self.reports if report.setup == setup]
-        alike = same or [each for each in self.reports if each.setup.kind == setup.kind]
-        if not alike:
-            prompt = self.habits.prompt if setup.tools else 0.0
-            return 3.0 + prompt + estimate.total * self.factor()
-        if nearest := _find_nearest(same, estimate):
-            return nearest.tokens + self.factor() * (estimate.total - nearest.estimate)
-        middle, mean = _means(alike)
-        return mean + self.factor() * (estimate.total - middle)
-
-
-def _find_nearest(reports: Sequence[_ReportedUsage], estimate: _Estimate) -> _ReportedUsage | None:
-    """Return the longest of these requests that this one extends: its first messages weigh as much.
-
-    It is looked for with each request, so without a call for each report.
-    """
-    nearest, most = None, -1
-    for report in reversed(reports):  # mostly the last one: then the others are not looked at
-        at = report.length
-        if most < at < len(estimate.sums) and estimate.sums[at] == report.sum:
-            nearest, most = report, at
-    return nearest
-
-
-def _means(reports: Sequence[_ReportedUsage]) -> tuple[float, float]:
-    estimates = [report.estimate for report in reports]
-    tokens = [report.tokens for report in reports]
-    return sum(estimates) / len(reports), sum(tokens) / len(reports)
-
 
 _MODELS = 16
 _TOOLS = 1_000
@@ -385,7 +243,7 @@ class EstimatedCounter:
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
         self._tokenizer = tokenizer
         self._count_text = tokenizer or estimate_text
-        self._models: OrderedDict[str, _Correction] = OrderedDict()
+        self._models: OrderedDict[str, Correction] = OrderedDict()
         # By `id`, which is unique as long as the message is kept here.
         self._weights: dict[int, tuple[Message, float, int]] = {}
         self._total = 0.0  # tokens of all of them
@@ -394,7 +252,7 @@ class EstimatedCounter:
         self._frame: _Frame | None = None
         self._last = _Sums()
         # The last request that was counted, for which model, and what was found.
-        self._counted: tuple[ModelRequest, str, tuple[_Estimate, int]] | None = None
+        self._counted: tuple[ModelRequest, str, tuple[Estimate, int]] | None = None
         self._errors: deque[float] = deque(maxlen=_ERRORS)
 
     @classmethod
@@ -448,14 +306,14 @@ class EstimatedCounter:
             what: the request, or the messages.
             model: the model's name; each model has its own corrections.
         """
-        correction = self._models.get(model) or _Correction(self._habits(model))
+        correction = self._models.get(model) or Correction(self._habits(model))
         if not isinstance(what, ModelRequest):
             return round(correction.factor() * self._add_up(what, correction.habits)[-1])
         return self._count(what, model, correction)[1]
 
     def _count(
-        self, request: ModelRequest, model: str, correction: _Correction
-    ) -> tuple[_Estimate, int]:
+        self, request: ModelRequest, model: str, correction: Correction
+    ) -> tuple[Estimate, int]:
         """Return the estimate of a request and its tokens: those of before, if it is the last."""
         known = self._counted
         if known is None or known[0] is not request or known[1] != model:
@@ -478,7 +336,7 @@ class EstimatedCounter:
         if not tokens:
             return
         habits = self._habits(model)
-        correction = self._models.get(model) or _Correction(habits)
+        correction = self._models.get(model) or Correction(habits)
         estimate, expected = self._count(request, model, correction)
         if tokens < _LEAST * habits.factor * estimate.total and not self._shows_media(request):
             return
@@ -488,22 +346,22 @@ class EstimatedCounter:
             self._models.popitem(last=False)
         self._errors.append(abs(expected - tokens) / tokens)
         length = len(estimate.sums) - 1
-        report = _ReportedUsage(
+        report = ReportedUsage(
             estimate.total, tokens, estimate.setup, length, estimate.sums[length]
         )
         correction.add(report)
 
-    def _habits(self, model: str) -> _Habits:
-        return _Habits() if self._tokenizer else _habits(model)
+    def _habits(self, model: str) -> Habits:
+        return Habits() if self._tokenizer else habits_of(model)
 
-    def _estimate(self, request: ModelRequest, habits: _Habits) -> _Estimate:
+    def _estimate(self, request: ModelRequest, habits: Habits) -> Estimate:
         parts = request.system, request.tools, request.output, request.options
         if self._frame is None or self._frame.parts != parts:
             self._frame = self._weigh_frame(request)
         frame = self._frame
         sums = self._add_up(request.messages, habits)
         total = sums[-1] + frame.texts + habits.tool * frame.definitions
-        return _Estimate(total, sums, frame.setup)
+        return Estimate(total, sums, frame.setup)
 
     def _weigh_frame(self, request: ModelRequest) -> _Frame:
         count, system = self._count_text, request.system
@@ -511,11 +369,11 @@ class EstimatedCounter:
         definitions = sum(map(self._weigh_tool, request.tools))
         if request.output:
             definitions += _count_schema(request.output.schema, count)
-        for name in _VISIBLE_OPTIONS if request.options else ():
+        for name in VISIBLE_OPTIONS if request.options else ():
             if value := request.options.get(name):
                 definitions += _count_json(value, count)
         parts = system, request.tools, request.output, request.options
-        return _Frame(parts, sum(map(count, texts)), definitions, _Setup.of(request))
+        return _Frame(parts, sum(map(count, texts)), definitions, Setup.of(request))
 
     def _weigh_tool(self, tool: ToolDefinition) -> float:
         known = self._tools.get(id(tool))
@@ -528,7 +386,7 @@ class EstimatedCounter:
             self._tools[id(tool)] = known
         return known[1]
 
-    def _add_up(self, messages: Iterable[Message], habits: _Habits) -> Sequence[float]:
+    def _add_up(self, messages: Iterable[Message], habits: Habits) -> Sequence[float]:
         """Return 0, the weight of the first message, of the first two, and so on.
 
         Of a conversation that extends the last one, only the new part is added up.

@@ -3,6 +3,7 @@
 import dataclasses
 import random
 import re
+import statistics
 import string
 
 import pytest
@@ -33,6 +34,7 @@ from greenroom.llm import (
     tokens as module,
 )
 from greenroom.llm._internal import ModelNotFoundError
+from greenroom.llm.token_correction import Correction, Habits, ReportedUsage, Setup
 from greenroom.llm.tokens import estimate_text
 from tests.llm.server import Answer, model_server
 
@@ -417,3 +419,23 @@ async def test_what_can_not_be_written_can_not_be_counted():
 def test_a_result_in_words_is_counted_as_one_in_blocks():
     made = [[Message.user([ToolResultBlock("t1", text)])] for text in ("a b", (TextBlock("a b"),))]
     assert EstimatedCounter().count(made[0]) == EstimatedCounter().count(made[1]) > 0
+
+
+def test_the_factor_is_the_slope_among_the_last_reports_of_each_setup():
+    chance, correction = random.Random(1), Correction(Habits(factor=1.2))
+    setups = [Setup(0, 0), Setup(1, 0), Setup(1, 1)]
+    for number in range(500):
+        estimate = chance.uniform(10, 200_000)
+        tokens = round(estimate * 1.4 + chance.uniform(-50, 50))
+        correction.add(ReportedUsage(estimate, tokens, chance.choice(setups), number, estimate))
+        spread, joint = 100.0**2, 100.0**2 * 1.2
+        for setup in setups:
+            alike = [each for each in correction.reports if each.setup == setup]
+            if len(alike) < 2:
+                continue
+            middle = statistics.mean(each.estimate for each in alike)
+            mean = statistics.mean(each.tokens for each in alike)
+            spread += sum((each.estimate - middle) ** 2 for each in alike)
+            joint += sum((each.estimate - middle) * (each.tokens - mean) for each in alike)
+        assert correction.factor() == pytest.approx(joint / spread, rel=1e-6)
+    assert len(correction.reports) == 16
