@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
+from importlib.util import find_spec
 
 import griffe
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 # What a reader is told by a label; the others say how something is stored.
-LABELS = {"async", "cached", "classmethod", "property", "staticmethod"}
+LABELS = {"async", "cached", "classmethod", "property", "returned", "staticmethod"}
 
 
 class Fronts(griffe.Extension):
@@ -30,6 +31,7 @@ class Fronts(griffe.Extension):
         # `from greenroom.agents import coder` is the function, and the path is the module's.
         fronts = [pkg, *filter(is_front, walk(pkg))]
         homes = {front: find_homes(front) for front in fronts}
+        add_returned({front.path: found for front, found in homes.items()})
         for each in walk(pkg):
             complete(each)
         for front, found in homes.items():
@@ -62,6 +64,50 @@ def find_homes(front: griffe.Module) -> dict[str, griffe.Object]:
         member = front.modules_collection[front.imports.get(name, f"{front.path}.{name}")]
         found[name] = member.final_target if member.is_alias else member
     return found
+
+
+def add_returned(homes: dict[str, dict[str, griffe.Object]]) -> None:
+    """Add to the page of each package its classes that calls return, and that have no door.
+
+    They are labelled "returned": a program meets them, and has no need to import them.
+    """
+    waiting = [each for found in homes.values() for each in found.values()]
+    known = {each.path for each in waiting}
+    while waiting:
+        for cls in find_returned(waiting.pop()):
+            package = ".".join(cls.path.split(".")[:2])
+            if cls.path not in known and cls.name in list_shared(package):
+                known.add(cls.path)
+                cls.labels.add("returned")
+                homes[package][cls.name] = cls
+                waiting.append(cls)
+
+
+def list_shared(package: str) -> list[str]:
+    """Return the names of a package that its siblings may import as well as programs."""
+    return dir(import_module(f"{package}._internal")) if find_spec(f"{package}._internal") else []
+
+
+def find_returned(each: griffe.Object) -> Iterator[griffe.Class]:
+    """Yield the classes of ours that a function returns, or a public method of a class."""
+    members = each.members.values() if isinstance(each, griffe.Class) else [each]
+    for member in members:
+        if member.name.startswith("_") or not isinstance(member, griffe.Function):
+            continue
+        for word in names_in(member.returns):
+            path = word.canonical_path
+            found = member.modules_collection[path] if path.startswith("greenroom.") else None
+            found = found.final_target if isinstance(found, griffe.Alias) else found
+            if isinstance(found, griffe.Class):
+                yield found
+
+
+def names_in(annotation: str | griffe.Expr | None) -> Iterator[griffe.ExprName]:
+    """Yield the names of which an annotation consists."""
+    if isinstance(annotation, griffe.ExprName):
+        yield annotation
+    elif isinstance(annotation, griffe.Expr):
+        yield from (each for each in annotation.iterate() if isinstance(each, griffe.ExprName))
 
 
 def walk(parent: griffe.Object) -> Iterator[griffe.Object]:

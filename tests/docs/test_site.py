@@ -98,6 +98,20 @@ def test_options_are_written_out(site):
     assert "requires_permission: bool = ..." in entries["greenroom.tools.tool"]
 
 
+def test_what_calls_return_has_its_methods_without_a_door(site):
+    api = site / "reference" / "api"
+    for package, names in {
+        "greenroom.runtime": ("Supervisor.wait", "Turn.set_result", "Turn.suspend"),
+        "greenroom.agents": ("AgentRun.text", "RestorePlan.apply"),
+    }.items():
+        offered = importlib.import_module(package).__all__
+        entries = read_entries(api / package / "index.html")
+        for name in names:
+            assert name.partition(".")[0] not in offered
+            assert entries[f"{package}.{name}"]
+        assert "<code>returned</code>" in (api / package / "index.html").read_text()
+
+
 def test_docstrings_have_their_sections_and_examples(site):
     page = (site / "reference" / "api" / "greenroom.core" / "index.html").read_text()
     entry = page.partition('id="greenroom.core.Usage"')[2].partition("<h2 ")[0]
