@@ -27,8 +27,8 @@ shows frames: the plain one is there, the live one is `live_terminal`, whose app
 `prompt_terminal`, with the `input_line`, its `line_keys` and its `menu`, laid out by
 `prompt_layout`; `terminal_choice` knows which it is, and `terminal_run` opens it before all else is
 loaded. `painter` makes text of what can be drawn (`renderables`): of paragraphs in `rows` and of
-text in `text_console`, without rich's console; of all else in `paint_console`, with it. What is
-logged meanwhile comes by `log_notices`.
+text without rich's console; of all else in `paint_console`, with it. What is logged meanwhile
+comes by `log_notices`.
 
 The commands of the input line are a table, `commands`. Each gets a `command_context`:
 `agent_commands`, `run_commands`, `session_commands`, `command_help`; `candidates` finds what their

@@ -1,17 +1,21 @@
-"""Paints what rich renders as text, with or without ANSI codes; margins, diffs and colours."""
+"""Paints what rich renders as text, with or without ANSI codes; margins, diffs and colours.
+
+Text, which most is, is drawn as rich's console does it, without loading that.
+"""
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
+from rich.errors import StyleSyntaxError
 from rich.segment import Segment
+from rich.style import Style
 from rich.text import Text
 
 from greenroom.cli.renderables import Console, ConsoleOptions, RenderableType, RenderResult
-from greenroom.cli.rows import PlainProse, fold
-from greenroom.cli.text_console import draw_text
+from greenroom.cli.rows import COLOR_SYSTEMS, PlainProse, fold
 from greenroom.core._internal import compile_later, visible
 
 Colors: TypeAlias = Literal["standard", "256", "truecolor"] | None
@@ -66,13 +70,72 @@ def _choose_way(renderable: RenderableType) -> "_Draw | None":
     """Return what draws this; None for what is painted as it stands."""
     if _is_plain(renderable):
         return None
-    return _draw_text if is_simple(renderable) else _draw
+    return draw_text if is_simple(renderable) else _draw
 
 
-def _draw_text(
-    renderables: Iterable[RenderableType], width: int, colors: Colors, _unfolds: bool
+def draw_text(
+    renderables: Iterable[RenderableType], width: int, colors: Colors, _unfolds: bool = False
 ) -> str:
-    return draw_text(renderables, width, colors)
+    """Return what rich's console would draw of text, without loading that."""
+    console, options, system = _TextConsole(), _Options(width), COLOR_SYSTEMS[colors]
+    parts = list[str]()
+    for each in renderables:
+        for text, style, _ in console.render(each, options):
+            parts.append(style.render(text, color_system=system) if style else text)
+    return "".join(parts)
+
+
+class _Options(NamedTuple):
+    """What text asks about the place where it is drawn."""
+
+    max_width: int
+    justify: None = None
+    overflow: None = None
+    no_wrap: None = None
+
+    def update(self, *, width: int) -> "_Options":
+        return self._replace(max_width=width)
+
+
+class _TextConsole:
+    """What text asks of a console."""
+
+    tab_size = 8
+
+    def get_style(self, name: str | Style, *, default: str | Style = "") -> Style:
+        if isinstance(name, Style):
+            return name
+        try:
+            style = _read_style(name)
+        except StyleSyntaxError:
+            return self.get_style(default)
+        return style.copy() if style.link else style
+
+    def render(self, renderable: RenderableType, options: _Options) -> Iterator[Segment]:
+        drawn = renderable.__rich_console__(  # type: ignore[union-attr]
+            cast("Console", self), cast("ConsoleOptions", options)
+        )
+        for each in drawn:
+            if isinstance(each, Segment):
+                yield each
+            else:
+                yield from self.render(each, options)
+
+
+def _read_style(name: str) -> Style:
+    """Read a style as rich does, which knows some by names of its own, such as "code".
+
+    Raises:
+        StyleSyntaxError: it is neither the name of a style nor the words of one.
+    """
+    try:
+        return Style.parse(name)
+    except StyleSyntaxError:
+        from rich.default_styles import DEFAULT_STYLES
+
+        if name not in DEFAULT_STYLES:
+            raise
+        return DEFAULT_STYLES[name]
 
 
 def _draw(renderables: Iterable[RenderableType], width: int, colors: Colors, unfolds: bool) -> str:

@@ -15,13 +15,21 @@ from unicodedata import category
 
 import msgspec
 from rich.cells import get_character_cell_size
+from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
 
 from greenroom.cli.renderables import Console, ConsoleOptions, RenderResult
-from greenroom.cli.text_console import COLOR_SYSTEMS
 from greenroom.core._internal import compile_later, legible
+
+COLOR_SYSTEMS = {
+    None: None,
+    "standard": ColorSystem.STANDARD,
+    "256": ColorSystem.EIGHT_BIT,
+    "truecolor": ColorSystem.TRUECOLOR,
+}
+"""What rich calls the colours that a terminal has."""
 
 _TAB = 8
 _WORD = compile_later(r"\S+\s*|\s+")

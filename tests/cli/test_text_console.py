@@ -9,9 +9,16 @@ from rich.console import Console
 from rich.text import Text
 
 from greenroom.cli import paint_console
-from greenroom.cli.painter import LastRows, Painter, Prefixed, Quoted, detect_colors, hang_indent
+from greenroom.cli.painter import (
+    LastRows,
+    Painter,
+    Prefixed,
+    Quoted,
+    detect_colors,
+    draw_text,
+    hang_indent,
+)
 from greenroom.cli.rows import PlainProse
-from greenroom.cli.text_console import draw_text
 
 COLORS = (None, "standard", "256", "truecolor")
 STYLES = ("", "bold", "dim italic", "#123456 on red", "code", "no such style", "link http://a/")
