@@ -141,15 +141,15 @@ class AgentResult(Generic[OutputT]):
     """
 
     status: TurnStatus
-    text: str
-    messages: tuple[Message, ...] = field(repr=False)
-    usage: Usage
-    steps: int
-    is_truncated: bool
-    denials: tuple[Denial, ...]
-    pending: tuple[PermissionRequest, ...]
-    warnings: tuple[str, ...]
-    error: GreenroomError | None
+    text: str = ""
+    messages: tuple[Message, ...] = field(default=(), repr=False)
+    usage: Usage = field(default_factory=Usage)
+    steps: int = 0
+    is_truncated: bool = False
+    denials: tuple[Denial, ...] = ()
+    pending: tuple[PermissionRequest, ...] = ()
+    warnings: tuple[str, ...] = ()
+    error: GreenroomError | None = None
     session: AgentSession
     state: object = field(default=None, repr=False)
     events: tuple[Custom, ...] = field(default=(), repr=False)

@@ -29,7 +29,7 @@ from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
 from greenroom.flow.workflow_execution import WorkflowExecution
 from greenroom.flow.workflow_graph import Edge, Function, Graph, Node, is_async
-from greenroom.flow.workflow_run import WorkflowProgress, WorkflowRun, last_entry, make_result
+from greenroom.flow.workflow_run import WorkflowProgress, WorkflowRun, last_entry
 from greenroom.flow.workflow_state import START, Changes, StateSchema
 from greenroom.flow.workflow_stream import RunTask, StreamMode, WorkflowStream
 from greenroom.llm import ModelSettings
@@ -317,7 +317,8 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             return None
         status = TurnStatus.INTERRUPTED if progress.ready else TurnStatus.COMPLETED
         value = UNSET if progress.ready else self._result(progress)
-        return self.make_run(make_result(session, status, value), progress)
+        result = AgentResult[object](status=status, session=session, value=value)
+        return self.make_run(result, progress)
 
     def read_answer(self, session: AgentSession) -> object:
         """Return the output of the last run of a session, else `msgspec.UNSET`."""

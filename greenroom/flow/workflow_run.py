@@ -16,7 +16,6 @@ from typing import Generic, TypeAlias, TypeVar, cast
 import msgspec
 
 from greenroom.agents import AgentResult
-from greenroom.core import TurnStatus, Usage
 from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, serde
 from greenroom.flow.errors import WorkflowError
 from greenroom.flow.unit import (
@@ -74,24 +73,6 @@ class WorkflowRun(AgentResult[object], Generic[StateT]):
     state: StateT
     steps: tuple[WorkflowStep, ...]  # type: ignore[assignment]  # these are what it takes
     next: tuple[str, ...]
-
-
-def make_result(session: AgentSession, status: TurnStatus, value: object) -> AgentResult[object]:
-    """Return the result of a run of which nothing but the session is known."""
-    return AgentResult(
-        status=status,
-        text="",
-        messages=(),
-        usage=Usage(),
-        steps=0,
-        is_truncated=False,
-        denials=(),
-        pending=(),
-        warnings=(),
-        error=None,
-        session=session,
-        value=value,
-    )
 
 
 _Entry: TypeAlias = WorkflowBegin | WorkflowStep
