@@ -194,16 +194,10 @@ class Crew:
     async def __call__(self, agent: AgentInternals) -> None:
         """Run a subtask: assign the best free worker, and run it in place of this agent."""
         subtask = self._subtasks[agent.lineage[-1]]
-        able = self._find_able(subtask.capability)
+        able, chain = self._find_able(subtask.capability)
         if not able:
-            await self._refuse(agent, f"no agent can do {subtask.capability!r}")
-            return
-        able = [each for each in able if not (chain := find_cycle(each.run))]
-        if not able:
-            await self._refuse(
-                agent,
-                f"the agent for {subtask.capability!r} waits for this very answer ({chain})",
-            )
+            waits = f"the agent for {subtask.capability!r} waits for this very answer ({chain})"
+            await self._refuse(agent, waits if chain else f"no agent can do {subtask.capability!r}")
             return
         fresh = [each for each in able if (subtask.id, each.name) not in self._failed_pairs]
         last = self._find_last_worker(subtask.id) if agent.session.history else ""
@@ -227,14 +221,10 @@ class Crew:
 
     async def help(self, caller: "CrewContext", capability: str, question: str) -> str:
         """Ask another worker a question on behalf of one, and return the answer."""
-        chain = " → ".join(each.name for each in caller.chain)
-        able = list[CrewMember]()
-        for each in self._find_able(capability):
-            if cycle := find_cycle(each.run):
-                chain = cycle
-            elif each not in caller.chain:
-                able.append(each)
+        able, chain = self._find_able(capability)
+        able = [each for each in able if each not in caller.chain]
         if not able:
+            chain = chain or " → ".join(each.name for each in caller.chain)
             raise ToolError(
                 f"no other agent can do {capability!r} ({chain} wait for it)",
                 hint=self._describe(),
@@ -284,10 +274,16 @@ class Crew:
     def _describe(self) -> str:
         return describe_workers(self.workers)
 
-    def _find_able(self, capability: str) -> list[CrewMember]:
-        """Return the workers with a capability, or else those that may get every task."""
+    def _find_able(self, capability: str) -> tuple[list[CrewMember], str]:
+        """Return the workers with a capability, or else those that may get every task.
+
+        One that waits for the work itself is left out; the chain of those that wait is returned.
+        """
         able = [each for each in self.workers if not capability or each.can(capability)]
-        return able or [each for each in self.workers if not each.capabilities]
+        able = able or [each for each in self.workers if not each.capabilities]
+        chains = {each: find_cycle(each.run) for each in able}
+        free = [each for each in able if not chains[each]]
+        return free, next(filter(None, chains.values()), "")
 
     @asynccontextmanager
     async def _assign(self, able: Sequence[CrewMember], goal: str) -> AsyncIterator[CrewMember]:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cached_property
 
 from msgspec.structs import replace
 
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.flow.errors import PlanError
-from greenroom.flow.plan import Plan, Subtask
+from greenroom.flow.graph import find_reachable
+from greenroom.flow.plan import Subtask
 from greenroom.flow.plan_run import UNKNOWN, PlanRun
 
 _REFERENCE = re.compile(r"\{\{([\w-]+(?:\.[\w-]+)*)\}\}|\{([\w-]+)((?:\.[\w-]+)*)\}")
@@ -87,9 +89,15 @@ class _Results:
     """The results that one subtask may refer to."""
 
     def __init__(self, subtask: Subtask, run: PlanRun) -> None:
+        self._subtask = subtask
         self._id = subtask.id
         self._run = run
-        self._dependencies = _find_dependencies(subtask, run.plan)
+
+    @cached_property
+    def _dependencies(self) -> set[str]:
+        """The ids of all direct and indirect dependencies."""
+        after = {each.id: each.after for each in (*self._run.plan.subtasks, self._subtask)}
+        return find_reachable(self._id, after) - {self._id}
 
     def text(self, text: str) -> str:
         return _REFERENCE.sub(self._render, text)
@@ -126,17 +134,6 @@ class _Results:
         for field in path:
             found = _get_field(found, field, match[0], name)
         return found
-
-
-def _find_dependencies(subtask: Subtask, plan: Plan) -> set[str]:
-    """Return the ids of all direct and indirect dependencies."""
-    found: set[str] = set()
-    waiting = list(subtask.after)
-    while waiting:
-        if (id_ := waiting.pop()) not in found:
-            found.add(id_)
-            waiting += plan[id_].after
-    return found
 
 
 def _get_field(value: object, field: str, reference: str, name: str) -> object:
