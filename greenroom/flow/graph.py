@@ -6,8 +6,7 @@ that its edges come from or lead to, in the order in which they were given.
 
 import difflib
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
@@ -29,16 +28,6 @@ def suggest(name: str, known: Collection[str]) -> str:
     """
     close = difflib.get_close_matches(name, known, 1) if len(known) <= _MOST_NAMES else ()
     return f"did you mean {close[0]!r}?" if close else ""
-
-
-def with_hint(fault: str, hint: str) -> str:
-    """Return a fault with a hint in brackets, if there is one."""
-    return f"{fault} ({hint})" if hint else fault
-
-
-def find_duplicates(names: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield the names that are given more than once, and how often."""
-    return ((name, count) for name, count in Counter(names).items() if count > 1)
 
 
 def find_order(sources_of: Mapping[str, Iterable[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,6 +1,7 @@
 """`Plan`: subtasks and their dependencies, checked on construction."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from types import MappingProxyType
@@ -9,7 +10,7 @@ import msgspec
 
 from greenroom.core._internal import EMPTY, Wire, freeze_fields
 from greenroom.flow.errors import PlanError
-from greenroom.flow.graph import draw, find_duplicates, find_order, suggest, with_hint
+from greenroom.flow.graph import draw, find_order, suggest
 from greenroom.tools import ToolRegistry
 
 _ID = re.compile(r"[\w-]{1,64}")
@@ -94,8 +95,8 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
     def __post_init__(self) -> None:
         """Check the graph."""
         msgspec.structs.force_setattr(self, "subtasks", tuple(self.subtasks))
-        duplicates = find_duplicates(self.ids)
-        faults = [f"{count} subtasks are called {id_!r}" for id_, count in duplicates]
+        counts = Counter(self.ids).items()
+        faults = [f"{count} subtasks are called {id_!r}" for id_, count in counts if count > 1]
         faults += self._find_unknown_ids()
         try:
             _ = self._order
@@ -195,4 +196,5 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
             for before in subtask.after:
                 if before not in self._by_id:
                     fault = f"{subtask.id} waits for {before!r}, which is not in the plan"
-                    yield with_hint(fault, suggest(before, self._by_id))
+                    hint = suggest(before, self._by_id)
+                    yield f"{fault} ({hint})" if hint else fault

@@ -141,7 +141,10 @@ def trace_call(session: AgentSession) -> Trace:
 
 
 def trace_worker(session: AgentSession, member: Runnable[Never, object] | None = None) -> Trace:
-    """Find out what became of an agent, of which nothing but its session may be known."""
+    """Find out what became of an agent, of which nothing but its session may be known.
+
+    A `Runnable` does nothing before it uses a model or a member, and knows its own answers.
+    """
     reply, results = last_reply(session)
     if doubtful := {each.tool_use_id for each in results if may_have_run(each)}:
         calls = tuple(call for call in (reply.tool_uses if reply else ()) if call.id in doubtful)
@@ -151,9 +154,11 @@ def trace_worker(session: AgentSession, member: Runnable[Never, object] | None =
             calls = tuple(call for call in calls if not member.continues(call))
         names = ", ".join(call.name for call in calls) or "a tool"
         return Trace("unsure", session, doubt=f"the call of {names} had started", calls=calls)
+    if member and (answer := member.read_answer(session)) is not UNSET:
+        return Trace("result", session, to_json_value(answer))
     if reply and is_answered(session) and reply.stop_reason is not StopReason.MAX_TOKENS:
         return Trace("result", session, read_value(reply.text) if is_flow(session) else reply.text)
-    if session.model or is_flow(session):
+    if member or session.model or is_flow(session):
         return Trace("nothing", session)
     return Trace("unsure", session, doubt="its agent had begun")
 
@@ -174,14 +179,6 @@ def is_flow(session: AgentSession) -> bool:
     return any(session.last_record(kind) is not None for kind in FLOW_RECORDS)
 
 
-def trace_runnable(session: AgentSession, member: Runnable[Never, object]) -> Trace:
-    """Find out what became of a `Runnable`, which does nothing before it uses a model or member."""
-    trace = trace_worker(session, member)
-    if not trace.doubt and (value := member.read_answer(session)) is not UNSET:
-        return Trace("result", session, to_json_value(value))
-    return trace if trace.calls or trace.kind == "result" else Trace("nothing", session)
-
-
 @runtime_checkable
 class Inspectable(Protocol):
     """An agent function that knows better than `trace_worker` what a session of it shows."""
@@ -195,7 +192,7 @@ def find_inspection(member: object) -> Inspect:
     inner = unwrap(member)
     if isinstance(inner, Inspectable):
         return inner.inspect
-    return partial(trace_runnable, member=inner) if isinstance(inner, Runnable) else trace_worker
+    return partial(trace_worker, member=inner) if isinstance(inner, Runnable) else trace_worker
 
 
 answers_ahead: ContextVar[Callable[[], Answer | None]] = ContextVar(
