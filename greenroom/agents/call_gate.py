@@ -221,7 +221,7 @@ class CallGate:
                 self._started.add(index)
                 return run()
 
-            found = await substitute_result(own.snapshot(), call)
+            found = await substitute_result(own, call)
             return await on_run(call, start, own) if found is None else found
 
         context.on_run = begin

@@ -7,7 +7,7 @@ tool gets one of its input.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NoReturn, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
@@ -111,11 +111,7 @@ by list(…), or by copy.deepcopy(…) if it holds others
     """
     if type(value) in _FIXED:
         return value
-    if isinstance(value, _PLAIN):
-        held = value.values() if isinstance(value, dict) else value
-        if _FIXED.issuperset(map(type, held)):  # as most are: copied in one step
-            return _copy_top(value, FrozenDict, FrozenList)  # type: ignore[return-value]
-    elif isinstance(value, tuple) and _holds_structs(value, _FIXED):
+    if isinstance(value, tuple) and _holds_structs(value, _FIXED):
         return value
     return _copy(value, FrozenDict, FrozenList)
 
@@ -138,6 +134,10 @@ def thaw(value: T) -> T:
 def _copy(value: T, dicts: type[dict[str, object]], lists: type[list[object]]) -> T:
     """Copy the dicts and lists of a value, however deep, into these types."""
     kept = _FIXED if dicts is FrozenDict else _ATOMS
+    if isinstance(value, _PLAIN):
+        held: Iterable[object] = value.values() if isinstance(value, dict) else value
+        if kept.issuperset(map(type, held)):  # as most are: copied in one step
+            return _copy_top(value, dicts, lists)  # type: ignore[return-value]
     whole: list[object] = [value]
     found: list[tuple[_Container, int]] = [(whole, 0)]  # copied, but not yet what they hold
     while found:

@@ -66,12 +66,14 @@ def substitute_model(agent: AgentContext, llm: LLMProvider) -> LLMProvider:
 async def substitute_result(agent: AgentContext, call: ToolRun) -> ToolResult | None:
     """Return the result that stands in for a call, or None if its tool has to run.
 
+    Each substitute gets a snapshot of the agent's context.
+
     Raises:
         ToolError: a substitute returned something else.
     """
     for each in agent.resources.get_all(Substitutes):
         block = ToolUseBlock(call.id, call.name, call.input)
-        found: object = await each.result(agent, block)
+        found: object = await each.result(agent.snapshot(), block)
         if found is None:
             continue
         if not isinstance(found, ToolResult):

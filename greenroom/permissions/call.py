@@ -13,11 +13,13 @@ import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
-from typing import Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
 
 from greenroom.core import (
     AgentContext,
@@ -66,6 +68,7 @@ _logger = logging.getLogger("greenroom.permissions")
 
 MAX_DEPTH = 200  # of an input
 _NESTED = (list, tuple, Mapping)
+_FLAT = frozenset({str, int, float, bool, type(None)})
 # The built-in tools: their categories, and whether a call has to be allowed.
 _USUAL = {
     **dict.fromkeys(("Read", "Grep", "Glob"), ("read", True)),
@@ -77,12 +80,11 @@ _USUAL = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Whole:
+class Whole(msgspec.Struct, frozen=True):
     """The call as a whole, for a tool that states no effects."""
 
     tool: str
-    guard: bool = field(default=False, init=False)
+    guard: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return visible(self.tool)
@@ -115,8 +117,7 @@ AnyTool: TypeAlias = str | JudgedTool
 """A tool, or the name of a built-in one."""
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One call, taken apart.
 
     Attributes:
@@ -145,10 +146,10 @@ class Call:
     sandbox: SandboxReport | None = None
     script: Script | None = None
     definition_hash: str = ""
-    git: Mapping[str, GitAnswer] = field(default_factory=dict, compare=False, repr=False)
-    missing_answers: dict[str, None] = field(default_factory=dict, compare=False, repr=False)
-    protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = field(
-        default_factory=dict, compare=False, repr=False
+    git: Mapping[str, GitAnswer] = msgspec.field(default_factory=dict)
+    missing_answers: dict[str, None] = msgspec.field(default_factory=dict)
+    protected_words: dict[int, Mapping[int, tuple[Segments, ...]]] = msgspec.field(
+        default_factory=dict
     )
 
     @cached_property
@@ -205,6 +206,8 @@ class Call:
 
 def _canonical(value: object) -> object:
     """Sort what has no order; values that JSON does not know are compared by their repr."""
+    if type(value) in _FLAT:
+        return value
     if isinstance(value, Mapping):
         pairs = ((repr(key), _canonical(each)) for key, each in value.items())
         return "mapping", sorted(pairs, key=itemgetter(0))
@@ -248,7 +251,7 @@ def read_call(
         category,
         arguments,
         effects,
-        tuple(dict.fromkeys(facts)) or (Whole(tool=name),),
+        tuple(dict.fromkeys(facts)) or (Whole(name),),
         place,
         unless_denied=not needs_permission,
         sandbox=sandbox,
@@ -261,7 +264,7 @@ def read_call(
 def _is_deep(value: object) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
-        inner = [each for each in level if isinstance(each, _NESTED)]
+        inner = [each for each in level if type(each) not in _FLAT and isinstance(each, _NESTED)]
         if not inner:
             return False
         parts = (each.values() if isinstance(each, Mapping) else each for each in inner)

@@ -35,10 +35,12 @@ name; operands are looked for only if some rule denies or asks about files or ho
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import chain, product
+
+import msgspec
+from msgspec.structs import replace
 
 from greenroom.core import RuleDecision
 from greenroom.core._internal import (
@@ -71,8 +73,7 @@ _UNFOLLOWED = Unknown(reason="it names files that can't all be looked up")
 _CHANGED = "the tool's definition is no longer the one that was allowed"
 
 
-@dataclass(frozen=True, slots=True)
-class Ruling:
+class Ruling(msgspec.Struct, frozen=True):
     """What the rules decide about one fact.
 
     Attributes:
@@ -91,7 +92,7 @@ class Ruling:
     rule: PermissionRule | None = None
     doubt: bool = False
     reads: bool = False
-    call: Call | None = field(default=None, repr=False, compare=False)
+    call: Call | None = None
 
     @property
     def reason(self) -> str:

@@ -8,9 +8,10 @@ import os
 import posixpath
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate, chain
+
+from msgspec.structs import replace
 
 from greenroom.core import RuleDecision
 from greenroom.core._internal import CONFIGURATION_FOLDERS, PermissionEffects, clip, visible
@@ -33,8 +34,7 @@ _WRITE_OUT = "The command is not plain: write its words out, or use two calls."
 _PRIVILEGED = frozenset({"doas", "gosu", "pkexec", "run0", "runuser", "su", "sudo", "sudoedit"})
 
 
-@dataclass(frozen=True)
-class Explanation(Judgement):
+class Explanation(Judgement, frozen=True, eq=False, dict=True):
     """A judgement with everything that a person who is asked about the call needs to know.
 
     Attributes:
@@ -54,9 +54,9 @@ class Explanation(Judgement):
     prefixes: tuple[PermissionRule, ...] = ()
     forbids: tuple[PermissionRule, ...] = ()
     unremembered: str = ""
-    effects: PermissionEffects = field(default_factory=PermissionEffects)
+    effects: PermissionEffects = PermissionEffects()
     advice: str = ""
-    files_digest: str = field(default="", repr=False)
+    files_digest: str = ""
 
     @property
     def runs_commands(self) -> bool:

@@ -10,11 +10,11 @@ import os
 import stat
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import count
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from greenroom.core import AgentContext, RuleDecision
 from greenroom.core._internal import PermissionPart, clip, describe_error
@@ -28,8 +28,7 @@ MAX_COMMAND = 131_071 - 1024  # bytes: Linux takes no longer argument, and the t
 _HIDDEN_CHANGES = "changes of files inside submodules are not shown"
 
 
-@dataclass(frozen=True)
-class Judgement:
+class Judgement(Struct, frozen=True, eq=False, dict=True):
     """The decision about a call; `explain` adds what a person needs to know to answer.
 
     Attributes:
@@ -38,9 +37,9 @@ class Judgement:
         rulings: what the rules and the mode say about each part.
     """
 
-    call: Call = field(repr=False)
+    call: Call
     decision: RuleDecision
-    rulings: tuple[Ruling, ...] = field(repr=False)
+    rulings: tuple[Ruling, ...]
 
     @classmethod
     def of(cls, call: Call, rulings: tuple[Ruling, ...]) -> "Judgement":
@@ -65,7 +64,7 @@ class Judgement:
         if self.decision is RuleDecision.DENY:
             return self
         question = Ruling(Unknown(reason=reason), RuleDecision.ASK, reason)
-        return replace(self, decision=RuleDecision.ASK, rulings=(question, *self.rulings))
+        return structs.replace(self, decision=RuleDecision.ASK, rulings=(question, *self.rulings))
 
     @property
     def missing_answers(self) -> tuple[str, ...]:

@@ -16,13 +16,13 @@ counts as one, and an operand never allows anything. There are three answers:
 import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial, reduce
 from itertools import chain
 from typing import TypeAlias
 from urllib.parse import unquote
 
 import msgspec
+from msgspec.structs import replace
 
 from greenroom.core._internal import visible
 from greenroom.fs import file_lookup

@@ -10,7 +10,6 @@ Few of many files have a name that such a rule may be about, so all others are l
 glance, as are the files in a folder that is denied as a whole kept back.
 """
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -145,7 +144,7 @@ class _Screen:
         if self._deep and self._is_denied_whole(path.rpartition("/")[0]):
             return "denies"
         use = self._name_file(path)
-        call = dataclasses.replace(self._call, facts=(use,))
+        call = structs.replace(self._call, facts=(use,))
         found = {
             ruling.decision
             for layer in self._bound

@@ -17,7 +17,8 @@ a doubt.
 import os
 import posixpath
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from greenroom.core import Execute, RuleDecision, ShellCommand
 from greenroom.core._internal import visible

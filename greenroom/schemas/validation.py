@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 import trio
 
+from greenroom.core._internal import freeze
 from greenroom.schemas.bounded_check import BoundedValidator, TooMuchWorkError
 from greenroom.schemas.faults import explain
 from greenroom.schemas.quoted_json import unquote
@@ -54,6 +55,7 @@ class InputValidator:
         self._name = name
         self._validator = BoundedValidator(name, schema)
         self.schema = self._validator.schema
+        self._fitting: object = None  # the frozen input that was last found to fit
 
     def fault(self, input: object) -> str | None:  # noqa: A002
         """Return the faults of an input, at most five, in words for the model; None if it fits."""
@@ -77,7 +79,20 @@ class InputValidator:
             return input, self._describe(["- it takes too much work to check: send less at once"])
 
     async def check(self, input: T) -> tuple[T, str | None]:  # noqa: A002
-        """Do as `examine`, in a thread if it may take long, so other tasks go on."""
+        """Do as `examine`, in a thread if it may take long, so other tasks go on.
+
+        A frozen input is examined once where two checks follow each other, as those of a call do:
+        before it is judged, and before it runs.
+        """
+        known, self._fitting = self._fitting, None
+        if known is not None and known is input:
+            return input, None
+        value, fault = await self._check(input)
+        if fault is None and freeze(value) is value:
+            self._fitting = value
+        return value, fault
+
+    async def _check(self, input: T) -> tuple[T, str | None]:  # noqa: A002
         if not self._validator.has_patterns and not is_large(input):
             with suppress(TooMuchWorkError):
                 return self._examine(input, INLINE_STEPS)

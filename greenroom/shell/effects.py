@@ -10,11 +10,12 @@ import os
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from greenroom.core._internal import visible
 from greenroom.fs import file_lookup
@@ -191,8 +192,7 @@ _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
 _OF_PROCESS = re.compile("/(?:proc|dev)/")
 
 
-@dataclass(frozen=True, eq=False)
-class Place:
+class Place(msgspec.Struct, frozen=True, eq=False):
     """The workspace root, the folders that may be the current one, and the environment.
 
     A command may change its folder on the way, and it isn't always known whether it does. Then a
@@ -211,8 +211,8 @@ class Place:
     folder: str
     others: tuple[str, ...] = ()
     is_lost: bool = False
-    lookup: file_lookup.FileLookup = field(default_factory=file_lookup.FileLookup, repr=False)
-    environment: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    lookup: file_lookup.FileLookup = msgspec.field(default_factory=file_lookup.FileLookup)
+    environment: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
 
     @property
     def folders(self) -> tuple[str, ...]:

@@ -9,8 +9,8 @@ import contextvars
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
-from functools import partial
-from typing import NamedTuple, TypeVar, cast
+from functools import lru_cache, partial
+from typing import Literal, NamedTuple, TypeVar, cast
 
 import trio
 from msgspec import Struct
@@ -244,9 +244,23 @@ class _Crew:
 _LARGE = 100_000  # characters, items and attributes together; to convert them takes about 1 ms
 
 _TEXTS = (str, bytes, bytearray)
-_NUMBERS = (int, float)
+_ATOMS = (int, float, type(None))
 _SEQUENCES = (list, tuple, set, frozenset)
-_MAPPINGS = (dict, Mapping)  # a dict is known to be one at once
+_SIZED = frozenset({"text", "sequence", "mapping"})
+
+
+@lru_cache(256)
+def _sort(kind: type) -> Literal["text", "atom", "sequence", "struct", "mapping", "object"]:
+    """Tell what to count of a value of this kind; each kind is looked at once."""
+    if issubclass(kind, _TEXTS):
+        return "text"
+    if issubclass(kind, _ATOMS):
+        return "atom"
+    if issubclass(kind, _SEQUENCES):
+        return "sequence"
+    if issubclass(kind, Struct):
+        return "struct"
+    return "mapping" if issubclass(kind, Mapping) else "object"
 
 
 async def run_heavy(work: Callable[[], T], value: object) -> T:
@@ -271,21 +285,17 @@ def is_large(value: object, most: int = _LARGE) -> bool:
     room, todo = most, [value]
     while todo and room >= 0:
         each = todo.pop()
-        if isinstance(each, _TEXTS):
-            room -= len(each)
-        elif each is None or isinstance(each, _NUMBERS):
-            room -= 1
-        elif isinstance(each, _SEQUENCES):
-            room -= len(each)
-            todo += each if room >= 0 else ()
-        elif isinstance(each, Struct):
-            room -= 1
-            todo += astuple(each)
-        elif isinstance(each, _MAPPINGS):
-            room -= len(each)
-            todo += (*each, *each.values()) if room >= 0 else ()
-        else:
+        kind = _sort(type(each))  # type: ignore[arg-type]  # which mypy does not know to be hashable
+        held = cast("Mapping[object, object]", each)
+        room -= len(held) if kind in _SIZED else 1
+        if kind == "struct":
+            todo += astuple(cast("Struct", each))
+        elif kind == "sequence":
+            todo += held if room >= 0 else ()
+        elif kind == "mapping":
+            todo += (*held, *held.values()) if room >= 0 else ()
+        elif kind == "object":
             names = tuple(getattr(each, "__dict__", ()))
-            room -= 1 + len(names)
+            room -= len(names)
             todo += [getattr(each, name, None) for name in names]
     return room < 0

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import ToolError
+from greenroom.core._internal import freeze
 from greenroom.schemas._internal import InputValidator
 
 SCHEMA = {
@@ -136,3 +137,23 @@ def test_missing_parameters_are_told_once_and_leave_room_for_other_faults():
     told = InputValidator("T", schema).fault({"count": 1})
     assert told.count("missing") == 1
     assert "count: expected string" in told
+
+
+async def test_a_frozen_input_is_examined_once_where_two_checks_follow_each_other(monkeypatch):
+    """As those of a call do, before it is judged and before it runs."""
+    validator, examined = InputValidator("T", SCHEMA), []
+    examine = validator._examine
+    monkeypatch.setattr(validator, "_examine", lambda *a: examined.append(a[0]) or examine(*a))
+    frozen, equal, plain = freeze({"path": "a"}), freeze({"path": "a"}), {"path": "a"}
+    for each in (frozen, frozen, equal, plain):
+        assert await validator.check(each) == (each, None)
+    assert list(map(id, examined)) == list(map(id, (frozen, equal, plain)))
+    plain["path"] = 3  # it may have changed since
+    assert (await validator.check(plain))[1] is not None
+
+
+async def test_faults_of_an_input_are_found_each_time():
+    validator, wrong, quoted = InputValidator("T", SCHEMA), freeze({}), freeze({"count": "2"})
+    for _ in range(2):
+        assert "the parameter 'path' is missing" in (await validator.check(wrong))[1]
+        assert (await validator.check(quoted))[0] == {"count": 2}
