@@ -46,8 +46,8 @@ KNOWN = {"trio": "0.35.0", "msgspec": "0.23.0", "orjson": "3.13.0"}
 
 FIGURES: dict[str, dict[str, float]] = {
     "3.11": {
-        "calls of a tool step, anthropic": 1781,
-        "calls of a tool step, openai": 1900,
+        "calls of a tool step, anthropic": 1760,
+        "calls of a tool step, openai": 1885,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.4,
         "objects of an idle agent": 64,
@@ -55,8 +55,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "modules": 329,
     },
     "3.12": {
-        "calls of a tool step, anthropic": 1711,
-        "calls of a tool step, openai": 1831,
+        "calls of a tool step, anthropic": 1693,
+        "calls of a tool step, openai": 1819,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.1,
         "objects of an idle agent": 64,
@@ -64,8 +64,8 @@ FIGURES: dict[str, dict[str, float]] = {
         "modules": 340,
     },
     "3.13": {
-        "calls of a tool step, anthropic": 1698,
-        "calls of a tool step, openai": 1815,
+        "calls of a tool step, anthropic": 1679,
+        "calls of a tool step, openai": 1802,
         "calls of a delta, anthropic": 17.8,
         "calls of a delta, openai": 18.1,
         "objects of an idle agent": 64,

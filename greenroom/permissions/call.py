@@ -12,7 +12,7 @@ import logging
 import os
 import posixpath
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from operator import itemgetter
@@ -67,7 +67,7 @@ from greenroom.shell._internal import (
 _logger = logging.getLogger("greenroom.permissions")
 
 MAX_DEPTH = 200  # of an input
-_NESTED = (list, tuple, Mapping)
+_MAPPINGS = (dict, Mapping)  # a dict is known to be one at once
 _FLAT = frozenset({str, int, float, bool, type(None)})
 # The built-in tools: their categories, and whether a call has to be allowed.
 _USUAL = {
@@ -208,7 +208,7 @@ def _canonical(value: object) -> object:
     """Sort what has no order; values that JSON does not know are compared by their repr."""
     if type(value) in _FLAT:
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, _MAPPINGS):
         pairs = ((repr(key), _canonical(each)) for key, each in value.items())
         return "mapping", sorted(pairs, key=itemgetter(0))
     if isinstance(value, set | frozenset):
@@ -264,11 +264,17 @@ def read_call(
 def _is_deep(value: object) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
-        inner = [each for each in level if type(each) not in _FLAT and isinstance(each, _NESTED)]
-        if not inner:
+        held: list[Iterable[object]] = []
+        for each in level:
+            if type(each) in _FLAT:
+                continue
+            if isinstance(each, _MAPPINGS):
+                held.append(each.values())
+            elif isinstance(each, list | tuple):
+                held.append(each)
+        if not held:
             return False
-        parts = (each.values() if isinstance(each, Mapping) else each for each in inner)
-        level = list(chain.from_iterable(parts))
+        level = list(chain.from_iterable(held))
     return True
 
 

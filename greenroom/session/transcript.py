@@ -12,7 +12,6 @@ import may, and a history may have lost a part. So `Pairs` completes messages as
 without changing what is stored or moving any place in the conversation.
 """
 
-from collections import Counter
 from collections.abc import (
     Callable,
     Collection,
@@ -448,7 +447,7 @@ def find_open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
 
     Providers reuse ids from turn to turn, so a result counts only for the reply just before it.
     """
-    results: Counter[str] = Counter()
+    answered: dict[str, int] = {}  # how often
     calls: list[ToolUseBlock] = []
     replies = False
     for message in reversed(messages):
@@ -458,8 +457,9 @@ def find_open_calls(messages: Sequence[Message]) -> tuple[ToolUseBlock, ...]:
         elif replies:
             break
         else:
-            results.update(result.tool_use_id for result in message.tool_results)
-    return tuple(call for call in calls if not _take(results, call.id))
+            for each in message.tool_results:
+                answered[each.tool_use_id] = answered.get(each.tool_use_id, 0) + 1
+    return tuple(call for call in calls if not _take(answered, call.id))
 
 
 def answer_calls(
@@ -491,9 +491,9 @@ def _ends_with(result: ToolResultBlock, *fates: str) -> bool:
     return result.is_error and first.endswith(tuple(f": {fate}" for fate in fates))
 
 
-def _take(results: Counter[str], call: str) -> bool:
-    results[call] -= 1
-    return results[call] >= 0
+def _take(answered: dict[str, int], call: str) -> bool:
+    answered[call] = answered.get(call, 0) - 1
+    return answered[call] >= 0
 
 
 class Records:
