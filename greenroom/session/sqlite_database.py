@@ -404,6 +404,20 @@ def check_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> 
         raise fenced_error(session_id, pid)
 
 
+def select_end(connection: sqlite3.Connection, session_id: str, epoch: int) -> tuple[int, int]:
+    """Return the key of a session's row and the size of its history, if this is still its epoch.
+
+    Raises:
+        SessionFencedError: another epoch has begun.
+    """
+    query = """SELECT epoch, pid, key, CAST(size AS INTEGER)
+        FROM writers LEFT JOIN sessions USING (session_id) WHERE session_id = ?"""
+    current, pid, key, size = connection.execute(query, [session_id]).fetchone() or [None] * 4
+    if current != epoch:
+        raise fenced_error(session_id, pid)
+    return (add_row(connection, session_id).key, 0) if key is None else (key, size)
+
+
 def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> None:
     """End this epoch if it is current, and remove a session that was never stored."""
     values = [epoch, session_id]
@@ -413,13 +427,13 @@ def end_epoch(connection: sqlite3.Connection, session_id: str, epoch: int) -> No
         connection.execute(blank, [session_id])
 
 
-def add_line(connection: sqlite3.Connection, row: Row, line: bytes, at: Position) -> None:
-    """Add a line at the end of a history."""
-    values = [row.key, at.lines, line]
+def add_line(connection: sqlite3.Connection, key: int, line: bytes, at: Position) -> None:
+    """Add a line at the end of the history of the session with this key."""
+    values = [key, at.lines, line]
     connection.execute("INSERT INTO lines (session, number, line) VALUES (?, ?, ?)", values)
     connection.execute(
         "UPDATE sessions SET size = ?, changed = ? WHERE key = ?",
-        [at.size + len(line), int(utc_now().timestamp()), row.key],
+        [at.size + len(line), int(utc_now().timestamp()), key],
     )
 
 

@@ -27,7 +27,7 @@ class SQLiteRows:
 
     def add_line(self, line: bytes, at: Position) -> None:
         """Add a line at the end."""
-        add_line(self.connection, self.row, line, at)
+        add_line(self.connection, self.row.key, line, at)
 
     def set_changed(self, moment: datetime) -> None:
         """Set when it was changed."""

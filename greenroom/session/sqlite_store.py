@@ -29,6 +29,7 @@ from greenroom.session.sqlite_database import (
     delete_rows,
     end_epoch,
     is_uncertain,
+    select_end,
     select_last_number,
     select_lines,
     select_lines_backwards,
@@ -148,7 +149,7 @@ class SQLiteWriter:
             SessionFencedError: another writer has the session now.
             SessionStorageError: SQLite or the disk refused; the history is as it was before.
         """
-        await self._write(lambda connection: self._append(connection, line, at), sync=flush)
+        await self._run(lambda: self._append(line, at, flush))
 
     async def write_metadata(self, metadata: SessionMetadata) -> None:
         """Replace the description, all or nothing; durable when it returns.
@@ -214,9 +215,9 @@ class SQLiteWriter:
         """
         await self._run(self._release)
 
-    async def _write(self, work: Callable[[Connection], T], *, sync: bool = True) -> T:
+    async def _write(self, work: Callable[[Connection], T]) -> T:
         def write() -> T:
-            with self._database.write_transaction(sync=sync) as connection:
+            with self._database.write_transaction() as connection:
                 check_epoch(connection, self._session_id, self.epoch)
                 return work(connection)
 
@@ -233,16 +234,17 @@ class SQLiteWriter:
         session_id = self._session_id
         return select_row(connection, session_id) or add_row(connection, session_id)
 
-    def _append(self, connection: Connection, line: bytes, at: Position) -> None:
-        row = self._row(connection)
-        if row.size != at.size:
-            text = f"{self._path}: it was changed by another writer"
-            raise SessionStorageError(text, session_id=self._session_id)
-        if not line:
-            write_version(connection)
-            return
-        check_size(at.size + len(line), self._session_id, self._path)
-        add_line(connection, row, line, at)
+    def _append(self, line: bytes, at: Position, flush: bool) -> None:
+        with self._database.write_transaction(sync=flush) as connection:
+            key, size = select_end(connection, self._session_id, self.epoch)
+            if size != at.size:
+                text = f"{self._path}: it was changed by another writer"
+                raise SessionStorageError(text, session_id=self._session_id)
+            if not line:
+                write_version(connection)
+                return
+            check_size(at.size + len(line), self._session_id, self._path)
+            add_line(connection, key, line, at)
 
     def _salvage(
         self, connection: Connection, relatives: Sequence[SessionMetadata]

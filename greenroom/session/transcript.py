@@ -245,9 +245,12 @@ class Transcript:
 
     def apply(self, entry: Entry) -> None:
         """Apply an entry, which comes after all that were applied before."""
-        match entry:
+        self.count += type(entry) is not FormatEntry
+        match entry:  # the frequent ones first: each kind that it is not takes a while
             case MessageEntry(message=message):
                 self._add_message(message)
+            case DecisionEntry() | CheckpointEntry() | FormatEntry():
+                pass
             case ToolsStartedEntry(tool_use_ids=ids):
                 self._started.setdefault(self._last_reply(), set()).update(ids)
                 self.expenses.note_tool_calls(len(ids))
@@ -281,9 +284,6 @@ class Transcript:
                 self._expenses = None
             case UsageEntry(usage=usage):
                 self.expenses.note_call(usage)
-            case CheckpointEntry() | DecisionEntry() | FormatEntry():
-                pass
-        self.count += not isinstance(entry, FormatEntry)
 
     def _note_ends(self, ids: tuple[str, ...], status: str) -> None:
         for each in ids:
