@@ -1,6 +1,6 @@
 """The usual loop of an agent, its tool calls, and `Agent`, which is made of both.
 
-- The loop: `reply` makes one model call, and `tool_calls` runs the calls of a reply. `verdict`
+- The loop: `reply` makes one model call, and `call_gate` runs the calls of a reply. `verdict`
   judges each call, and `questions` asks a person or a function. `reply_end` looks at empty replies.
 - Files: `file_checkpoints` keeps files before tools change them, and `file_restore` restores them.
 - `Agent`: `agent` is the configuration that users write, and `configuration` its fields and tools.

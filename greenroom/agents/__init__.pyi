@@ -1,5 +1,6 @@
 from greenroom.agents.agent import Agent as Agent, run_turn as run_turn
 from greenroom.agents.agent_result import AgentResult as AgentResult
+from greenroom.agents.call_gate import run_tools as run_tools
 from greenroom.agents.chunk_streams import (
     StreamEvent as StreamEvent,
     mapped as mapped,
@@ -23,4 +24,3 @@ from greenroom.agents.run_context import RunContext as RunContext
 from greenroom.agents.runnable import Runnable as Runnable
 from greenroom.agents.skills import Skills as Skills
 from greenroom.agents.task import Task as Task
-from greenroom.agents.tool_calls import run_tools as run_tools

@@ -1,23 +1,25 @@
-"""The gate that the calls of one reply go through: judged, announced, run and answered.
+"""The tool calls of one reply: judged, approved, recorded, run, and answered in order.
 
-`run_tools` loads it with the first call: a conversation may have none.
+`run_tools` takes the calls through a `CallGate`. What judges them is loaded with the first call: a
+conversation may have none. A tool may run agents itself; `callers` has what they are held to.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import (
     AbstractAsyncContextManager,
     AsyncExitStack,
+    ExitStack,
     nullcontext,
 )
 from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import trio
 from msgspec.structs import replace
 
-from greenroom.agents.callers import continue_runs
+from greenroom.agents.callers import continue_runs, pass_permissions
 from greenroom.agents.cut_off import continues, name_call
 from greenroom.agents.file_checkpoints import FileCheckpoints
-from greenroom.agents.verdict import Judge, Verdict
 from greenroom.core import (
     AgentContext,
     AgentState,
@@ -34,9 +36,84 @@ from greenroom.core import (
 )
 from greenroom.core._internal import StateKind, leaves, serde
 from greenroom.llm._internal import substitute_result
+from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
 from greenroom.tools import ToolRegistry
-from greenroom.tools._internal import CallOrder, Reach
+
+if TYPE_CHECKING:
+    from greenroom.agents.verdict import Judge, Verdict
+    from greenroom.tools._internal import CallOrder, Reach
+
+OnEnd: TypeAlias = Callable[[Sequence[tuple[ToolUseBlock, ToolResult]]], Sequence[ToolResult]]
+
+
+async def run_tools(
+    agent: AgentInternals,
+    tool_uses: Sequence[ToolUseBlock],
+    tools: ToolRegistry,
+    permissions: PermissionManager,
+    *,
+    concurrency: int = 5,
+    checkpoints: FileCheckpoints | None = None,
+    on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None = None,
+    on_end: OnEnd | None = None,
+) -> tuple[ToolResultBlock, ...]:
+    """Run the tools that a reply asks for, as far as the rules and the person allow.
+
+    Instruments may change a call's input first; the model is told so. Each call is judged by the
+    rules, and a person is asked where they say so, about one call after the other. The others do
+    not wait for the answers: a call runs once it is allowed, side by side with others, at most
+    `concurrency` at once and within the concurrency that budgets allow. It waits only for those
+    earlier calls whose effects may touch its own (`Reach`). Before a call starts, the history, with
+    the calls and the record that it starts, is made durable; and immediately before it runs, it is
+    judged again, and refused if it is no longer what was approved.
+
+    Denied and impossible calls are answered with the reason, and so is a call for which a budget
+    has nothing left; when the others have ended, that budget's scope ends. So it does if an agent
+    that a call runs fails for want of a budget; a call that runs an agent has no result then, as if
+    it had been interrupted, and goes on when it is made again. Every other call gives one
+    `ToolStart` and one `ToolEnd`. The results are appended as one message, in the calls' order,
+    even if the turn is interrupted: calls that had ended keep their results, and those that had not
+    started say so. Where a question would suspend the turn, it is asked when no call runs.
+
+    With `checkpoints`, the files that the calls may change are kept before any of them starts, and
+    compared when all have ended.
+
+    `on_result` gets each call with its result as soon as it ends, and returns the result for the
+    model and the subscribers. `ToolResult.could_run` is false for a call that could not run.
+    `on_end` gets those with a result when no more of them will end, in the order of the reply, and
+    returns the results for the model: what depends on their order depends on no race.
+
+    Agents that the tools run (`Agent.run`) are held to these permissions as well.
+
+    Returns:
+        The results, in the calls' order.
+
+    Raises:
+        SessionError: calls could not be made durable; they did not start.
+        BudgetExceededError: a budget had nothing left; every call that ended was answered.
+    """
+    from greenroom.agents.verdict import Judge  # with the first call: there may be none
+
+    judge = Judge(agent, tools, permissions)
+    await judge.restore_answers()
+    phase = agent.state.phase
+    with ExitStack() as scopes:
+        scopes.enter_context(pass_permissions(agent, permissions))
+        meant = map(tools.resolve, tool_uses)
+        calls = [scopes.enter_context(agent.tool_call(call)) for call in meant]
+        gate = CallGate(agent, tools, judge, calls, on_result, on_end)
+        async with AsyncExitStack() as windows:
+            try:
+                await gate.run(concurrency, checkpoints, windows)
+            finally:
+                blocks = gate.end()
+    # They survive this process at once, and a power cut with the next reply's commit.
+    await agent.session.save(flush=False)
+    agent.set_state(AgentState.processing(phase))
+    if gate.budget_error is not None:
+        raise gate.budget_error
+    return blocks
 
 
 class CallGate:
@@ -46,10 +123,10 @@ class CallGate:
         self,
         agent: AgentInternals,
         tools: ToolRegistry,
-        judge: Judge,
+        judge: "Judge",
         calls: Sequence[ToolCallScope],
         on_result: Callable[[ToolUseBlock, ToolResult], ToolResult] | None,
-        on_end: Callable[[Sequence[tuple[ToolUseBlock, ToolResult]]], Sequence[ToolResult]] | None,
+        on_end: OnEnd | None,
     ) -> None:
         self._agent = agent
         self._tools = tools
@@ -76,6 +153,8 @@ class CallGate:
             if verdict is not None:
                 self._verdicts[index] = verdict
             reaches.append(await self._judge.find_reach(scope.call, verdict))
+        from greenroom.tools._internal import CallOrder
+
         order = CallOrder(reaches, limit)
         for index in self._verdicts:
             self._allow(order, index, reaches[index])
@@ -93,7 +172,7 @@ class CallGate:
                 raise
             raise found[0] from found[0].__cause__
 
-    async def _ask(self, order: CallOrder, questions: Iterable[int]) -> None:
+    async def _ask(self, order: "CallOrder", questions: Iterable[int]) -> None:
         """Ask a person about these calls, one after the other."""
         for index in questions:
             call = self._calls[index].call
@@ -104,7 +183,7 @@ class CallGate:
             self._allow(order, index, await self._judge.find_reach(call, verdict))
             self._show_state(order.running)
 
-    def _allow(self, order: CallOrder, index: int, reach: Reach) -> None:
+    def _allow(self, order: "CallOrder", index: int, reach: "Reach") -> None:
         if reach.only_reads:
             self._folders[index] = self._agent.context.workspace.copy()
         order.allow(index, reach)
@@ -134,7 +213,7 @@ class CallGate:
         return self._verdicts[index].refusal is None
 
     def _watch_files(
-        self, checkpoints: FileCheckpoints, verdicts: Iterable[Verdict]
+        self, checkpoints: FileCheckpoints, verdicts: "Iterable[Verdict]"
     ) -> AbstractAsyncContextManager[None]:
         """Keep and compare the files that calls may change, around the block."""
         context = self._agent.context
@@ -206,7 +285,7 @@ class CallGate:
         self._agent.send_nowait(ToolEnd(verdict.call.id, result, result.is_error))
         scope.end(result)
 
-    def _is_cut_off(self, verdict: Verdict, result: ToolResult) -> bool:
+    def _is_cut_off(self, verdict: "Verdict", result: ToolResult) -> bool:
         """Whether a call failed for want of a budget, and goes on when it is made with another."""
         is_spent = result.is_error and not self._agent.has_budget
         return is_spent and continues(self._tools, verdict.call)

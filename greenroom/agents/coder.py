@@ -2,12 +2,12 @@
 
 from functools import partial
 
+from greenroom.agents.call_gate import run_tools
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.agents.plan_mode import PlanMode
 from greenroom.agents.reply import stream_reply
 from greenroom.agents.reply_end import find_answer, is_end
 from greenroom.agents.task import Delegates, with_subagents
-from greenroom.agents.tool_calls import run_tools
 from greenroom.agents.turn_hooks import TurnEdges, TurnHooks
 from greenroom.core import Resume
 from greenroom.llm import LLMProvider

@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 from greenroom.agents.agent_result import RunReport
 from greenroom.agents.bound_agent import BoundAgent
+from greenroom.agents.call_gate import run_tools
 from greenroom.agents.callers import check_depth, find_caller, report_to
 from greenroom.agents.cut_off import settle_calls
 from greenroom.agents.errors import GuardError, NoProgressError
 from greenroom.agents.handoff import Switches, Team, find_holder
 from greenroom.agents.reply_end import ask_again, find_answer, warn_of_end
 from greenroom.agents.run_context import RunContext, RunState
-from greenroom.agents.tool_calls import run_tools
 from greenroom.core import (
     BudgetExceededError,
     ContentBlock,
