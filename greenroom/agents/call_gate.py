@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.agents.callers import continue_runs, pass_permissions
-from greenroom.agents.cut_off import continues, name_call
+from greenroom.agents.cut_off import continues
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.core import (
     AgentContext,
@@ -35,6 +35,7 @@ from greenroom.core import (
     Workspace,
 )
 from greenroom.core._internal import StateKind, leaves, serde
+from greenroom.llm import Substitutes
 from greenroom.llm._internal import substitute_result
 from greenroom.permissions import PermissionManager
 from greenroom.runtime import AgentInternals, ToolCallScope
@@ -300,11 +301,13 @@ class CallGate:
                 self._started.add(index)
                 return run()
 
-            found = await substitute_result(own, call)
+            found = None
+            if own.resources.contains(Substitutes):
+                found = await substitute_result(own, call)
             return await on_run(call, start, own) if found is None else found
 
         context.on_run = begin
-        with continue_runs(*name_call(self._agent.session, verdict.call.id)):
+        with continue_runs(call=verdict.call.id):
             return await self._tools.execute(verdict.call.name, verdict.input, context)
 
     def _context(self, index: int) -> AgentContext:
