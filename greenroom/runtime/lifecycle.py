@@ -151,8 +151,7 @@ async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
     else:
         life.has_returned = not task.child_nurseries
     finally:
-        # A KeyboardInterrupt may have kept a subagent that has begun off the list.
-        if tasks.count > 1 or actor.leaves_behind or len(nursery.child_tasks) > 1:
+        if tasks.count > 1 or actor.leaves_behind:
             nursery.start_soon(_end_rest, actor, tasks, name=f"the end of agent {actor.name}")
         else:
             actor.end_budgets()

@@ -56,6 +56,9 @@ from greenroom.runtime.errors import AgentNotRunningError
 
 _LONGEST_ID = 128
 
+_protect = trio.lowlevel.enable_ki_protection
+"""Keeps a Ctrl-C out of a step in which a task or an input is on no list; it costs nothing."""
+
 
 class _Turns(Protocol):
     """What a mailbox tells the turns of its agent."""
@@ -170,6 +173,7 @@ class Mailbox:
         finally:
             self._incoming.pop(message.id, None)
 
+    @_protect
     async def _wait_for_room(self, message: UserInput) -> bool:
         task = trio.lowlevel.current_task()
         self._senders[task] = message
@@ -231,6 +235,7 @@ class Mailbox:
         """Whether an input would be taken at once."""
         return len(self._items) < self._limit
 
+    @_protect
     def _push(self, message: ConversationInput) -> bool:
         # A receiver waits only where nothing is queued, so none is overtaken here.
         if self._receivers and not self.closed:
@@ -256,6 +261,7 @@ class Mailbox:
         """Forget an interrupt: it is not meant for the turn that begins."""
         self._interrupted = False
 
+    @_protect
     def close(self) -> None:
         """Take no more input; waiting senders get `AgentNotRunningError`."""
         if not self.closed:
@@ -264,6 +270,7 @@ class Mailbox:
         self.closed = True
         self._wake_receivers()
 
+    @_protect
     def _wake_receivers(self) -> None:
         """Wake those who wait for input, to look at the express lane."""
         while self._receivers:  # the list stays: a receiver knows it
@@ -288,6 +295,7 @@ class Mailbox:
         self._came.clear()
         return items
 
+    @_protect
     async def next_input(self) -> ConversationInput | None:
         """Wait for the next conversation input; None once the mailbox is closed."""
         await trio.lowlevel.checkpoint()
@@ -303,6 +311,7 @@ class Mailbox:
                 return receiver.message
         return None
 
+    @_protect
     async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
         """Wait for the next message of any kind; a shutdown comes once, nothing follows it."""
         await trio.lowlevel.checkpoint()
@@ -321,6 +330,7 @@ class Mailbox:
             if receiver.message is not None:
                 return receiver.message
 
+    @_protect
     def _pop(self) -> ConversationInput | None:
         if self._items:
             message: ConversationInput | None = self._take_first()
@@ -339,6 +349,7 @@ class Mailbox:
         self._let_one_in()
         return message
 
+    @_protect
     def _let_one_in(self) -> None:
         """Give a place that may have become free to the sender that waits longest."""
         if self.has_room and self._senders and not self.closed:

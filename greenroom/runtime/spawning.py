@@ -57,6 +57,7 @@ Scope: TypeAlias = Literal["turn", "agent"]
 the agent."""
 
 
+@trio.lowlevel.enable_ki_protection  # no agent runs that is on no list
 def spawn_root(
     kernel: Kernel[Actor],
     session: AgentSession,
@@ -84,6 +85,7 @@ def spawn_root(
     return _start(actor, nursery, agent_fn, args)
 
 
+@trio.lowlevel.enable_ki_protection
 def spawn_child(
     parent: Actor,
     session: AgentSession,
@@ -120,9 +122,9 @@ def spawn_child(
         reports=report,
     )
     handle = _start(actor, root_nursery if detached else parent.life.nursery, agent_fn, args)
-    parent.session.description.add_child(session.session_id)
     if not detached:
         parent.children.add(actor)
+    parent.session.description.add_child(session.session_id)
     _publish_spawn(parent, actor, detached)
     return handle
 

@@ -263,6 +263,7 @@ class Turn:
         if self._interruption is not None:
             self._interruption.drop()
 
+    @trio.lowlevel.enable_ki_protection  # a turn is open with its scope, or not at all
     async def __aenter__(self) -> Self:
         agent = self._agent
         agent.check_loop("a turn")

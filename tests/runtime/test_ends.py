@@ -25,7 +25,10 @@ from greenroom.core import (
 from greenroom.core._internal import EndStatus, StateKind, leaves
 from greenroom.llm import ModelError, ModelOverloadedError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
+from greenroom.runtime.kernel import Registry
 from greenroom.runtime.subagents import Children
+from greenroom.runtime.turn import Turn
+from greenroom.runtime.turns import Turns
 from greenroom.session import AgentSession, InMemoryStore
 
 
@@ -36,6 +39,12 @@ def new(**options):
 async def idle(agent):
     async for _ in agent.inputs():
         pass
+
+
+async def echo(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            pass
 
 
 async def chunks_of(handle):
@@ -245,18 +254,42 @@ async def test_a_keyboard_interrupt_in_a_subagent_propagates_too():
             await trio.sleep_forever()
 
 
-async def test_a_keyboard_interrupt_in_the_middle_of_a_spawn_propagates(monkeypatch):
-    def interrupt(children, child):
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        pytest.param(Registry, "add", id="spawn"),
+        pytest.param(Children, "add", id="subagent"),
+        pytest.param(trio.lowlevel, "reschedule", id="input"),
+        pytest.param(Turn, "take", id="taken"),
+        pytest.param(Turns, "open", id="turn"),
+        pytest.param(Turns, "close", id="left"),
+    ],
+)
+def test_a_ctrl_c_in_the_middle_of_a_step_of_the_runtime_s_waits_for_its_end(
+    monkeypatch, owner, name
+):
+    real, handles = getattr(owner, name), []
+
+    def interrupt(*arguments):
+        monkeypatch.setattr(owner, name, real)
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
 
     async def parent(agent):
-        agent.spawn(new(), idle)
+        handles.append(agent.spawn(new(), idle))
+        await echo(agent)
 
-    monkeypatch.setattr(Children, "add", interrupt)
-    with pytest.raises(KeyboardInterrupt):
+    async def main():
         async with AgentRuntime(store=InMemoryStore()) as runtime:
-            runtime.spawn(new(), parent)
+            monkeypatch.setattr(owner, name, interrupt)
+            handles.append(runtime.spawn(new(), parent))
+            await wait_all_tasks_blocked()
+            await handles[0].send_input("hello")
             await trio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert all(handle.state.is_final for handle in handles)
 
 
 def test_a_ctrl_c_while_a_runtime_opens_leaves_nothing_behind(monkeypatch):
