@@ -297,7 +297,11 @@ class Output:
         elif type(chunk) is UsageReport:
             chunk = self._count(chunk)
         self.ring.append(chunk)
-        if type(chunk) not in _UNNOTED:
+        if type(chunk) is TextDelta:
+            if self._partial is None:
+                self._partial = PartialText(self._text)
+            self._partial.add(chunk.text)
+        elif type(chunk) not in _UNNOTED:
             self._note(chunk)
         if type(chunk) is not SubAgentOutput:
             self._agent.notify("on_chunk", chunk)
@@ -326,10 +330,6 @@ class Output:
 
     def _note(self, chunk: OutputChunk) -> None:
         match chunk:
-            case TextDelta(text=text):
-                if self._partial is None:
-                    self._partial = PartialText(self._text)
-                self._partial.add(text)
             case ToolStart(id=tool_use_id, name=name):
                 self.open_tools[tool_use_id] = _OpenTool(name, trio.current_time())
             case ToolEnd(id=tool_use_id):
