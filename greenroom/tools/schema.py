@@ -159,6 +159,9 @@ class Arguments:
         # The model's own names are f0, f1, …: a parameter may be named like a method of BaseModel.
         self._parameters = {f"f{i}": p.name for i, p in enumerate(fields)}
         self._model, self.schema = _build_model(name, fields, hints, descriptions)
+        from pydantic import ValidationError  # loaded by then
+
+        self._misfit = ValidationError
 
     def bind(self, input: dict[str, object], context: AgentContext) -> dict[str, object]:  # noqa: A002
         """Return the arguments of a call: the input, converted, and values made from the context.
@@ -167,20 +170,21 @@ class Arguments:
             ToolError: the input does not fit; the message lists each place and its fault.
             Exception: whatever a `from_context` raises.
         """
-        from pydantic import ValidationError
-
         try:
             values = self._model.model_validate(input)
-        except ValidationError as error:
+        except self._misfit as error:
             raise ToolError(
                 f"{self._name}: the input does not fit: {_list_faults(error)}"
             ) from None
+        given = values.model_fields_set
         arguments = {
             parameter: getattr(values, field)
             for field, parameter in self._parameters.items()
-            if field in values.model_fields_set
+            if field in given
         }
-        return arguments | {name: make(context) for name, make in self._makers.items()}
+        for name, make in self._makers.items():
+            arguments[name] = make(context)
+        return arguments
 
 
 def read_output_schema(function: Callable[P, object]) -> dict[str, object] | None:
