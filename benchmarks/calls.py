@@ -5,6 +5,7 @@ python -m benchmarks.calls
 - tool step: function calls of Python for a reply with one call, and that call, of a turn of
   `coder` with a store in memory and permissions on; the model is behind a socket (`exchange.py`).
 - delta: the same for a piece of text, of 200 that arrive at once, to a reader who takes each.
+- end: the same for an agent that waits for input, when the runtime ends all of its agents.
 - idle agent: objects that the garbage collector knows, and bytes, of an agent that waits for input.
 - modules: imported by `from greenroom import AgentRuntime, AgentSession`.
 
@@ -46,31 +47,34 @@ KNOWN = {"trio": "0.35.0", "msgspec": "0.23.0", "orjson": "3.13.0"}
 
 FIGURES: dict[str, dict[str, float]] = {
     "3.11": {
-        "calls of a tool step, anthropic": 1714,
-        "calls of a tool step, openai": 1842,
-        "calls of a delta, anthropic": 16.9,
-        "calls of a delta, openai": 17.5,
+        "calls of a tool step, anthropic": 1760,
+        "calls of a tool step, openai": 1885,
+        "calls of a delta, anthropic": 15.9,
+        "calls of a delta, openai": 16.5,
+        "calls of an idle agent's end": 107,
         "objects of an idle agent": 64,
-        "bytes of an idle agent": 10900,
+        "bytes of an idle agent": 10800,
         "modules": 329,
     },
     "3.12": {
-        "calls of a tool step, anthropic": 1653,
-        "calls of a tool step, openai": 1782,
-        "calls of a delta, anthropic": 16.9,
-        "calls of a delta, openai": 17.5,
+        "calls of a tool step, anthropic": 1693,
+        "calls of a tool step, openai": 1819,
+        "calls of a delta, anthropic": 15.9,
+        "calls of a delta, openai": 16.5,
+        "calls of an idle agent's end": 107,
         "objects of an idle agent": 64,
-        "bytes of an idle agent": 10700,
-        "modules": 340,
+        "bytes of an idle agent": 10650,
+        "modules": 330,
     },
     "3.13": {
-        "calls of a tool step, anthropic": 1640,
-        "calls of a tool step, openai": 1766,
-        "calls of a delta, anthropic": 16.9,
-        "calls of a delta, openai": 17.5,
+        "calls of a tool step, anthropic": 1679,
+        "calls of a tool step, openai": 1802,
+        "calls of a delta, anthropic": 15.9,
+        "calls of a delta, openai": 16.5,
+        "calls of an idle agent's end": 107,
         "objects of an idle agent": 64,
-        "bytes of an idle agent": 10900,
-        "modules": 343,
+        "bytes of an idle agent": 10800,
+        "modules": 333,
     },
 }
 """By the minor version of Python."""
@@ -145,6 +149,22 @@ async def idle(agent: AgentInternals) -> None:
         pass
 
 
+async def end_crowd(agents: int) -> int:
+    """Count the calls that end so many idle agents at once."""
+    async with AgentRuntime(InMemoryStore(), limits=LIMITS) as runtime:
+        for _ in range(agents):
+            runtime.spawn(AgentSession.new("idle"), idle)
+        await trio.testing.wait_all_tasks_blocked()
+        with Calls() as calls:
+            await runtime.shutdown_all()
+    return calls.count
+
+
+def count_end() -> float:
+    short, long = (trio.run(end_crowd, agents) for agents in (AGENTS, 2 * AGENTS))
+    return (long - short) / AGENTS
+
+
 async def crowd(*, traced: bool) -> float:
     """Return what an idle agent takes, in bytes or in objects."""
 
@@ -184,6 +204,7 @@ ROWS = {
     "calls of a tool step, openai": partial(count_step, "openai"),
     "calls of a delta, anthropic": partial(count_delta, "anthropic"),
     "calls of a delta, openai": partial(count_delta, "openai"),
+    "calls of an idle agent's end": count_end,
     "objects of an idle agent": partial(weigh_agent, traced=False),
     "bytes of an idle agent": partial(weigh_agent, traced=True),
     "modules": count_modules,

@@ -38,10 +38,10 @@ class AgentState(Wire, frozen=True):
     kind: StateKind
     detail: str = ""
 
-    @classmethod
-    def idle(cls) -> "AgentState":
+    @staticmethod
+    def idle() -> "AgentState":
         """Waiting for input."""
-        return cls(StateKind.IDLE)
+        return _IDLE
 
     @classmethod
     def processing(cls, phase: str = "") -> "AgentState":
@@ -63,10 +63,10 @@ class AgentState(Wire, frozen=True):
         """Waiting for the subagent of this session."""
         return cls(StateKind.WAITING_FOR_SUBAGENT, session_id)
 
-    @classmethod
-    def done(cls) -> "AgentState":
+    @staticmethod
+    def done() -> "AgentState":
         """Ended without an error."""
-        return cls(StateKind.DONE)
+        return _DONE
 
     @classmethod
     def failed(cls, message: str) -> "AgentState":
@@ -86,3 +86,6 @@ class AgentState(Wire, frozen=True):
     def __str__(self) -> str:
         words = self.kind.replace("_", " ")
         return f"{words}: {self.detail}" if self.detail else words
+
+
+_IDLE, _DONE = AgentState(StateKind.IDLE), AgentState(StateKind.DONE)

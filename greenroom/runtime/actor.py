@@ -109,6 +109,7 @@ class Actor:
         "restarts",
         "scope",
         "session",
+        "session_id",
         "spawn_turn",
         "state",
         "turns",
@@ -149,6 +150,7 @@ class Actor:
         self.kernel = kernel
         self.limits = kernel.limits
         self.session = session
+        self.session_id = session.session_id
         self.parent = parent
         self.name = name or session.agent_type
         self.lineage: tuple[str, ...] = (*parent.lineage, self.name) if parent else (self.name,)
@@ -193,7 +195,9 @@ class Actor:
         ring = OutputRing(limits.ring_chunks, limits.ring_bytes)
         above = parent.output if parent else None
         forward = forward_to(above, self.session_id) if above else None
-        self.output: Output = Output(self, above, forward, ring, limits.partial_text)
+        self.output: Output = Output(
+            self, above, forward, ring, limits.partial_text, self.kernel.instruments.methods
+        )
         self.turns = Turns(self, self.output, limits.mailbox)
         self.mailbox = self.turns.mailbox
         budgets_above = tuple(parent._budgets or ()) if parent else ()
@@ -306,17 +310,10 @@ class Actor:
             on_client_result=self.client_results.take,
             on_background=self.background.start,
             on_artifact=Artifacts(self).save,
-            on_run=self._make_runs().run,
+            on_run=ToolRuns(
+                self.kernel.gates, self.kernel.instruments, session.conversation.add_decision
+            ).run,
         )
-
-    def _make_runs(self) -> ToolRuns:
-        kernel, record = self.kernel, self.session.conversation.add_decision
-        return ToolRuns(kernel.gates, kernel.instruments, record)
-
-    @property
-    def session_id(self) -> str:
-        """The id of its session."""
-        return self.session.session_id
 
     @property
     def path(self) -> str:
@@ -509,9 +506,18 @@ class Actor:
         return () if self._cleanups is None else tuple(self._cleanups.abandoned)
 
     @property
+    def is_saved(self) -> bool:
+        """Whether the session lacks nothing: all is stored, and no call is without a result."""
+        if self._context is not None:  # whose metadata may have changed
+            return False
+        session = self.session
+        return session.journal.is_saved and not session.conversation.transcript.open_calls
+
+    @property
     def leaves_behind(self) -> bool:
         """Whether a function that returns now leaves a turn, subagents or other work behind."""
-        return any((self.turns.current, self._children, self._background, self.life.supervisions))
+        rest = self.turns.current or self._children or self._background or self.life.supervisions
+        return bool(rest)
 
     def end_budgets(self) -> None:
         """Close the budgets and the tool calls that the agent's function never left."""
@@ -574,11 +580,12 @@ class Actor:
         await trio.lowlevel.cancel_shielded_checkpoint()
 
     def begin_shutdown(self, deadline: float) -> None:
-        """End by this time of trio's clock: take no more input, deny what waits for an answer.
-
-        A cancel of the task that waits for the end does not take this back.
-        """
+        """End by this time of trio's clock; a cancel of who waits for that takes nothing back."""
         self.scope.end_by(deadline)
+        self.take_no_more()
+
+    def take_no_more(self) -> None:
+        """Take no more input, deny what waits for an answer, and end once the open turn has."""
         self.mailbox.close()
         if self._approvals is not None:
             self._approvals.check_attendance()

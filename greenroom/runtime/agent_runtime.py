@@ -32,6 +32,7 @@ from greenroom.runtime.introspection import (
 from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.restarts import AgentHost, Strategy, Supervision
 from greenroom.runtime.spawning import spawn_root
+from greenroom.runtime.subagents import shut_down
 from greenroom.runtime.supervisor import Supervisor, make_supervisor
 from greenroom.runtime.tasks import is_cancelled, require_loop, unwrap
 from greenroom.runtime.tool_runs import Gates
@@ -300,12 +301,7 @@ class AgentRuntime:
         roots = self._kernel.registry.roots
         for actor in roots if current_actor() is not None else ():
             refuse_self_wait(actor, "shutdown_all()")
-        deadline = trio.current_time() + grace
-        for actor in roots:
-            actor.begin_shutdown(deadline)
-        for actor in roots:
-            if not actor.ended.is_set():  # one wait is enough for those that end meanwhile
-                await actor.wait_end()
+        await shut_down(roots, trio.current_time() + grace)
 
     def tree(self, limit: int = 1000) -> RuntimeTree:
         """Describe what every agent is doing right now; `print` draws the result as a tree.

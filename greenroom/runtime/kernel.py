@@ -1,7 +1,6 @@
 """What all agents of one runtime share: its limits, its gates, and who of them is alive."""
 
 import os
-from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -25,6 +24,8 @@ class _Agent(Protocol):
     @property
     def session(self) -> AgentSession: ...
     @property
+    def session_id(self) -> str: ...
+    @property
     def is_root(self) -> bool: ...
     @property
     def outcome(self) -> Outcome | None: ...
@@ -42,7 +43,7 @@ class Registry(Generic[A]):
         """How many agents were ever added."""
         self.most = 0
         """How many there were at once, at the most."""
-        self.ended: Counter[EndStatus] = Counter()
+        self.ended: dict[EndStatus, int] = {}
         """How many have ended, by how they did."""
 
     def __len__(self) -> int:
@@ -77,17 +78,18 @@ class Registry(Generic[A]):
 
     def add(self, actor: A) -> None:
         """Add an agent that was spawned."""
-        self._agents[actor.session.session_id] = actor
+        self._agents[actor.session_id] = actor
         actor.session.journal.has_agent = True
         self.spawned += 1
         self.most = max(self.most, len(self._agents))
 
     def forget(self, actor: A) -> None:
         """Remove an agent that has ended."""
-        del self._agents[actor.session.session_id]
+        del self._agents[actor.session_id]
         actor.session.journal.has_agent = False
         if actor.outcome is not None:
-            self.ended[actor.outcome.status] += 1
+            status = actor.outcome.status
+            self.ended[status] = self.ended.get(status, 0) + 1
 
 
 class Kernel(Generic[A]):

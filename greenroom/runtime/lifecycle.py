@@ -33,7 +33,15 @@ import logging
 import trio
 from msgspec import UNSET
 
-from greenroom.core import AgentState, Exited, Message, Resume, SubAgentComplete, SubAgentResult
+from greenroom.core import (
+    AgentState,
+    Exited,
+    Message,
+    Resume,
+    StateChange,
+    SubAgentComplete,
+    SubAgentResult,
+)
 from greenroom.core._internal import (
     RUNTIME,
     ConversationInput,
@@ -54,18 +62,22 @@ from greenroom.runtime.tasks import (
     must_propagate,
     strip_cancelled,
 )
+from greenroom.runtime.ties import Membership
 
 logger = logging.getLogger("greenroom.runtime")
+
+_DONE = StateChange(AgentState.done())
 
 
 async def run_agent(actor: Actor) -> None:
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
-    current_cleanup.set(None)  # a subagent that is spawned in a clean-up lives longer than that
+    if current_cleanup.get() is not None:
+        current_cleanup.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     task = begin_owning(actor)
     try:
         actor.notify("before_agent")
         await _run_life(actor)
-        while await _wait_next_life(actor):
+        while actor.member is not None and await _wait_next_life(actor, actor.member):
             await _run_life(actor)
     except BaseException as error:
         # It propagates, as a KeyboardInterrupt must; the outcome has it too.
@@ -99,8 +111,7 @@ async def _run_life(actor: Actor) -> None:
     finally:
         life.nursery = None
         life.end()
-    raised, life.raised = life.raised, None
-    _judge(life, raised)
+    _judge(life)
     if corruption is not None:
         life.record_crash(corruption)
 
@@ -164,14 +175,14 @@ async def _end_rest(actor: Actor, tasks: TaskGroup) -> None:
     actor.end_budgets()
     await actor.turns.abandon()
     life = actor.life
-    raised, life.raised = life.raised, None
-    _judge(life, raised)
+    _judge(life)
     life.nursery = None
     await _end_subagents(actor)
 
 
-def _judge(life: Life, error: BaseException | None) -> None:
+def _judge(life: Life) -> None:
     """Find out whether what the function raised, if anything, is a crash of it."""
+    error, life.raised = life.raised, None
     if error is not None and not (life.is_cut_off and is_cancelled(error)):
         life.record_crash(_as_crash(error))
 
@@ -204,10 +215,9 @@ async def _end_subagents(actor: Actor) -> None:
     actor.life.end_supervisions()
 
 
-async def _wait_next_life(actor: Actor) -> bool:
-    """Ask the supervisor, if there is one, and wait until the next life may begin."""
-    member = actor.member
-    if member is None or _was_asked_to_end(actor):
+async def _wait_next_life(actor: Actor, member: Membership) -> bool:
+    """Ask the supervisor, and wait until the next life may begin."""
+    if _was_asked_to_end(actor):
         return False
     actor.output.close_tools()
     if not member.try_park():
@@ -265,7 +275,8 @@ async def _release(actor: Actor) -> None:
 
 async def _end(actor: Actor) -> None:
     try:
-        await _flush(actor)
+        if not actor.is_saved:
+            await _flush(actor)
     finally:
         try:
             await _release(actor)
@@ -292,7 +303,8 @@ def _tell_end(actor: Actor, outcome: Outcome) -> None:
             actor.turns.drop_unopened()
             _publish_end(actor, exited)
         finally:
-            _tell_parent(actor, exited)
+            if actor.parent is not None:
+                _tell_parent(actor, actor.parent, exited)
     finally:
         actor.ended.set()  # those who wait run after this step
         actor.output.ring.close()
@@ -308,50 +320,45 @@ def _publish_end(actor: Actor, exited: Exited) -> None:
     crash = actor.life.crash
     actor.drop_resources()
     actor.output.close_tools()
-    if crash is not None and not actor.life.is_reported:
+    if crash is None:
+        actor.state = _DONE.state
+        actor.output.publish(_DONE, exited)
+        return
+    if not actor.life.is_reported:
         log_error(logger, f"the agent {actor.path} has crashed", crash)
-    actor.set_state(AgentState.done() if crash is None else AgentState.failed(exited.error))
+    actor.set_state(AgentState.failed(exited.error))
     actor.publish_crash()
     actor.output.publish(exited)
 
 
 def _make_outcome(actor: Actor) -> Outcome:
-    status, error = _find_status(actor), actor.life.crash
-    if status is EndStatus.CANCELLED and actor.member is not None:
-        error = actor.member.stopped_by
-    return Outcome(
-        status=status,
-        value=actor.life.value if status is EndStatus.COMPLETED else None,
-        error=error,
-        undelivered=_find_undelivered(actor, status),
-        abandoned=actor.abandoned,
-        restarts=actor.restarts,
-    )
+    value, error, is_cut_off = None, actor.life.crash, False
+    if actor.is_killed:
+        status, is_cut_off = EndStatus.KILLED, True
+    elif error is not None:
+        status = EndStatus.CRASHED
+    elif actor.life.has_returned:
+        status, value = EndStatus.COMPLETED, actor.life.value
+    else:
+        status, is_cut_off = EndStatus.CANCELLED, True
+        error = None if actor.member is None else actor.member.stopped_by
+    undelivered = _find_undelivered(actor, is_cut_off=is_cut_off)
+    return Outcome(status, value, error, undelivered, actor.abandoned, actor.restarts)
 
 
-def _find_undelivered(actor: Actor, status: EndStatus) -> tuple[ConversationInput, ...]:
+def _find_undelivered(actor: Actor, *, is_cut_off: bool) -> tuple[ConversationInput, ...]:
     """Return the inputs that it never took, and those without a turn when it was cut off.
 
     A `Resume` is not among them: it was not sent, and its calls are still open.
     """
-    from_outside = status in {EndStatus.CANCELLED, EndStatus.KILLED}
-    cut_off = actor.turns.unopened_inputs if from_outside else ()
-    waiting = (*cut_off, *actor.mailbox.drain())
-    return tuple(each for each in waiting if not isinstance(each, Resume))
+    waiting = actor.mailbox.drain()
+    if is_cut_off:
+        waiting = (*actor.turns.unopened_inputs, *waiting)
+    return waiting and tuple(each for each in waiting if not isinstance(each, Resume))
 
 
-def _find_status(actor: Actor) -> EndStatus:
-    if actor.is_killed:
-        return EndStatus.KILLED
-    if actor.life.crash is not None:
-        return EndStatus.CRASHED
-    return EndStatus.COMPLETED if actor.life.has_returned else EndStatus.CANCELLED
-
-
-def _tell_parent(actor: Actor, exited: Exited) -> None:
-    parent, session = actor.parent, actor.session
-    if parent is None:
-        return
+def _tell_parent(actor: Actor, parent: Actor, exited: Exited) -> None:
+    session = actor.session
     parent.children.remove(actor)
     reply = _find_last_reply(actor)
     parent.output.publish(

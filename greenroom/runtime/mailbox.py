@@ -264,10 +264,11 @@ class Mailbox:
     @_protect
     def close(self) -> None:
         """Take no more input; waiting senders get `AgentNotRunningError`."""
-        if not self.closed:
-            for sender in self._senders:
-                trio.lowlevel.reschedule(sender)
+        if self.closed:
+            return
         self.closed = True
+        for sender in self._senders:
+            trio.lowlevel.reschedule(sender)
         self._wake_receivers()
 
     @_protect
@@ -290,6 +291,8 @@ class Mailbox:
 
     def drain(self) -> tuple[ConversationInput, ...]:
         """Take everything out that was never delivered."""
+        if not self._items:
+            return ()
         items = tuple(self._items)
         self._items.clear()
         self._came.clear()

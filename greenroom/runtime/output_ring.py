@@ -23,7 +23,7 @@ leaves tools open; `close_tools` gives each its `ToolEnd`, at the end of the tur
 
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from types import TracebackType
@@ -34,6 +34,7 @@ import trio
 
 from greenroom.core import (
     Custom,
+    Exited,
     Lagged,
     OutputChunk,
     StateChange,
@@ -111,16 +112,17 @@ class OutputRing:
         Raises:
             InvalidJSONError: the chunk holds something that can't be written as JSON.
         """
-        size = _estimate_size(chunk)
-        self.chunks[self.next] = chunk
-        self._sizes[self.next] = size
+        seq, size = self.next, _estimate_size(chunk)
+        self.chunks[seq] = chunk
+        if size != _OVERHEAD:  # as that of the chunks without a text is
+            self._sizes[seq] = size
         self.bytes += size
-        self.next += 1
-        while self.next - self.first > self._max_chunks or (
-            self.bytes > self._max_bytes and self.next - self.first > 1
+        self.next = seq + 1
+        while seq - self.first >= self._max_chunks or (
+            self.bytes > self._max_bytes and seq > self.first
         ):
             del self.chunks[self.first]
-            self.bytes -= self._sizes.pop(self.first)
+            self.bytes -= self._sizes.pop(self.first, _OVERHEAD)
             self.first += 1
 
     def wake(self) -> None:
@@ -161,6 +163,10 @@ class OutputRing:
 def _estimate_size(chunk: OutputChunk) -> int:
     if type(chunk) is TextDelta or type(chunk) is ThinkingDelta:
         text = chunk.text
+    elif type(chunk) is StateChange:
+        text = chunk.state.detail
+    elif type(chunk) is Exited:
+        text = chunk.error
     elif type(chunk) is ToolProgress:
         text = chunk.output
     elif type(chunk) is SubAgentOutput:
@@ -175,15 +181,20 @@ _PROGRESS = 10_000
 """Characters that are kept of the progress of an unfinished call; its newest ones."""
 
 
-_UNNOTED: frozenset[type] = frozenset({StateChange, ThinkingDelta, UsageReport})
-"""Frequent chunks that change nothing else than the ring."""
+_NOTED: frozenset[type] = frozenset(
+    {TextComplete, TurnStart, ToolStart, ToolProgress, ToolEnd, Custom}
+)
+"""The chunks that change more than the ring, beside the text so far."""
+
+_COMPLETED: frozenset[type] = frozenset({Custom, UsageReport})
 
 
-class _OpenTool(msgspec.Struct, frozen=True):
-    """A tool that was started, and when, by trio's clock."""
+class _OpenTool(msgspec.Struct):
+    """A tool that was started, when, by trio's clock, and the end of what it has shown since."""
 
     name: str
     since: float
+    progress: PartialText | None = None
 
 
 class _Agent(Protocol):
@@ -207,9 +218,9 @@ class Output:
         "_agent",
         "_epoch",
         "_forward",
+        "_hooks",
         "_opened",
         "_partial",
-        "_progress",
         "_text",
         "_unopened",
         "open_tools",
@@ -226,13 +237,15 @@ class Output:
         forward: Callable[[OutputChunk], None] | None,
         ring: OutputRing,
         text: int,
+        hooks: Mapping[Hook, Sequence[object]],
     ) -> None:
         """Start empty, below the output of the parent.
 
         `forward` shows each chunk in the parent's output, for a subagent; `text` characters of an
-        open reply are kept beside the ring.
+        open reply are kept beside the ring; `hooks` tells which hooks the instruments have now.
         """
         self._agent = agent
+        self._hooks = hooks
         self._above = above
         self._forward = forward
         self.ring = ring
@@ -245,7 +258,6 @@ class Output:
         """The use of this agent and of all below it, including those that have ended."""
         self.open_tools: dict[str, _OpenTool] = {}
         """The tools that were started and have not ended, by tool-use id."""
-        self._progress: dict[str, PartialText] = {}
 
     @property
     def epoch(self) -> int:
@@ -281,32 +293,32 @@ class Output:
         Raises:
             AgentNotRunningError: the agent has ended, and `Exited` was its last chunk.
         """
-        if self.ring.closed:
+        ring, hooks = self.ring, self._hooks["on_chunk"]
+        if ring.closed:
             self._agent.refuse_if_ended()
         try:
-            for chunk in chunks:
-                self._publish(chunk)
+            # By `type`, and below by order: each chunk comes through here, and `isinstance` is slow
+            # where it finds no match.
+            for each in chunks:
+                chunk = self._complete(each) if type(each) in _COMPLETED else each
+                ring.append(chunk)
+                if type(chunk) is TextDelta:
+                    if self._partial is None:
+                        self._partial = PartialText(self._text)
+                    self._partial.add(chunk.text)
+                elif type(chunk) in _NOTED:
+                    self._note(chunk)
+                if hooks and type(chunk) is not SubAgentOutput:
+                    self._agent.notify("on_chunk", chunk)
+                if self._forward is not None:
+                    self._forward(chunk)
         finally:
-            self.ring.wake()  # once, for as many as came at once
+            ring.wake()  # once, for as many as came at once
 
-    def _publish(self, chunk: OutputChunk) -> None:
-        # By `type`, and below by order: each chunk comes through here, and `isinstance` is slow
-        # where it finds no match.
+    def _complete(self, chunk: OutputChunk) -> OutputChunk:
         if type(chunk) is Custom:  # as JSON, which its data may not be
-            chunk = serde.decode(serde.encode(chunk), Custom)
-        elif type(chunk) is UsageReport:
-            chunk = self._count(chunk)
-        self.ring.append(chunk)
-        if type(chunk) is TextDelta:
-            if self._partial is None:
-                self._partial = PartialText(self._text)
-            self._partial.add(chunk.text)
-        elif type(chunk) not in _UNNOTED:
-            self._note(chunk)
-        if type(chunk) is not SubAgentOutput:
-            self._agent.notify("on_chunk", chunk)
-        if self._forward is not None:
-            self._forward(chunk)
+            return serde.decode(serde.encode(chunk), Custom)
+        return self._count(chunk) if type(chunk) is UsageReport else chunk
 
     def open_tool_labels(self) -> list[str]:
         """Name the open calls, for people."""
@@ -321,7 +333,11 @@ class Output:
 
     def close_tools(self) -> dict[str, str]:
         """Publish the end of the calls that were cut off; return their progress, by tool-use id."""
-        progress = {key: str(text) for key, text in self._progress.items()}
+        if not self.open_tools:
+            return {}
+        progress = {
+            key: str(tool.progress) for key, tool in self.open_tools.items() if tool.progress
+        }
         for tool_use_id in tuple(self.open_tools):
             text = "\n".join(filter(None, [progress.get(tool_use_id), "interrupted"]))
             result = ToolResult.error(text, ToolStatus.INTERRUPTED, error_message="interrupted")
@@ -334,9 +350,10 @@ class Output:
                 self.open_tools[tool_use_id] = _OpenTool(name, trio.current_time())
             case ToolEnd(id=tool_use_id):
                 self.open_tools.pop(tool_use_id, None)
-                self._progress.pop(tool_use_id, None)
             case ToolProgress(id=tool_use_id, output=text) if tool_use_id in self.open_tools:
-                self._progress.setdefault(tool_use_id, PartialText(_PROGRESS)).add(text)
+                tool = self.open_tools[tool_use_id]
+                tool.progress = tool.progress or PartialText(_PROGRESS)
+                tool.progress.add(text)
             case TextComplete() | Custom(kind="reply.restarted"):
                 self.clear_partial()
             case TurnStart():

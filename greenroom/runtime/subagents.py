@@ -3,7 +3,7 @@
 Monitors are here too: through one, an agent learns how any other agent ended.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
 import trio
@@ -35,8 +35,11 @@ class Subagent(Protocol):
     def ended(self) -> Flag:
         """Set at its end."""
 
-    def begin_shutdown(self, deadline: float) -> None:
-        """Let the open turn finish until this time of trio's clock, then cancel."""
+    def take_no_more(self) -> None:
+        """Take no more input, and end once the open turn has."""
+
+    async def wait_end(self) -> None:
+        """Wait until it has ended, and nothing of it is left."""
 
 
 class _Agent(Protocol):
@@ -98,15 +101,35 @@ class Children(Generic[A]):
 
     async def shut_down(self, grace: float) -> None:
         """Shut all of them down at once; they share the grace."""
-        alive, deadline = self.alive(), trio.current_time() + grace
-        for child in alive:
-            child.begin_shutdown(deadline)
-        await self._wait_ends(alive)
+        await shut_down(self.alive(), trio.current_time() + grace)
 
     async def _wait_ends(self, children: list[A]) -> None:
         for child in children:
             if not child.ended.is_set():  # one wait is enough for those that end meanwhile
                 await child.ended.wait()
+
+
+_PASSES = 3  # of the event loop, in which an agent that waits for input learns of it, and ends
+
+
+async def shut_down(agents: Sequence[Subagent], deadline: float) -> None:
+    """Let the open turns of all these agents finish until then, and wait until all have ended.
+
+    A cancel takes nothing back. Most agents of many wait for input, and have ended before a
+    deadline is set for each of the others.
+    """
+    try:
+        for agent in agents:
+            agent.take_no_more()
+        for _ in range(_PASSES if agents else 0):
+            await trio.lowlevel.cancel_shielded_checkpoint()
+    finally:
+        left = [agent for agent in agents if not agent.ended.is_set()]
+        for agent in left:
+            agent.scope.end_by(deadline)
+    for agent in left:
+        if not agent.ended.is_set():  # one wait is enough for those that end meanwhile
+            await agent.wait_end()
 
 
 def forward_to(parent: Output, session_id: str) -> Callable[[OutputChunk], None]:

@@ -280,7 +280,8 @@ class Life:
 
     def end(self) -> None:
         """End its monitors and supervisors; their agents have ended."""
-        self.end_supervisions()
+        if self.supervisions:
+            self.end_supervisions()
         for monitor in tuple(self.monitors):
             monitor.on_host_end()
 
@@ -307,16 +308,19 @@ class LiveTasks(trio.abc.Instrument):
             if each is not group:
                 continue
             if task.parent_nursery is None or not group.holds(task):
-                self._remove(task)
+                self.forget(task)
             else:
                 task.parent_nursery.cancel_scope.cancel()
 
-    def _remove(self, task: trio.lowlevel.Task) -> None:
+    def forget(self, task: trio.lowlevel.Task) -> None:
+        """Count a task no longer, which has ended or moved elsewhere."""
         group = self._groups.pop(task, None)
         if group is not None:
             group.count -= 1
             if group.changed is not None:
                 group.changed.set()
+
+    task_exited = forget
 
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Give a new task to the agent and the group of the task that opened its nursery."""
@@ -325,10 +329,6 @@ class LiveTasks(trio.abc.Instrument):
         group = self._groups.get(nursery.parent_task) if nursery is not None else None
         if group is not None:
             self.add(task, group)
-
-    def task_exited(self, task: trio.lowlevel.Task) -> None:
-        """Remove a task that has ended."""
-        self._remove(task)
 
 
 class TaskGroup:

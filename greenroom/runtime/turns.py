@@ -208,8 +208,9 @@ class Turns:
 
     def drop_unopened(self) -> None:
         """Drop the messages that were taken and answered without a turn."""
-        for turn in tuple(self._unopened.values()):
-            self._drop(turn)
+        if self._unopened:
+            for turn in tuple(self._unopened.values()):
+                self._drop(turn)
 
     def put_back(self) -> None:
         """Return messages that a broken function took and did not begin to the mailbox.

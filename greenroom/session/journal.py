@@ -59,7 +59,7 @@ from greenroom.session.store_errors import changed_error
 from greenroom.session.turnstile import Turnstile
 
 if TYPE_CHECKING:
-    from greenroom.session.store import StoreInProcess, WriterInProcess
+    from greenroom.session.store import StoreInProcess
 
 T = TypeVar("T")
 
@@ -119,8 +119,9 @@ class Journal:
     @property
     def is_saved(self) -> bool:
         """Whether `save` would have nothing to write."""
-        is_synced = self._tail.is_flushed or not self._is_sync_due
-        return is_synced and not self._has_news
+        if self._conversation.pending or self._needs_description:
+            return False
+        return self._tail.is_flushed or not self._is_sync_due
 
     @property
     def _has_news(self) -> bool:
@@ -163,7 +164,7 @@ class Journal:
         Returns:
             Whether it is done; else `open` is to do it.
         """
-        return self._turnstile.is_free and self._tail.begin()
+        return not self._turnstile.is_taken and self._tail.begin()
 
     def close_now(self) -> bool:
         """Do what `close` does, in one step, if the store is in this process.
@@ -171,7 +172,7 @@ class Journal:
         Returns:
             Whether it is done; else `close` is to do it.
         """
-        return self._turnstile.is_free and self._tail.release_now()
+        return not self._turnstile.is_taken and self._tail.release_now()
 
     async def close(self) -> None:
         """Release the session to other writers; cancellation waits."""
@@ -450,10 +451,8 @@ class _Tail:
 
     def release_now(self) -> bool:
         """Release the lock in one step, if the store can; return whether it did."""
-        writer = self._writer
-        if writer is None or not hasattr(type(writer), "release_now"):
-            return False
-        if not cast("WriterInProcess", writer).release_now():
+        release_now = getattr(type(self._writer), "release_now", None)  # as in `begin`
+        if release_now is None or not release_now(self._writer):
             return False
         self._writer = None
         return True

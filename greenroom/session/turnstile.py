@@ -10,28 +10,24 @@ class Turnstile:
     loop each time.
     """
 
-    __slots__ = ("_is_taken", "_waiting")
+    __slots__ = ("_waiting", "is_taken")
 
     def __init__(self) -> None:
         """Begin with nobody in it."""
-        self._is_taken = False
+        self.is_taken = False
+        """Whether a task that enters has to wait."""
         self._waiting: trio.lowlevel.ParkingLot | None = None  # once a task had to wait
-
-    @property
-    def is_free(self) -> bool:
-        """Whether a task could enter at once."""
-        return not self._is_taken
 
     async def enter(self) -> None:
         """Enter, or wait in line."""
-        if self._is_taken:
+        if self.is_taken:
             self._waiting = self._waiting or trio.lowlevel.ParkingLot()
             await self._waiting.park()  # whoever leaves hands it over
-        self._is_taken = True
+        self.is_taken = True
 
     def leave(self) -> None:
         """Let the next one in."""
         if self._waiting:
             self._waiting.unpark()
         else:
-            self._is_taken = False
+            self.is_taken = False

@@ -156,6 +156,40 @@ async def test_a_thousand_agents_stop_together(runtime):
     assert {(await handle.wait()).status for handle in handles} == {EndStatus.COMPLETED}
 
 
+@pytest.mark.parametrize("passes", [3, 4, 5, 6, None])
+async def test_idle_agents_that_do_not_end_are_cancelled_at_the_grace_whoever_waits(
+    runtime, passes
+):
+    async def stays(agent):
+        async for _ in agent.inputs():
+            pass
+        await trio.sleep_forever()
+
+    async def wait(shut_down):
+        if passes is None:
+            await shut_down
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(lambda: shut_down)
+            for _ in range(passes):
+                await trio.lowlevel.cancel_shielded_checkpoint()
+            nursery.cancel_scope.cancel()
+
+    parents = []
+
+    async def parent(agent):
+        parents.append(agent.spawn(new(), stays))
+        await stays(agent)
+
+    handles = [runtime.spawn(new(), stays), runtime.spawn(new(), parent)]
+    await wait_all_tasks_blocked()
+    before = trio.current_time()
+    await wait(runtime.shutdown_all(grace=2))
+    for handle in (*handles, *parents):
+        assert (await handle.wait()).status is EndStatus.CANCELLED
+    assert trio.current_time() == before + 2
+
+
 async def test_all_share_one_grace_and_the_runtime_stays_open():
     async with AgentRuntime(store=InMemoryStore()) as runtime:
         handles = [await busy(runtime, "100") for _ in range(3)]
