@@ -117,7 +117,7 @@ class AgentRuntime:
         if kernel.opened_by is not None:
             kernel.gates.put_before(kernel.opened_by.kernel.gates)
         self._watch()
-        trio.lowlevel.add_instrument(kernel.live_tasks)
+        kernel.live_tasks.start()
         self._manager = trio.open_nursery()
         kernel.nursery = await self._manager.__aenter__()
         kernel.is_open = True
@@ -143,7 +143,7 @@ class AgentRuntime:
         try:
             await close_resources(self.resources, self.limits.flush_grace)
         finally:
-            trio.lowlevel.remove_instrument(self._kernel.live_tasks)
+            self._kernel.live_tasks.stop()
             self._unwatch()
         if own is not None and own is not error:
             raise own from own.__cause__

@@ -149,8 +149,7 @@ async def _open(actor: Actor) -> bool:
 
 async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
     life, tasks = actor.life, TaskGroup(actor.kernel.live_tasks)
-    tasks.begin()
-    actor.main_task = task = trio.lowlevel.current_task()
+    actor.main_task = task = tasks.begin()
     try:
         if not actor.kernel.is_open:  # it was left since this task was started
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -162,7 +161,8 @@ async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
     else:
         life.has_returned = not task.child_nurseries
     finally:
-        if tasks.count > 1 or actor.leaves_behind:
+        tasks.leave()
+        if tasks.count or actor.leaves_behind:
             nursery.start_soon(_end_rest, actor, tasks, name=f"the end of agent {actor.name}")
         else:
             actor.end_budgets()

@@ -15,8 +15,9 @@ new task is given the owner in whose tree it begins, to make the variable right.
 trio's tree does not tell which tasks are alive either. If code never leaves a nursery that it has
 entered, trio closes another one in its place, or drops it together with the task that opened it;
 its tasks live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends
-them, and the end of a `Life` waits for the last one of its `TaskGroup`. Nobody waits for most ends
-of agents and turns, so a `Flag` that says them makes no event until somebody does.
+them, and the end of a `Life` waits for the last one of its `TaskGroup`. Most functions never start
+a task, so it looks at the ends of tasks only once one has. Nobody waits for most ends of agents and
+turns, so a `Flag` that says them makes no event until somebody does.
 
 What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
 errors ends a turn; a cancel and any other error go further. The functions at the end take such
@@ -26,6 +27,7 @@ Nothing here knows what an owner is.
 """
 
 import math
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Protocol
 
@@ -291,16 +293,41 @@ class Life:
             supervision.on_host_end()
 
 
+class _Ends(trio.abc.Instrument):
+    """The instrument that sees which tasks end."""
+
+    def __init__(self, forget: Callable[[trio.lowlevel.Task], None]) -> None:
+        self._forget = forget
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        """Forget a task that has ended."""
+        self._forget(task)
+
+
 class LiveTasks(trio.abc.Instrument):
     """The instrument by which one runtime knows the tasks of its agents."""
 
     def __init__(self) -> None:
         self._groups: dict[trio.lowlevel.Task, TaskGroup] = {}
+        self._ends: _Ends | None = None  # once a function has started a task
 
-    def add(self, task: trio.lowlevel.Task, group: "TaskGroup") -> None:
-        """Add a task, and all that is started below it, to a group."""
+    def start(self) -> None:
+        """Begin to look, in the current event loop."""
+        trio.lowlevel.add_instrument(self)
+
+    def stop(self) -> None:
+        """Look no longer."""
+        trio.lowlevel.remove_instrument(self)
+        if self._ends is not None:
+            trio.lowlevel.remove_instrument(self._ends)
+
+    def add_first(self, task: trio.lowlevel.Task, group: "TaskGroup") -> None:
+        """Add all that is started below this task to a group."""
         self._groups[task] = group
-        group.count += 1
+
+    def remove_first(self, task: trio.lowlevel.Task) -> None:
+        """Add no more of what is started below this task, which is about to end."""
+        self._groups.pop(task, None)
 
     def cancel(self, group: "TaskGroup") -> None:
         """Cancel the nurseries in which the tasks of a group run."""
@@ -320,19 +347,21 @@ class LiveTasks(trio.abc.Instrument):
             if group.changed is not None:
                 group.changed.set()
 
-    task_exited = forget
-
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Give a new task to the agent and the group of the task that opened its nursery."""
         _correct_context(task)
         nursery = task.parent_nursery
         group = self._groups.get(nursery.parent_task) if nursery is not None else None
         if group is not None:
-            self.add(task, group)
+            if self._ends is None:
+                self._ends = _Ends(self.forget)
+                trio.lowlevel.add_instrument(self._ends)
+            self._groups[task] = group
+            group.count += 1
 
 
 class TaskGroup:
-    """The tasks of one life: the task of the agent's function, and all below it."""
+    """The tasks of one life: all below that of the agent's function."""
 
     __slots__ = ("_first", "_live_tasks", "changed", "count")
 
@@ -344,10 +373,16 @@ class TaskGroup:
         self.changed: trio.Event | None = None
         """Set when one ends, once `end` waits for that."""
 
-    def begin(self) -> None:
-        """Begin with the current task."""
+    def begin(self) -> trio.lowlevel.Task:
+        """Begin with what the current task starts, which is returned."""
         self._first = trio.lowlevel.current_task()
-        self._live_tasks.add(self._first, self)
+        self._live_tasks.add_first(self._first, self)
+        return self._first
+
+    def leave(self) -> None:
+        """Leave the current task, which is about to end; it starts no more."""
+        if self._first is not None:
+            self._live_tasks.remove_first(self._first)
 
     def holds(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task is below the first one.
