@@ -287,10 +287,14 @@ def _state_effects(
     if not callable(state):
         return usual_effects(name, arguments, context)
     try:
-        return tuple(state(arguments, context))
+        stated = tuple(state(arguments, context))
     except Exception as error:  # noqa: BLE001 (whatever it is, nothing is known of the call)
         log_error(_logger, f"{name} failed to state its effects", error, logging.WARNING)
         return (Opaque(f"{name} failed to state its effects: {message_of(error)}"),)
+    odd = f"{name} states an effect that is none: "
+    return [
+        each if isinstance(each, Effect) else Opaque(odd + type(each).__name__) for each in stated
+    ]
 
 
 def _list_facts(

@@ -256,6 +256,9 @@ def test_a_tool_states_its_own_effects(context):
     assert check(Contact("https://a.test")) is ALLOW
     assert check(Opaque("who knows")) is ASK
     assert check("broken") is ASK
+    for odd in ("src/b", {"write": "b"}, None, WritePath):
+        assert check(odd) is ASK
+        assert check(ReadPath("src/a"), odd) is ASK
 
 
 def test_a_tool_that_needs_no_permission_is_allowed_unless_a_rule_speaks(context):
