@@ -427,8 +427,8 @@ class _HttpStream(ModelStream):
     async def _begin(self) -> Iterable[StreamEvent]:
         """Find out whether the answer is a stream; if it is not, translate it as a whole."""
         body = await self._read(_PREFIX)
-        content_type = self._headers.get("content-type", "").lower()
-        if is_stream(body, content_type):
+        content_type = self._headers.get("content-type", "")
+        if is_stream(body, content_type.lower()):
             self._events.extend(self._lines.feed(body))
             return ()
         if body.startswith(b"{"):  # no event begins like that
@@ -443,7 +443,8 @@ class _HttpStream(ModelStream):
             if values := _read_list(body):
                 return list(self._decoder.whole(values))
         body = await self._read(_PAGE_LIMIT, body)
-        raise not_a_stream(self._endpoint, self._endpoint.conceal_text(content_type), body)
+        concealed = self._endpoint.conceal_text(content_type).lower()
+        raise not_a_stream(self._endpoint, concealed, body)
 
     def _conceal(self, event: SSEEvent) -> SSEEvent | None:
         """Remove the key from an event that reports an error; None if it is not in there."""
