@@ -119,9 +119,9 @@ class RequestWriter:
         Raises:
             ProtocolError: the method or a header can't be written.
         """
-        asked = method, target, headers
-        if asked != self._asked:
-            self._head, self._asked = self._write_head(*asked), asked
+        if (method, target, headers) != self._asked:
+            self._head = self._write_head(method, target, headers)
+            self._asked = method, target, dict(headers)  # the caller's own may change
         if content is None and method not in _WITH_BODY:
             return self._head + b"\r\n"
         return b"%bContent-Length: %d\r\n\r\n%b" % (self._head, len(content or b""), content or b"")

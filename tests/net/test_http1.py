@@ -279,6 +279,10 @@ def test_a_head_is_written_for_each_request_that_is_another_one():
         for content in (None, b"", b"body"):
             sent = writer.write(method, target, headers, content)
             assert sent == fresh.write(method, target, headers, content)
+    changing = {"X": "1"}
+    writer.write("PUT", "/b", changing, None)
+    changing["X"] = "2"
+    assert b"X: 2" in writer.write("PUT", "/b", changing, None)
     with pytest.raises(ProtocolError):
         writer.write("PUT", "/\n", {}, None)
     assert writer.write("GET", "/b", {}, None) == (
