@@ -87,9 +87,15 @@ class ConversationEncoder:
         self._changes: dict[str, None] = {}
         self._ends: list[tuple[int, int]] = []
         self._around: _Around | None = None
-        self.size = 0
-        """How many bytes it keeps."""
         self._restart_at(0)
+
+    @property
+    def size(self) -> int:
+        """How many bytes it keeps."""
+        newest = (*self._latest, self._last.encoded) if self._last else self._latest
+        messages = sum(len(each.wire) + len(each.with_mark or b"") for each in newest)
+        around = len(self._around.frame.start) if self._around else 0
+        return len(self._prefix) + messages + around
 
     def count_known(self, messages: Sequence[Message]) -> int:
         """Return how many of these messages are encoded already; 0 for another conversation.
@@ -154,9 +160,7 @@ class ConversationEncoder:
             or not now.is_like(around.of)
         ):
             fields, write = self._dialect.body(request, is_marked=conversation.is_marked)
-            self.size -= len(around.frame.start) if around is not None else 0
             around = self._around = _Around(now, conversation.is_marked, Frame.of(fields), write)
-            self.size += len(around.frame.start)
         return around.frame.fill(around.write(conversation))
 
     def _restart_at(self, place: int) -> None:
@@ -178,7 +182,6 @@ class ConversationEncoder:
             encoded = self._encode(self._calls.rename(message))
         self._is_marked |= encoded.is_marked
         self._latest.append(encoded)
-        self.size += len(encoded.wire)
         self._ends.append((count, 0))
         if len(self._latest) > _LATEST:
             wire = self._latest.popleft().wire

@@ -299,3 +299,15 @@ async def test_what_surrounds_the_messages_counts_for_what_is_kept(monkeypatch):
             del dialect.written[:]
             await encoder.encode(ModelRequest(messages=small, system=system))
             assert len(dialect.written) == count
+
+
+async def test_the_last_message_and_marks_count_for_what_is_kept(monkeypatch):
+    monkeypatch.setattr(request_encoder, "_MAX_BYTES", 1000)
+    dialect = Counting()
+    encoder = RequestEncoder(dialect)
+    for length, cache, again in ((1000, False, 1), (500, True, 1), (500, False, 0)):
+        request = ModelRequest(messages=[Message.user("a" * length)], cache=cache)
+        for count in (1, again):
+            del dialect.written[:]
+            await encoder.encode(request)
+            assert len(dialect.written) == count, (length, cache)

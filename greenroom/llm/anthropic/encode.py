@@ -85,6 +85,8 @@ def mark_messages(conversation: EncodedConversation) -> list[bytes | bytearray]:
     left = _MARKED_MESSAGES
     for message in reversed(conversation.latest):
         marked = _mark_message(message) if left else b""
+        if not left:
+            message.with_mark = None  # newer ones have the marks now
         left -= bool(marked)
         made.append(marked or message.wire)
     return [conversation.prefix, *made[::-1]]
