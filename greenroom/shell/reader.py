@@ -178,6 +178,7 @@ class _Reader:
         self._names_of = list_names
         self._documents: list[_HereDocument] = []
         self._drafts: list[_Draft] = []
+        self._earlier: list[SimpleCommand] = []  # the same, without the texts that follow them
         self._counted = 0  # up to here, line ends were counted
 
     def fail(self, reason: str, at: int | None = None) -> NotPlainError:
@@ -278,6 +279,7 @@ class _Reader:
         draft.line += self.text.count("\n", self._counted, self.at)
         self._counted = self.at
         self._drafts.append(draft)
+        self._earlier.append(draft.finish())  # once, not for each pattern that asks for them
         return draft
 
     def _read_setting(self, draft: _Draft) -> bool:
@@ -473,8 +475,7 @@ class _Reader:
         if "]" in odd or any(first > last for first, last in ranges):
             raise self.fail(f"a pattern that is not simple, {visible(text[:60])}", start)
         try:
-            earlier = [each.finish() for each in self._drafts]
-            names = self._names_of(_GLOB.sub(_write_literal, word), earlier)
+            names = self._names_of(_GLOB.sub(_write_literal, word), self._earlier)
         except NotPlainError as error:
             raise self.fail(error.reason, start) from None
         if len(names) > MAX_WORDS or any(name.startswith("-") for name in names):

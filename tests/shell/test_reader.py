@@ -3,6 +3,7 @@
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from random import Random
 
@@ -205,3 +206,25 @@ def test_bash_does_the_same_with_a_command_and_with_what_it_was_read_as(tmp_path
                 break
         assert found == expected, f"seed {SEED}: {text!r} was read as {rendered!r}"
     assert plain > CASES * 0.8
+
+
+def count_calls(length):
+    """Count the calls of Python functions that reading so many patterns behind commands takes."""
+    text = "ls; " * (length // 5) + "ls " + "*a " * length
+    calls = 0
+
+    def count(_frame, event, _argument):
+        nonlocal calls
+        calls += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        read(text, list_names=lambda *_: ("a",))
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_patterns_behind_many_commands_take_no_more_work_than_others():
+    assert count_calls(600) <= 4.6 * count_calls(150) + 2000
