@@ -59,12 +59,12 @@ class TaskQueue:
     async def request(
         self, task: TaskRequest, *, sender: str = "", correlation_id: str = ""
     ) -> AgentMessage:
-        """Send a request, and return the reply, a `TaskResponse`.
+        """Send a request, and return the reply, whose `result` is the agent's.
 
         The agent gets an `AgentMessage`, as from a topic; the result or the text of its turn is the
-        reply. If the turn does not complete, or not before the deadline, the reply has the status
-        "failed" and the reason as its result; a late turn is interrupted, and a late request not
-        sent. Cancelling this takes a request that waits out of the queue, but ends no turn.
+        reply. If the turn does not complete, or not before the deadline, its `payload` has the
+        status "failed" and the reason as the result; a late turn is interrupted, and a late request
+        not sent. Cancelling this takes a request that waits out of the queue, but ends no turn.
 
         Args:
             task: the request.
