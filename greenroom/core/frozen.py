@@ -7,7 +7,7 @@ tool gets one of its input.
 """
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NoReturn, TypeAlias, TypeVar, cast
 
 from msgspec import Struct
@@ -93,7 +93,8 @@ _CONTAINERS = frozenset({dict, list, tuple, FrozenDict, FrozenList})
 def freeze(value: T) -> T:
     """Return a value of JSON with frozen copies of the dicts and lists in it.
 
-    Tuples stay tuples; objects of other kinds stay as they are.
+    A mapping of another kind, such as a view of a dict, becomes a dict too, unless it is within the
+    value. Tuples stay tuples; objects of other kinds stay as they are.
 
     Raises:
         InvalidJSONError: a dict or list holds itself.
@@ -113,6 +114,8 @@ by list(…), or by copy.deepcopy(…) if it holds others
         return value
     if isinstance(value, tuple) and _holds_structs(value, _FIXED):
         return value
+    if not isinstance(value, _PLAIN) and isinstance(value, Mapping):
+        return _copy(dict(value), FrozenDict, FrozenList)  # type: ignore[return-value]
     return _copy(value, FrozenDict, FrozenList)
 
 

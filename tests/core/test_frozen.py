@@ -4,6 +4,7 @@ import copy
 import json
 import operator
 import pickle
+from types import MappingProxyType
 
 import jsonschema
 import msgspec
@@ -199,6 +200,13 @@ def test_a_request_is_a_copy_of_its_lists():
     for change in (request.messages.clear, request.options.clear, request.stop_sequences.clear):
         with pytest.raises(TypeError, match="frozen"):
             change()
+
+
+def test_a_view_of_a_dict_is_a_copy_too():
+    options = {"top_k": 1}
+    request = ModelRequest(messages=[], options=MappingProxyType(options))
+    options["top_k"] = 2
+    assert request.options == {"top_k": 1}
 
 
 def test_custom_data_is_frozen():

@@ -1,6 +1,7 @@
 """Requests of conversations that grow, are rewound, compacted, branched and edited."""
 
 import threading
+from types import MappingProxyType
 
 import pytest
 import trio
@@ -262,6 +263,16 @@ async def test_what_surrounds_the_messages_is_written_as_each_request_has_it(dia
             messages += step(1)
             request = ModelRequest(messages=messages, **changed)
             assert (await encoder.encode(request)).content == encode_request(dialect, request)
+
+
+async def test_options_that_are_a_view_of_a_dict_are_sent_as_they_are_now():
+    encoder, messages = RequestEncoder(MessagesDialect("m", 9)), conversation(1)
+    options = {}
+    view = MappingProxyType(options)
+    for number in (1, 2):
+        options["top_k"] = number
+        request = ModelRequest(messages=messages, options=view)
+        assert serde.loads((await encoder.encode(request)).content)["top_k"] == number
 
 
 async def test_marks_in_a_message_end_those_of_ours_around_it():
