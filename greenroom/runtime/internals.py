@@ -586,7 +586,7 @@ _CHUNKS: frozenset[type] = frozenset(get_args(OutputChunk))
 
 def _check_chunks(chunks: Iterable[object]) -> None:
     for chunk in chunks:
-        if type(chunk) not in _CHUNKS and not isinstance(chunk, OutputChunk):
+        if type(chunk) not in _CHUNKS:  # nor is a subclass one: no reader elsewhere could decode it
             raise TypeError(
                 f"{chunk!r} is not a chunk: write TextComplete({str(chunk)!r}), or another one"
             )

@@ -26,6 +26,8 @@ from greenroom.core import (
     TurnError,
     TurnStart,
     TurnStatus,
+    Usage,
+    UsageReport,
     UserInput,
 )
 from greenroom.core._internal import EndStatus
@@ -464,6 +466,17 @@ async def test_a_text_is_no_chunk(runtime):
     handle = runtime.spawn(AgentSession.new("worker"), hasty)
     result = await handle.ask("hello")
     assert "TypeError: 'hello' is not a chunk" in result.error
+
+
+async def test_an_object_of_a_subclass_is_no_chunk(runtime):
+    class Report(UsageReport, frozen=True):
+        """A report that no budget would count."""
+
+    async def reporter(agent):
+        with pytest.raises(TypeError, match="is not a chunk"):
+            agent.send_nowait(Report(Usage(100, 50)))
+
+    await runtime.spawn(AgentSession.new("worker"), reporter).wait(check=True)
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2, 4])
