@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Generic, Literal, Self, TypeAlias, TypeVar
 
 from greenroom.agents import AgentResult
@@ -27,7 +28,8 @@ class RunTask(Generic[StateT]):
 
     Attributes:
         answers: answers given in advance, by the unit that they are for.
-        unread: the states or steps that nobody has read yet, as the mode says.
+        unread: what makes the states or steps that nobody has read yet, as the mode says; a state
+            is not copied before it is read.
     """
 
     max_steps: int
@@ -36,7 +38,7 @@ class RunTask(Generic[StateT]):
     mode: StreamMode = "debug"
     report: RunReport = field(default_factory=RunReport)
     progress: WorkflowProgress[StateT] | None = None
-    unread: "deque[StateT | WorkflowStep | OutputChunk]" = field(default_factory=deque)
+    unread: "deque[Callable[[], StateT | WorkflowStep]]" = field(default_factory=deque)
 
     def take_state(self) -> Changes | None:
         """Return the first state, once."""
@@ -46,15 +48,18 @@ class RunTask(Generic[StateT]):
     def begin(self, progress: WorkflowProgress[StateT]) -> None:
         """Take the progress of the run that begins or goes on."""
         self.progress = progress
-        if self.mode == "values":
-            self.unread.append(progress.state())
+        self._show_state(progress)
 
     def show(self, step: WorkflowStep) -> None:
         """Have a step read, or the state after it."""
         if self.mode == "updates":
-            self.unread.append(step)
-        elif self.mode == "values" and self.progress is not None:
-            self.unread.append(self.progress.state())
+            self.unread.append(lambda: step)
+        elif self.progress is not None:
+            self._show_state(self.progress)
+
+    def _show_state(self, progress: WorkflowProgress[StateT]) -> None:
+        if self.mode == "values":
+            self.unread.append(partial(progress.schema.make, progress.values))
 
 
 class WorkflowStream(Generic[StateT]):
@@ -92,7 +97,7 @@ class WorkflowStream(Generic[StateT]):
             else:
                 if self._task.mode == "debug":
                     return chunk
-        return unread.popleft()
+        return unread.popleft()()
 
     def text(self) -> AsyncIterator[str]:
         """Iterate over the text that models write, piece by piece."""

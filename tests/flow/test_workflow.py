@@ -2,6 +2,7 @@
 
 import operator
 import random
+from collections import Counter
 from functools import partial
 from inspect import Parameter, signature
 from typing import Annotated, Literal, TypedDict
@@ -444,6 +445,26 @@ async def test_states_are_kept_for_who_reads_them_alone():
     async with doubling_workflow().stream(State(), mode="updates") as stream:
         async for _ in stream:
             assert len(stream._task.unread) <= 1
+
+
+async def test_no_state_is_copied_for_who_reads_none():
+    made = Counter()
+
+    class Counted(msgspec.Struct, frozen=True):
+        total: int = 1
+
+        def __post_init__(self):
+            made[mode] += 1
+
+    async def add(state):
+        return {"total": state.total + 1}
+
+    workflow = Workflow(Counted).node("add", add).edge(START, "add")
+    workflow.route("add", lambda state: "add" if state.total < 8 else END)
+    for mode in ("values", "updates"):
+        async with workflow.stream({"total": 1}, mode=mode) as stream:
+            await stream.finish()
+    assert made["values"] == made["updates"]
 
 
 async def test_leaving_a_stream_stops_the_run_and_it_can_be_resumed():
