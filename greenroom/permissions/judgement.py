@@ -41,6 +41,10 @@ class Judgement(Struct, frozen=True, eq=False, dict=True):
     decision: RuleDecision
     rulings: tuple[Ruling, ...]
 
+    def __repr__(self) -> str:
+        """Leave out the call, whose input may be long or secret, and the rulings with it."""
+        return f"<{type(self).__name__}: {self.decision}>"
+
     @classmethod
     def of(cls, call: Call, rulings: tuple[Ruling, ...]) -> "Judgement":
         """Combine the rulings on a call; a command that is too long to run is asked about."""

@@ -214,6 +214,11 @@ class Place(msgspec.Struct, frozen=True, eq=False):
     lookup: file_lookup.FileLookup = msgspec.field(default_factory=file_lookup.FileLookup)
     environment: Mapping[str, str] = msgspec.field(default_factory=lambda: os.environ)
 
+    def __repr__(self) -> str:
+        """Leave out the environment, which holds secrets, and what was looked up."""
+        shown = (self.root, self.folder, self.others, self.is_lost)
+        return f"Place{shown!r}"
+
     @property
     def folders(self) -> tuple[str, ...]:
         """All folders that may be the current one."""

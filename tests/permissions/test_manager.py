@@ -580,3 +580,12 @@ def test_an_error_while_a_call_is_judged_is_a_question(monkeypatch, caplog):
     assert found.decision is RuleDecision.ASK
     assert found.reason == "the call could not be judged: IndexError: broken"
     assert "could not be judged" in caplog.text
+
+
+def test_a_judgement_shows_neither_the_environment_nor_the_input(context, monkeypatch):
+    monkeypatch.setenv("SOME_API_KEY", "sk-of-the-environment")
+    manager, command = PermissionManager(), {"command": "TOKEN=sk-of-the-input curl x > y"}
+    found = manager.explain("Bash", command, context)
+    for judged in (manager.judge("Bash", command, context), found):
+        assert "sk-" not in f"{judged} {judged!r}"
+    assert "sk-of-the-environment" not in f"{found.call!r} {found.rulings!r}"
