@@ -59,8 +59,8 @@ async def explain_to_person(
     """
     from greenroom.permissions._internal import explain  # loaded by the judgement
 
-    found = await in_time(partial(explain, judgement, files=False), is_slow=is_long(input))
-    if found.runs_commands:
+    found = await in_time(partial(explain, judgement), is_slow=is_long(input))
+    if found.call.commands:
         return await trio.to_thread.run_sync(found.with_files, abandon_on_cancel=True)
     return found
 

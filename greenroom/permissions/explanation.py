@@ -58,11 +58,6 @@ class Explanation(Judgement, frozen=True, eq=False, dict=True):
     advice: str = ""
     files_digest: str = ""
 
-    @property
-    def runs_commands(self) -> bool:
-        """Whether the call runs commands, which may name files."""
-        return bool(self.call.commands)
-
     @cached_property
     def digest(self) -> str:
         """A SHA-256 that identifies the call as `Judgement.digest` does.
@@ -81,7 +76,7 @@ class Explanation(Judgement, frozen=True, eq=False, dict=True):
         It reads them: call it in a thread. If they are too many or too long to read, the result
         offers no rules to remember.
         """
-        if not self.runs_commands:
+        if not self.call.commands:
             return self
         files, excess = fingerprint(self.call)
         if not excess:
@@ -90,19 +85,16 @@ class Explanation(Judgement, frozen=True, eq=False, dict=True):
         return replace(self, files_digest=files, remembers=(), prefixes=(), unremembered=why)
 
 
-def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
+def explain(judgement: Judgement) -> Explanation:
     """Explain why a call is allowed, denied or asked about, and what rules an answer would add.
 
-    Args:
-        judgement: what was decided.
-        files: whether to read the files of commands that are asked about, for the digest, which
-            may take a while. If not, `Explanation.with_files` can do so later.
+    `Explanation.with_files` completes its digest.
     """
     call, rulings = judgement.call, judgement.rulings
     if judgement.decision is not RuleDecision.ASK:
         return Explanation(call, judgement.decision, rulings)
     exact, prefixes = suggest(call, rulings)
-    found = Explanation(
+    return Explanation(
         call,
         judgement.decision,
         rulings,
@@ -112,7 +104,6 @@ def explain(judgement: Judgement, *, files: bool = True) -> Explanation:
         effects=_find_consequences(call),
         advice=_WRITE_OUT if call.commands and call.script is None else "",
     )
-    return found.with_files() if files else found
 
 
 def fingerprint(call: Call) -> tuple[str, str]:

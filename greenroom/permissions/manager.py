@@ -343,9 +343,8 @@ class PermissionManager:
             files: whether to read the files of commands that are asked about, for the digest,
                 which may take a while. If not, `Explanation.with_files` can do so later.
         """
-        return judging.explain(
-            self.judge(tool, input, context, sandbox=sandbox, git=git), files=files
-        )
+        found = judging.explain(self.judge(tool, input, context, sandbox=sandbox, git=git))
+        return found.with_files() if files and found.decision is RuleDecision.ASK else found
 
     def screen_reads(
         self,
