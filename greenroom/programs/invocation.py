@@ -12,8 +12,6 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import chain
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -113,14 +111,12 @@ class Program(msgspec.Struct):
         return [f"-{letter}" for letter in names[1:]] if is_cluster else names.split(",")
 
 
-def _read_tables(*files: str) -> dict[str, Program]:
-    """Parse the tables; the rows of one name add up, and those of `git *` are in all its verbs."""
-    programs: dict[str, Program] = {}
-    for heads, entries in chain.from_iterable(
-        read_rows(Path(__file__).with_name(n)) for n in files
-    ):
-        for name in heads.split(", "):
-            programs.setdefault(name, Program(name)).read_row(entries)
+def _read_tables() -> dict[str, Program]:
+    """Parse the tables; what is in `git *` is in all verbs of git."""
+    rows = {**read_rows("programs.txt"), **read_rows("git.txt")}
+    programs = {name: Program(name) for name in rows}
+    for name, program in programs.items():
+        program.read_row(rows[name])
     for name, program in programs.items():
         for each in ("*", *(kind for kind in program.kinds if kind[0] == "+")) * (" " in name):
             common = programs.get(f"{name.partition(' ')[0]} {each}", program)
@@ -128,7 +124,7 @@ def _read_tables(*files: str) -> dict[str, Program]:
     return programs
 
 
-PROGRAMS = _read_tables("programs.txt", "git.txt")
+PROGRAMS = _read_tables()
 """All programs, and verbs such as `git log`, by name."""
 
 _GROUPS = frozenset(name.partition(" ")[0] for name in PROGRAMS if " " in name)

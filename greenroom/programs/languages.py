@@ -6,7 +6,8 @@ differently is refused. What is not understood is refused as well.
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+
+from greenroom.core._internal import compile_later
 
 _TEXT = r"(?>(?:\\.|[^{0}\\\n])*)"
 # A delimiter inside brackets ends nothing, so brackets with one are not supported.
@@ -145,12 +146,7 @@ _PS_WORD = (
 _PS_EVERY = rf"(?:-e[fFl]?w*|-eLf|-e\0?-?o\0?{_PS_KEYS})(?:\0--sort={_PS_KEYS})?"
 # With `e` it shows what is set for each process, and words that it can't read as it should are
 # read once more in another way, in which `-e` means `e`.
-
-
-@lru_cache(1)
-def _ps() -> re.Pattern[str]:
-    # At its first use: it takes long to compile.
-    return re.compile(rf"(?:(?:{_PS_WORD})(?>(?:\0(?:{_PS_WORD}))*)|{_PS_EVERY})?")
+_PS = compile_later(rf"(?:(?:{_PS_WORD})(?>(?:\0(?:{_PS_WORD}))*)|{_PS_EVERY})?")  # it takes long
 
 
 def ps_only_lists(words: Sequence[str]) -> bool:
@@ -160,4 +156,4 @@ def ps_only_lists(words: Sequence[str]) -> bool:
         >>> [ps_only_lists(each.split()) for each in ("aux", "-ef", "-eo pid,cmd", "auxe", "-ef u")]
         [True, True, True, False, False]
     """
-    return _ps().fullmatch("\0".join(words)) is not None
+    return _PS.fullmatch("\0".join(words)) is not None

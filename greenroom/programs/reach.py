@@ -7,14 +7,13 @@ program may have any option, and a word that may be a folder is one.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import NamedTuple
 
 from greenroom.programs.invocation import PROGRAMS, Invocation
 from greenroom.programs.tables import read_titles
 from greenroom.programs.words import basename
 
-REACH = read_titles(Path(__file__).with_name("reach.txt"))
+REACH = read_titles("reach.txt")
 """Programs, verbs, options and files by the titles of their rows, which the table explains."""
 
 _PYTHON = re.compile(r"python[0-9.]*")

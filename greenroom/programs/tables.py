@@ -1,22 +1,28 @@
 """Tables in text files: what is known about programs, one row for one or several of them.
 
-A row is a head, a colon and entries; lines that begin with spaces continue it, and `#` begins a
-comment. What heads and entries mean is said at the beginning of each file.
+A row is a title, a colon and words; lines that begin with spaces continue it, and `#` begins a
+comment. A title may be of several names with `|` between them, each of which gets the row's words;
+what stands before a space belongs to all of them. Rows of one title add up. What titles and words
+mean is said at the beginning of each file.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 _CONTINUED = re.compile(r"(?:\s*(?:#[^\n]*)?\n)+[ \t]+")
 
 
-def read_rows(file: Path) -> Iterator[tuple[str, list[str]]]:
-    """Read the heads of a table and their entries; a head may be empty."""
-    text = _CONTINUED.sub(" ", file.read_text(encoding="utf-8"))
-    for line in filter(None, (line.partition("#")[0].strip() for line in text.splitlines())):
-        head, _, entries = f"{line} ".partition(": ")
-        yield head, entries.split()
+def read_rows(name: str) -> Mapping[str, list[str]]:
+    """Read the words of a table by their titles, in order."""
+    text = Path(__file__).with_name(name).read_text(encoding="utf-8")
+    found: dict[str, list[str]] = {}
+    for line in _CONTINUED.sub(" ", text).splitlines():
+        head, colon, words = f"{line.partition('#')[0].strip()} ".partition(": ")
+        start = head.find(" ") + 1
+        for each in head[start:].split("|") if colon else ():
+            found.setdefault(f"{head[:start]}{each}", []).extend(words.split())
+    return found
 
 
 class _Titles(dict[str, frozenset[str]]):
@@ -24,14 +30,6 @@ class _Titles(dict[str, frozenset[str]]):
         return frozenset()
 
 
-def read_titles(file: Path) -> Mapping[str, frozenset[str]]:
-    """Read a table of words by the titles of their rows; a title that is not there has none.
-
-    A title is a kind, and perhaps names with `|` between them, each of which gets the row's words.
-    """
-    found = _Titles()
-    for title, words in read_rows(file):
-        kind, _, names = title.partition(" ")
-        for name in names.split("|"):
-            found[f"{kind} {name}".strip()] |= frozenset(words)
-    return found
+def read_titles(name: str) -> Mapping[str, frozenset[str]]:
+    """Read a table of words by the titles of their rows; a title that is not there has none."""
+    return _Titles((title, frozenset(words)) for title, words in read_rows(name).items())

@@ -7,13 +7,12 @@ and the programs whose first words never say enough.
 import re
 from collections.abc import Callable, Collection, Sequence
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from greenroom.programs.invocation import PROGRAMS, RUNNERS, SHELLS
 from greenroom.programs.tables import read_titles
 from greenroom.programs.words import basename
 
-VERBS = read_titles(Path(__file__).with_name("verbs.txt"))
+VERBS = read_titles("verbs.txt")
 """Programs and verbs by the titles of their rows, which the table explains."""
 
 FIRST_WORDS = {
