@@ -203,6 +203,45 @@ class Call(msgspec.Struct, frozen=True, eq=False, dict=True):
             for path, anchors in self.list_paths(use)
         )
 
+    def find_operands(self, care: Care) -> Iterator[Fact]:
+        """Find the files and hosts that the words of commands name, if any rule is about some."""
+        if care.paths or care.hosts:
+            shown = (fact for fact in self.facts if not isinstance(fact, HostUse | Whole))
+            found = (list_operands(fact, self.place, care) for fact in shown)
+            yield from dict.fromkeys(chain.from_iterable(found))
+
+    def find_protected(self, fact: Fact) -> Mapping[int, tuple[Segments, ...]]:
+        """Find the protected names that a fact writes, by the words of a command, else under 0."""
+        if isinstance(fact, PathUse) and fact.kind == "write":
+            names = tuple(self._list_protected(fact))
+            return {0: names} if names else {}
+        if not isinstance(fact, Command) or fact.extent != "any":
+            return {}
+        if id(fact) not in self.protected_words:  # it holds its facts as long as it lives
+            self.protected_words[id(fact)] = dict(self._find_protected_words(fact))
+        return self.protected_words[id(fact)]
+
+    def writes_inside(self, fact: PathUse) -> bool:
+        """Return whether a fact surely writes in the workspace, and nothing that is protected."""
+        return self.is_inside(fact) and not any(self._list_protected(fact))
+
+    def writes_own_rules(self, fact: Fact) -> bool:
+        """Return whether a fact writes the files that say what agents may do here."""
+        return any(map(is_own_file, chain.from_iterable(self.find_protected(fact).values())))
+
+    def _list_protected(self, use: PathUse) -> Iterator[Segments]:
+        for path, anchors in self.list_paths(use):
+            yield from protected_names(path, *anchors.texts)
+
+    def _find_protected_words(self, fact: Command) -> Iterator[tuple[int, tuple[Segments, ...]]]:
+        """Look at the words of a command that may name what it writes, not at those it runs."""
+        words, found = fact.argv[1 : fact.invocation.inner], dict[str, tuple[Segments, ...]]()
+        for word in dict.fromkeys(words):
+            parts = extract_words(word) if fact.loose else ()  # which it may run
+            uses = (use for each in (word, *parts) for use in list_files(each, fact.place))
+            found[word] = tuple(name for use in uses for name in self._list_protected(use))
+        yield from ((at, found[word]) for at, word in enumerate(words, 1) if found[word])
+
 
 def _canonical(value: object) -> object:
     """Sort what has no order; values that JSON does not know are compared by their repr."""
@@ -350,51 +389,3 @@ def _list_host_facts(url: str) -> Iterator[Fact]:
     if not url.isprintable():
         yield Unknown(reason=f"not a usable URL: {url!r}")
     yield from find_disguises(re.split("[/?#]", url.partition("//")[2], maxsplit=1)[0])
-
-
-def find_operands(call: Call, care: Care) -> Iterator[Fact]:
-    """Find the files and hosts that the words of commands name, if any rule is about some."""
-    if care.paths or care.hosts:
-        shown = (fact for fact in call.facts if not isinstance(fact, HostUse | Whole))
-        found = (list_operands(fact, call.place, care) for fact in shown)
-        yield from dict.fromkeys(chain.from_iterable(found))
-
-
-# The protected files that a call would write.
-
-
-def find_protected(fact: Fact, call: Call) -> Mapping[int, tuple[Segments, ...]]:
-    """Find the protected names that a fact writes, by the words of a command, or else under 0."""
-    if isinstance(fact, PathUse) and fact.kind == "write":
-        names = tuple(_list_protected(fact, call))
-        return {0: names} if names else {}
-    if not isinstance(fact, Command) or fact.extent != "any":
-        return {}
-    if id(fact) not in call.protected_words:  # which holds its facts as long as it lives
-        call.protected_words[id(fact)] = dict(_find_protected_words(fact, call))
-    return call.protected_words[id(fact)]
-
-
-def writes_inside(fact: PathUse, call: Call) -> bool:
-    """Return whether a fact surely writes inside the workspace, and nothing that is protected."""
-    return call.is_inside(fact) and not any(_list_protected(fact, call))
-
-
-def writes_own_rules(fact: Fact, call: Call) -> bool:
-    """Return whether a fact writes the files that say what agents may do here."""
-    return any(is_own_file(name) for names in find_protected(fact, call).values() for name in names)
-
-
-def _list_protected(use: PathUse, call: Call) -> Iterator[Segments]:
-    for path, anchors in call.list_paths(use):
-        yield from protected_names(path, *anchors.texts)
-
-
-def _find_protected_words(fact: Command, call: Call) -> Iterator[tuple[int, tuple[Segments, ...]]]:
-    """Look at the words of a command that may name what it writes, not at the command it runs."""
-    words, found = fact.argv[1 : fact.invocation.inner], dict[str, tuple[Segments, ...]]()
-    for word in dict.fromkeys(words):
-        parts = extract_words(word) if fact.loose else ()  # which it may run
-        uses = (use for each in (word, *parts) for use in list_files(each, fact.place))
-        found[word] = tuple(name for use in uses for name in _list_protected(use, call))
-    yield from ((at, found[word]) for at, word in enumerate(words, 1) if found[word])

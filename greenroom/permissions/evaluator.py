@@ -51,7 +51,7 @@ from greenroom.core._internal import (
     protected_names,
     visible,
 )
-from greenroom.permissions.call import Call, Fact, find_operands, find_protected
+from greenroom.permissions.call import Call, Fact
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.operands import HostUse
 from greenroom.permissions.rule import PermissionRule
@@ -126,7 +126,7 @@ def evaluate(call: Call, rules: RuleIndex) -> tuple[Ruling, ...]:
     Facts that only guard (what a wrapper runs, what an operand names) appear only if a rule denies
     or asks about them, or if they write something protected.
     """
-    facts = list(chain(call.facts, find_operands(call, rules.care)))
+    facts = list(chain(call.facts, call.find_operands(rules.care)))
     if call.place.lookup.is_exhausted:
         facts.append(_UNFOLLOWED)
     rulings = [each for fact in facts if (each := _judge_fact(fact, call, rules)) is not None]
@@ -143,7 +143,7 @@ def _judge_fact(fact: Fact, call: Call, rules: RuleIndex) -> Ruling | None:
     ruling = _apply_rules(fact, call, about, rules)
     if isinstance(fact, Command) and fact.perhaps:
         return ruling if ruling.why else replace(ruling, why="the text may run this")
-    matters = ruling.rule is not None or (isinstance(fact, Command) and find_protected(fact, call))
+    matters = ruling.rule is not None or (isinstance(fact, Command) and call.find_protected(fact))
     return ruling if matters and ruling.decision is not RuleDecision.ALLOW else None
 
 
@@ -232,7 +232,7 @@ def _advise(fact: Fact) -> str:
 def _explain_open(fact: Fact, call: Call | None) -> str:
     if isinstance(fact, Unknown):
         return fact.reason
-    for at, names in find_protected(fact, call).items() if call else ():
+    for at, names in call.find_protected(fact).items() if call else ():
         name = fact.argv[at] if isinstance(fact, Command) else "/".join(names[0])
         return f"{name} is protected: it makes programs run or rules change, and no rule names it"
     if isinstance(fact, Command) and fact.risks:
@@ -279,7 +279,7 @@ def covers(matcher: RuleMatcher, fact: Fact, call: Call) -> bool:
         return bool(fact.text and matcher.tool and matcher.about_calls)
     if matcher.about_calls:
         is_text = isinstance(fact, Command) and fact.invocation.texts
-        return bool(matcher.tool or not is_text) and not find_protected(fact, call)
+        return bool(matcher.tool or not is_text) and not call.find_protected(fact)
     if isinstance(fact, Command):
         return _covers_command(matcher, fact, call)
     if isinstance(fact, PathUse):
@@ -300,7 +300,7 @@ def _covers_command(matcher: RuleMatcher, fact: Command, call: Call) -> bool:
         outer = outer.outer
     if named <= 0:
         return False
-    careful = [*(at for at, _ in fact.risks), *find_protected(fact, call)]
+    careful = [*(at for at, _ in fact.risks), *call.find_protected(fact)]
     if fact.file is None:  # what will run under this name is not known
         careful.append(len(fact.argv) - 1)
     return all(at < named for at in careful)

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from greenroom.core import Execute, RuleDecision, ShellCommand
 from greenroom.core._internal import visible
-from greenroom.permissions.call import Call, find_protected, writes_inside, writes_own_rules
+from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling
 from greenroom.permissions.modes import PermissionMode, Sandboxed
 from greenroom.shell._internal import Command, PathUse, Place
@@ -81,12 +81,12 @@ def _settle(
         return settle(RuleDecision.DENY, "in the mode plan only reading is allowed")
     if decision is RuleDecision.ALLOW:
         return ruling
-    if is_clear and confined and not find_protected(fact, call):
+    if is_clear and confined and not call.find_protected(fact):
         return settle(RuleDecision.ALLOW, "its sandbox holds files and network")
-    is_edit = isinstance(fact, PathUse) and call.category == "write" and writes_inside(fact, call)
+    is_edit = isinstance(fact, PathUse) and call.category == "write" and call.writes_inside(fact)
     if mode == "accept-edits" and is_open and is_edit:
         return settle(RuleDecision.ALLOW, "the mode accept-edits allows this")
-    if mode == "bypass" and not (ruling.doubt or writes_own_rules(fact, call)):
+    if mode == "bypass" and not (ruling.doubt or call.writes_own_rules(fact)):
         return settle(RuleDecision.ALLOW, "the mode bypass allows what no rule denies")
     if mode == "deny":
         return settle(RuleDecision.DENY, f"{ruling.reason}; the mode deny does not ask")

@@ -13,14 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from greenroom.core import RuleDecision, RuleFileError
-from greenroom.permissions.call import (
-    Call,
-    Fact,
-    Whole,
-    find_protected,
-    writes_inside,
-    writes_own_rules,
-)
+from greenroom.permissions.call import Call, Fact, Whole
 from greenroom.permissions.evaluator import Ruling, covers
 from greenroom.permissions.grants import make_answer
 from greenroom.permissions.matcher import RuleMatcher, quote_words
@@ -74,7 +67,7 @@ def _is_unclear(ruling: Ruling, call: Call) -> bool:
     if isinstance(fact, Command):
         return fact.takes_input and ruling.doubt
     if isinstance(fact, PathUse):
-        return bool(call.commands) and not (fact.command and writes_inside(fact, call))
+        return bool(call.commands) and not (fact.command and call.writes_inside(fact))
     return isinstance(fact, Unknown) or (isinstance(fact, Change) and not fact.setting)
 
 
@@ -95,7 +88,7 @@ def _find_matchers(subject: Fact, facts: Sequence[Fact], call: Call) -> Sequence
         if not is_set or not all(_is_bounded(each, call, subject) for each in (subject, *facts)):
             return ()
         lengths += filter(None, [_count_prefix(subject.argv, subject, call)])
-    if any(writes_own_rules(each, call) for each in facts):
+    if any(call.writes_own_rules(each) for each in facts):
         return ()
     made = (_make_matcher(subject, each, call, allows=True) for each in lengths)
     return [each for each in made if each and all(covers(each, fact, call) for fact in facts)]
@@ -155,7 +148,7 @@ def _write_pattern(fact: PathUse, call: Call) -> str:
     pattern = _write_path(fact.lexical[0], call) if len(fact.lexical) == 1 else ""
     folder = posixpath.dirname(pattern)
     is_open = not pattern.startswith("/") and "/." not in f"/{folder}"
-    return f"{folder}/**" if folder and is_open and not find_protected(fact, call) else pattern
+    return f"{folder}/**" if folder and is_open and not call.find_protected(fact) else pattern
 
 
 def _write_path(path: str, call: Call) -> str:
@@ -167,7 +160,7 @@ def _write_path(path: str, call: Call) -> str:
 def _list_targets(fact: Command, call: Call) -> tuple[str, ...]:
     """List the files in the workspace that the output of a command goes to."""
     written = (each for each in call.paths if each.kind == "write" and each.command == fact)
-    inside = [each for each in written if writes_inside(each, call)]
+    inside = [each for each in written if call.writes_inside(each)]
     return tuple(filter(None, (_write_path(path, call) for use in inside for path in use.lexical)))
 
 
@@ -204,7 +197,7 @@ def _normalize(words: Sequence[str], fact: Command, call: Call) -> tuple[str, ..
 def _is_bounded(fact: Fact, call: Call, subject: Command | None = None) -> bool:
     """Return whether a part does what the words of the subject say, and writes in the workspace."""
     if not isinstance(fact, Command):
-        return not isinstance(fact, PathUse) or fact.kind == "read" or writes_inside(fact, call)
+        return not isinstance(fact, PathUse) or fact.kind == "read" or call.writes_inside(fact)
     subject, words = subject or fact, _normalize(fact.argv, fact, call)
     while lead := find_lead(words):
         words = _normalize(words[lead:], fact, call)
@@ -254,11 +247,11 @@ def _stays_inside(word: str, fact: Command, call: Call) -> bool:
     """Return whether a word names something inside the workspace; all of it only to look into."""
     looks = word == "." and fact.argv[0] in ("cp", "find", "mv")
     uses = tuple(list_files(word, fact.place))
-    is_inside = all(writes_inside(use, call) for use in uses)
+    is_inside = all(call.writes_inside(use) for use in uses)
     return is_inside and (looks or all(call.place.root not in use.lexical for use in uses))
 
 
 def _list_inside(name: str, fact: Command, call: Call) -> tuple[str, ...]:
     """Return the paths of a name if it lies in the workspace and is not protected."""
     use = fact.place.use("write", name)
-    return use.lexical if isinstance(use, PathUse) and writes_inside(use, call) else ()
+    return use.lexical if isinstance(use, PathUse) and call.writes_inside(use) else ()
