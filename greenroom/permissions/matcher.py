@@ -59,14 +59,11 @@ def split_words(text: str) -> tuple[str, ...]:
 
     with suppress(NotPlainError):
         # A word is added, since nothing may follow or surround the words: `ls; `, `ls # x`.
-        match read(f"{text.strip()} {_LAST}", home=os.path.expanduser("~")):
-            case (
-                Pipeline("", (SimpleCommand((first, *_, last) as words, settings, ()),), False, ""),
-            ):
-                if last == _LAST and not _SETTING.match(first):
-                    return (*(f"{name}={value}" for name, value in settings), *words[:-1])
-            case _:
-                pass
+        script = read(f"{text.strip()} {_LAST}", home=os.path.expanduser("~"))
+        words, settings = script[0].commands[0].words, script[0].commands[0].settings
+        is_alone = script == (Pipeline("", (SimpleCommand(words, settings),)),)
+        if is_alone and len(words) > 1 and words[-1] == _LAST and not _SETTING.match(words[0]):
+            return (*(f"{name}={value}" for name, value in settings), *words[:-1])
     raise RuleFileError(
         f"not a plain command: {text!r}",
         hint="write its words alone, without operators or variables, such as: git status",
