@@ -275,16 +275,12 @@ def read_call(
     if not isinstance(tool, str):
         category = str(tool.category)
         needs_permission = getattr(tool, "requires_permission", True)
-    effects: tuple[Effect, ...] = ()
-    facts: Sequence[Fact]
-    script = None
     if _is_deep(arguments):
         why = f"the input is nested more than {MAX_DEPTH} levels deep"
-        arguments, facts = {}, [Unknown(reason=why, too_large=True)]
-    else:
-        effects = tuple(_state_effects(tool, name, arguments, context))
-        runs_judged = tool == "Bash" or bool(getattr(tool, "runs_context_command", False))
-        facts, script = _list_facts(effects, place, runs_judged=runs_judged)
+        return Call(name, category, {}, (), (Unknown(reason=why, too_large=True),), place)
+    effects = tuple(_state_effects(tool, name, arguments, context))
+    runs_judged = tool == "Bash" or bool(getattr(tool, "runs_context_command", False))
+    facts, script = _list_facts(effects, place, runs_judged=runs_judged)
     return Call(
         name,
         category,
