@@ -16,7 +16,6 @@ from greenroom.programs.words import basename
 REACH = read_titles("reach.txt")
 """Programs, verbs, options and files by the titles of their rows, which the table explains."""
 
-_PYTHON = re.compile(r"python[0-9.]*")
 _RECURSIVE = re.compile(r"-[A-Za-z0-9]*[rRd]|--(?:deref|rec|dir)")
 _INTO = re.compile(r"-[A-Za-z]*t|--t")
 _FOLLOWS = re.compile(r"-[A-Za-z0-9]*[RLhH]|--(?:deref|follow|copy-)")
@@ -76,11 +75,10 @@ def list_folders(invocation: Invocation, exists: Callable[[str], bool]) -> Seque
         [['.'], ['tmp'], ['etc'], ()]
     """
     argv, parts, name = invocation.argv, invocation.parts, invocation.name
-    if name in REACH["folders"]:
+    is_module = name.startswith("python") and REACH["folders python"].intersection(argv)
+    if is_module or name in REACH["folders"]:
         reads_here = name == "zip" and any(re.match("-[A-Za-z]*R", word) for word in argv)
-        return (*argv[1:], ".") if reads_here else argv[1:]
-    if _PYTHON.fullmatch(name) and "-m" in argv and REACH["folders python"].intersection(argv):
-        return (*argv[1:], ".")
+        return (*argv[1:], ".") if is_module or reads_here else argv[1:]
     operands = [argv[part.at] for part in parts if not part.option]
     if not parts:
         operands = [word for word in argv[1:] if not word.startswith("-")]
