@@ -4,12 +4,10 @@ import sys
 
 import pytest
 
-from greenroom.programs.invocation import (
-    PROGRAMS,
-    find_actions,
-    read_invocation,
-)
+from greenroom.programs.git_words import find_git_verb
+from greenroom.programs.invocation import PROGRAMS, find_actions, read_invocation
 from greenroom.programs.reading import find_risks
+from greenroom.programs.verbs import count_first_words
 
 
 def read(line):
@@ -350,3 +348,23 @@ def test_it_is_known_what_the_tables_say():
     unknown = ("frobnicate", "npx x", "git frobnicate", "docker run x", "kubectl get pods")
     assert all(read(line).is_known for line in known)
     assert not any(read(line).is_known for line in unknown)
+
+
+def test_the_verb_of_git_stands_behind_the_values_of_its_options():
+    command = read("git --config-env a=b -c c=d -C sub log -3")
+    assert command.program.name == "git log"
+    assert find_git_verb(command.argv) == (7, ["sub"])
+    assert find_git_verb(["git", "-C", "sub", "stash", "show", "x"]) == (3, ["sub"])
+
+
+def test_of_a_program_that_the_tables_know_all_words_count_unless_its_verbs_are_named():
+    lines = (
+        "git log -3",
+        "npm run build",
+        "frob check",
+        "strings check",
+        "make check",
+        "zsh check",
+    )
+    found = [count_first_words(line.split(), lambda name: name == "a file") for line in lines]
+    assert found == [2, 3, 2, 0, 0, 0]
