@@ -46,6 +46,7 @@ class GitWords(NamedTuple):
         verb: its verb, such as "log".
         at: the position of the verb.
         words: the words behind the verb that are not only text.
+        options: those that surely are options, and not the value of one.
         is_elsewhere: whether an option or variable names another repository.
         operands: the words before `--` that are no options.
         paths: the paths among the words, as far as the verb takes some.
@@ -54,6 +55,7 @@ class GitWords(NamedTuple):
     verb: str
     at: int
     words: Sequence[str]
+    options: Sequence[str]
     is_elsewhere: bool
     operands: Sequence[str]
     paths: Sequence[str]
@@ -76,6 +78,10 @@ class GitWords(NamedTuple):
         if verb == "grep" and not any("$" in part.marks for part in parts):
             pattern = next((part.at for part in parts if not part.option and part.at > at), 0)
             words = (*argv[at + 1 : pattern], *argv[pattern + 1 :]) if pattern else words
+        # Git also takes the next word for a value that is said to be attached.
+        open_ = (p for p in parts if p.may_take_next or ("?" in p.marks and p.value is None))
+        unclear = {part.at + 1 for part in open_}
+        options = [argv[p.at] for p in parts if p.option and p.at > at and p.at not in unclear]
         is_elsewhere = any(map(_ELSEWHERE.match, (*argv[1:at], *settings)))
         end = words.index("--") if "--" in words else len(words)
         operands = [each for each in words[:end] if each[:1] != "-" and not is_excluded(each)]
@@ -84,7 +90,7 @@ class GitWords(NamedTuple):
             paths = [each for each in words[end + 1 :] if not is_excluded(each)]
         elif verb in REACH["git paths"]:
             paths = [each for each in operands if each[:2] == ":(" or exists(each)]
-        return cls(verb, at, words, is_elsewhere, operands, paths)
+        return cls(verb, at, words, options, is_elsewhere, operands, paths)
 
     def list_located(self) -> Iterator[str]:
         """List the words that name files in another way than other programs' words do."""
@@ -111,7 +117,7 @@ class GitWords(NamedTuple):
         others = (each for each in self.operands if each not in self.paths)
         is_object = any(map(_OBJECT.fullmatch, others))
         if self.verb in ("diff", "show") and not (has_patch or is_object):
-            prints = not any(map(_NO_PATCH.match, self.words))
+            prints = not any(map(_NO_PATCH.match, self.options))
         if not prints or (self.verb == "clone" and not self.paths):  # from another machine
             return None
         return () if is_object else [*self.paths, *filter(_IN_TREE.match, self.operands)]

@@ -160,6 +160,12 @@ class Part(NamedTuple):
         return _VALUED.search(self.marks) is not None and "a" not in self.marks
 
     @property
+    def may_take_next(self) -> bool:
+        """Whether the next word may be its value all the same, though it was not read so."""
+        is_flag = "." in self.marks and "a" not in self.marks and not _VALUED.search(self.marks)
+        return self.option != "" and self.value is None and not is_flag
+
+    @property
     def is_listed(self) -> bool:
         """Whether it is in the row, without a mark that forbids it, and with the value it takes."""
         has_value = self.value is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from greenroom.programs.invocation import PROGRAMS, Invocation
+from greenroom.programs.invocation import PROGRAMS, Invocation, read_invocation
 from greenroom.programs.tables import read_titles
 from greenroom.programs.words import basename
 
@@ -22,10 +22,9 @@ _FOLLOWS = re.compile(r"-[A-Za-z0-9]*[RLhH]|--(?:deref|follow|copy-)")
 _SKIPS_HIDDEN = frozenset({"rg", "ag"})
 _SHOWS_HIDDEN = re.compile(r"-[A-Za-z0-9]*[u.]|--(?:hid|unr)")
 # Programs whose options that leave files out mean what is read from them here.
-_CHOOSY = re.compile(r"(rg|[a-z]*grep)|ag|rsync|diff|[a-z]*tar")
-_CHOICE = re.compile(
-    r"--(include|exclude-dir|exclude|ignore-dir|ignore|i?glob)(?:=(.*))?|-g(.*)", re.DOTALL
-)
+_CHOOSY = re.compile(r"(rg|[efr]?grep)|ag|rsync|diff|tar")
+_LIKE_GREP = frozenset({"egrep", "fgrep", "rgrep"})
+_CHOICE = re.compile(r"--(include|exclude-dir|exclude|ignore-dir|ignore|i?glob)|-g")
 
 _LOOKING = frozenset({"--include", "--glob", "--iglob", "-g"})  # of grep and rg
 _LOOKS_FOR = re.compile(r"--(?:include|i?glob)=|-g(?!\Z)")
@@ -127,20 +126,26 @@ class FileChoice(NamedTuple):
 
     @classmethod
     def of(cls, invocation: Invocation) -> "FileChoice":
-        """Find out which files the options of a command choose."""
+        """Find out which files the options of a command choose.
+
+        What may be the value of another option chooses none.
+        """
         words, name = invocation.argv[1:], invocation.name
         options = (*words, *(part.option for part in invocation.parts))
         follows = name in REACH["folders linked"] or any(map(_FOLLOWS.match, options))
         only, files, folders = list[str](), list[str](), list[str]()
         kind = _CHOOSY.fullmatch(name)
-        if name.endswith("tar"):  # options are about the names behind them
-            first = next((part.at for part in invocation.parts if not part.option), 0)
-            words = invocation.argv[1:first]
-        for at, word in enumerate(words if kind else ()):
-            found = _CHOICE.fullmatch(word)
-            if not found:
+        as_read = read_invocation(("grep", *words)) if name in _LIKE_GREP else invocation
+        parts = as_read.parts
+        # In tar, options are about the names behind them.
+        first = next((each.at for each in parts if not each.option), 0)
+        end = first if name == "tar" else len(invocation.argv)
+        unclear = {part.at + 1 for part in parts if part.may_take_next}
+        for part in parts if kind else ():
+            found, value = _CHOICE.fullmatch(part.option), part.value
+            if not found or value is None or part.at >= end or part.at in unclear:
                 continue
-            option, value = found[1] or "glob", found[2] or found[3] or "".join(words[at + 1 :][:1])
+            option = found[1] or "glob"
             if option == "include" or ("glob" in option and value[:1] != "!"):
                 only.append(value)
                 continue

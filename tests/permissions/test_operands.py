@@ -314,6 +314,26 @@ def test_names_in_a_tree_begin_at_the_top_of_the_repository(word, project):
     assert answer(f"git show '{word}'", project / "sub", project) == "denied"
 
 
+@pytest.mark.parametrize(
+    ("command", "wanted"),
+    [
+        *(("grep -rne --include=x -e k .", "asked"), ("grep -rn k -- --include=x .", "asked")),
+        *(("grep -rn --labe --include=x k .", "asked"), ("rg -e -gx -e k .", "asked")),
+        *(("rg -e --glob=!secrets -e k .", "asked"), ("rg k -- --glob=x .", "asked")),
+        *(("tar -c --owner --exclude=secrets -f o .", "asked"), ("git diff -I --stat", "asked")),
+        *(("git diff -G --name-only", "asked"), ("git show -S --stat HEAD", "asked")),
+        *(("git show --src-prefix --stat", "asked"), ("git diff --stat", "")),
+        *(("git show --oneline --stat", ""), ("grep -rnl --exclude-dir=secrets k .", "")),
+        *(("egrep -r --exclude-dir=secrets k .", ""), ("rg -n -g '!secrets' k .", "")),
+        *(("grep -rn --include='*.py' k .", ""), ("ag -l --ignore=secrets k .", "")),
+        *(("tar -czf o --exclude=secrets .", ""), ("tar -cz --exclude=secrets -f o .", "")),
+        *(("rsync -avz --exclude=secrets . o", ""), ("diff -ru --exclude=secrets . o", "")),
+    ],
+)
+def test_what_may_be_the_value_of_an_option_leaves_nothing_out(command, wanted, project):
+    assert answer(command, project, care=Care(PATHS[1:])) == wanted
+
+
 def test_a_search_of_a_folder_below_is_not_about_the_files_above(project):
     sub = project / "src"
     for command in ("rg x", "git grep x", "git diff -- .", "grep -r x .", "git show HEAD:./a.py"):
