@@ -128,7 +128,7 @@ class FileChoice(NamedTuple):
     def of(cls, invocation: Invocation) -> "FileChoice":
         """Find out which files the options of a command choose.
 
-        What may be the value of another option chooses none.
+        What may be the value of another option chooses none, nor does any beside an unknown one.
         """
         words, name = invocation.argv[1:], invocation.name
         options = (*words, *(part.option for part in invocation.parts))
@@ -140,8 +140,12 @@ class FileChoice(NamedTuple):
         # In tar, options are about the names behind them.
         first = next((each.at for each in parts if not each.option), 0)
         end = first if name == "tar" else len(invocation.argv)
-        unclear = {part.at + 1 for part in parts if part.may_take_next}
-        for part in parts if kind else ():
+        given = [part for part in parts if part.option]
+        # An option that is not known may change what the others mean, and so do rules of rsync.
+        is_clear = all("." in each.marks and "a" not in each.marks for each in given)
+        is_clear = is_clear and not (name == "rsync" and uses_option(as_read, ("-f", "--filter")))
+        unclear = {part.at + 1 for part in given if part.may_take_next}
+        for part in given if kind and is_clear else ():
             found, value = _CHOICE.fullmatch(part.option), part.value
             if not found or value is None or part.at >= end or part.at in unclear:
                 continue

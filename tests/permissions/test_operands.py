@@ -320,6 +320,14 @@ def test_names_in_a_tree_begin_at_the_top_of_the_repository(word, project):
         *(("grep -rne --include=x -e k .", "asked"), ("grep -rn k -- --include=x .", "asked")),
         *(("grep -rn --labe --include=x k .", "asked"), ("rg -e -gx -e k .", "asked")),
         *(("rg -e --glob=!secrets -e k .", "asked"), ("rg k -- --glob=x .", "asked")),
+        *(
+            ("tar -c --anchored -v --exclude=secrets -f o .", "asked"),
+            ("git diff -S --stat", "asked"),
+        ),
+        *(
+            ("rsync -af '+ secrets' --exclude=secrets . o", "asked"),
+            ("git diff -O --stat", "asked"),
+        ),
         *(("tar -c --owner --exclude=secrets -f o .", "asked"), ("git diff -I --stat", "asked")),
         *(("git diff -G --name-only", "asked"), ("git show -S --stat HEAD", "asked")),
         *(("git show --src-prefix --stat", "asked"), ("git diff --stat", "")),
@@ -327,7 +335,10 @@ def test_names_in_a_tree_begin_at_the_top_of_the_repository(word, project):
         *(("egrep -r --exclude-dir=secrets k .", ""), ("rg -n -g '!secrets' k .", "")),
         *(("grep -rn --include='*.py' k .", ""), ("ag -l --ignore=secrets k .", "")),
         *(("tar -czf o --exclude=secrets .", ""), ("tar -cz --exclude=secrets -f o .", "")),
-        *(("rsync -avz --exclude=secrets . o", ""), ("diff -ru --exclude=secrets . o", "")),
+        *(
+            ("rsync -avz --delete --exclude=secrets . o", ""),
+            ("diff -ru --exclude=secrets . o", ""),
+        ),
     ],
 )
 def test_what_may_be_the_value_of_an_option_leaves_nothing_out(command, wanted, project):
