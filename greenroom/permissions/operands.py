@@ -36,7 +36,6 @@ from greenroom.programs._internal import (
     Host,
     extract_words,
     find_git_verb,
-    is_excluded,
     list_folders,
     list_sought,
     locate,
@@ -275,7 +274,7 @@ def _find_git_files(
         return
     default = place if git.verb in ("archive", "grep") else top
     scope = list(_list_paths(printed, place, top)) or default.folders
-    left_out = list(_list_paths(filter(is_excluded, git.words), place, top))
+    left_out = list(_list_paths(git.excluded, place, top))
     if any(word.startswith(("--no-index", "--untracked")) for word in git.words):
         uses = [use for path in scope for use in list_files(path, top)]
         yield from _ask_about(command, find_unnamed(command, uses, search), top)

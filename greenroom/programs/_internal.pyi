@@ -1,7 +1,6 @@
 from greenroom.programs.git_words import (
     GitWords as GitWords,
     find_git_verb as find_git_verb,
-    is_excluded as is_excluded,
     locate as locate,
 )
 from greenroom.programs.hosts import (

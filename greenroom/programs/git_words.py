@@ -50,6 +50,7 @@ class GitWords(NamedTuple):
         is_elsewhere: whether an option or variable names another repository.
         operands: the words before `--` that are no options.
         paths: the paths among the words, as far as the verb takes some.
+        excluded: the pathspecs of files to leave out.
     """
 
     verb: str
@@ -59,6 +60,7 @@ class GitWords(NamedTuple):
     is_elsewhere: bool
     operands: Sequence[str]
     paths: Sequence[str]
+    excluded: Sequence[str]
 
     @classmethod
     def of(
@@ -78,19 +80,25 @@ class GitWords(NamedTuple):
         if verb == "grep" and not any("$" in part.marks for part in parts):
             pattern = next((part.at for part in parts if not part.option and part.at > at), 0)
             words = (*argv[at + 1 : pattern], *argv[pattern + 1 :]) if pattern else words
+            parts = tuple(part for part in parts if part.at != pattern)
         # Git also takes the next word for a value that is said to be attached.
         open_ = (p for p in parts if p.may_take_next or ("?" in p.marks and p.value is None))
         unclear = {part.at + 1 for part in open_}
-        options = [argv[p.at] for p in parts if p.option and p.at > at and p.at not in unclear]
+        sure = [part for part in parts if part.at > at and part.at not in unclear]
+        options = [argv[part.at] for part in sure if part.option]
+        named = [argv[part.at] for part in sure if not part.option]
         is_elsewhere = any(map(_ELSEWHERE.match, (*argv[1:at], *settings)))
         end = words.index("--") if "--" in words else len(words)
         operands = [each for each in words[:end] if each[:1] != "-" and not is_excluded(each)]
-        paths: Sequence[str] = ()
-        if verb in REACH["git paths"] and end < len(words):
-            paths = [each for each in words[end + 1 :] if not is_excluded(each)]
-        elif verb in REACH["git paths"]:
-            paths = [each for each in operands if each[:2] == ":(" or exists(each)]
-        return cls(verb, at, words, options, is_elsewhere, operands, paths)
+        excluded = list(filter(is_excluded, named))
+        paths = [each for each in named if each not in excluded]
+        if "--" in words:
+            paths = [argv[part.at] for part in sure if part.ended and argv[part.at] in paths]
+        else:
+            paths = [each for each in paths if each[:2] == ":(" or exists(each)]
+        if verb not in REACH["git paths"] or any("--" in argv[each : each + 1] for each in unclear):
+            paths = []
+        return cls(verb, at, words, options, is_elsewhere, operands, paths, excluded)
 
     def list_located(self) -> Iterator[str]:
         """List the words that name files in another way than other programs' words do."""
