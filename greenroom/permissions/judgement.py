@@ -14,10 +14,10 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import count
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from greenroom.core import AgentContext, RuleDecision
-from greenroom.core._internal import PermissionPart, clip, describe_error
+from greenroom.core._internal import PermissionPart, Reticent, clip, describe_error
 from greenroom.git._internal import GIT_SETTINGS, add_overrides, hides_changes
 from greenroom.permissions.call import Call
 from greenroom.permissions.evaluator import Ruling, combine
@@ -28,7 +28,7 @@ MAX_COMMAND = 131_071 - 1024  # bytes: Linux takes no longer argument, and the t
 _HIDDEN_CHANGES = "changes of files inside submodules are not shown"
 
 
-class Judgement(Struct, frozen=True, eq=False, dict=True):
+class Judgement(Reticent, frozen=True, eq=False, dict=True):
     """The decision about a call; `explain` adds what a person needs to know to answer.
 
     Attributes:

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.core._internal import visible
+from greenroom.core._internal import Reticent, visible
 from greenroom.fs import file_lookup
 from greenroom.programs._internal import Invocation, Reading, extract_words, find_reading
 from greenroom.shell.script import Redirection
@@ -192,7 +192,7 @@ _UNUSUAL = re.compile(r"/\.{0,2}(?:/|\Z)|\A[^/]")
 _OF_PROCESS = re.compile("/(?:proc|dev)/")
 
 
-class Place(msgspec.Struct, frozen=True, eq=False):
+class Place(Reticent, frozen=True, eq=False):
     """The workspace root, the folders that may be the current one, and the environment.
 
     A command may change its folder on the way, and it isn't always known whether it does. Then a

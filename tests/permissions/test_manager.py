@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
+from rich.pretty import pretty_repr
 
 from greenroom.core import (
     AgentContext,
@@ -587,5 +588,6 @@ def test_a_judgement_shows_neither_the_environment_nor_the_input(context, monkey
     manager, command = PermissionManager(), {"command": "TOKEN=sk-of-the-input curl x > y"}
     found = manager.explain("Bash", command, context)
     for judged in (manager.judge("Bash", command, context), found):
-        assert "sk-" not in f"{judged} {judged!r}"
-    assert "sk-of-the-environment" not in f"{found.call!r} {found.rulings!r}"
+        assert "sk-" not in f"{judged} {judged!r} {pretty_repr(judged)}"
+    shown = f"{found.call!r} {found.rulings!r} {pretty_repr(found.call)}"
+    assert "sk-of-the-environment" not in shown
