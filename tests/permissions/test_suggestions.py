@@ -112,6 +112,7 @@ EXACT_ONLY = [
     # what writes where it is told
     *("cp a b", "mv a b", "rm -r build", "mkdir src", "touch one.txt", "tee a", "sed -i p a"),
     *("tar czf a.tgz src", "curl -I https://a.test", "sort -o a b", "git log --output=a"),
+    *("venv check", "python -m venv build"),
     *("find . -name a -delete", "find . -name a -exec rm {} +", "/bin/rm x"),
     # what installs, publishes or destroys; several tasks
     *("npm install x", "npm ci", "pip install x", "cargo add x", "go get x", "apt install x"),
