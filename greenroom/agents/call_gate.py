@@ -18,7 +18,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.agents.callers import continue_runs, pass_permissions
-from greenroom.agents.cut_off import continues
+from greenroom.agents.cut_off import continues, name_call
 from greenroom.agents.file_checkpoints import FileCheckpoints
 from greenroom.core import (
     AgentContext,
@@ -307,7 +307,7 @@ class CallGate:
             return await on_run(call, start, own) if found is None else found
 
         context.on_run = begin
-        with continue_runs(call=verdict.call.id):
+        with continue_runs(*name_call(self._agent.session, verdict.call.id)):
             return await self._tools.execute(verdict.call.name, verdict.input, context)
 
     def _context(self, index: int) -> AgentContext:

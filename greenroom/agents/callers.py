@@ -64,16 +64,15 @@ def pass_permissions(
     return _PassDown(caller)
 
 
-def continue_runs(*source: str, call: str = "") -> AbstractContextManager[None]:
+def continue_runs(*source: str) -> AbstractContextManager[None]:
     """Let agents that the block runs go on in the sessions of those that it ran before a kill.
 
     Args:
-        *source: ids that tell this piece of work from others of the session; if there are none,
-            agents begin new sessions.
-        call: the id of a call of the last reply, in place of these.
+        *source: ids that tell this piece of work from others of the session, such as that of a
+            call; if there are none, agents begin new sessions.
     """
     caller = current_caller()
-    runs = NestedRuns(caller.session, source, call) if caller.session else None
+    runs = NestedRuns(caller.session, source) if caller.session else None
     return _PassDown(replace(caller, runs=runs))
 
 

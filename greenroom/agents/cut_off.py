@@ -266,12 +266,10 @@ class NestedRuns(msgspec.Struct, frozen=True):
         session: the session of the agent whose work it is.
         source: ids that tell it from other work of the session; if there are none, each agent
             begins a new session.
-        call: the id of the call of the last reply that is this work, in place of these.
     """
 
     session: AgentSession
     source: tuple[str, ...]
-    call: str = ""
     _count: Counter[str] = msgspec.field(default_factory=Counter)
 
     async def open(self, name: str, content: str | Iterable[ContentBlock]) -> AgentSession:
@@ -281,11 +279,10 @@ class NestedRuns(msgspec.Struct, frozen=True):
             SessionError: the store can't be read.
         """
         store = self.session.store
-        source = name_call(self.session, self.call) if self.call else self.source
-        if not source or "" in source:  # messages of old files have no id
+        if not self.source or "" in self.source:  # messages of old files have no id
             return AgentSession.new(name, store=store)
-        named = serde.encode([*source, name, as_blocks(content)])
-        key = hashlib.sha256(named).hexdigest()[:24]
+        source = serde.encode([*self.source, name, as_blocks(content)])
+        key = hashlib.sha256(source).hexdigest()[:24]
         first_id = f"s-{key}-{self._count[key]}"
         self._count[key] += 1
         copies = self.session.last_record(_COPIES)

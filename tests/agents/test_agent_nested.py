@@ -2,6 +2,7 @@
 
 import dataclasses
 import itertools
+import json
 from functools import partial
 
 import pytest
@@ -9,6 +10,7 @@ import trio
 
 from greenroom import (
     Agent,
+    AgentContext,
     AgentRuntime,
     AgentSession,
     BudgetExceededError,
@@ -23,6 +25,7 @@ from greenroom import (
     SubAgentSpawned,
     TextDelta,
     ToolRegistry,
+    ToolUseBlock,
     builtin_tools,
     coder,
     tool,
@@ -477,3 +480,34 @@ async def test_in_a_process_of_its_own_a_tool_is_not_part_of_the_agent():
 def test_a_tool_has_to_say_what_it_is_good_for():
     with pytest.raises(ConfigurationError, match="good for"):
         inner("Hi").as_tool()
+
+
+async def test_an_agent_that_a_tool_runs_behind_its_reply_belongs_to_its_call():
+    """Servers may use the id of a call again, and each call has runs of its own."""
+    gate, (send, receive) = trio.Event(), trio.open_memory_channel(2)
+
+    @tool
+    async def delegate(context: AgentContext) -> str:
+        """Ask the other agent later."""
+
+        async def ask_later() -> None:
+            await gate.wait()
+            send.send_nowait((await inner("Yes.").run("Go on.")).session.session_id)
+
+        context.start_background(ask_later, sender="delegate", label="a question")
+        return "later"
+
+    @tool
+    async def collect() -> list[str]:
+        """Wait for the answers."""
+        gate.set()
+        return [await receive.receive() for _ in range(2)]
+
+    asked = ToolUseBlock("call_0", "delegate", {})
+    outer = Agent(
+        ScriptedProvider(asked, [asked, call("collect")], "Done."), tools=[delegate, collect]
+    )
+    with trio.fail_after(SECONDS):
+        result = await outer.run("Go on.")
+    [*_, collected] = result.messages[-2].tool_results
+    assert len({*json.loads(collected.text)}) == 2
