@@ -5,6 +5,7 @@ import os
 import sqlite3
 import sys
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -139,6 +140,7 @@ async def test_no_operation_on_a_file_runs_on_the_event_loop(
     """Except for short lines that need no sync, on a local disk."""
     monkeypatch.setattr(loop_writes, "is_local", lambda _device: kind == "files")
     await turn(AgentSession.new("coder", store=InMemoryStore()), workspace)  # imports read files
+    import_module("greenroom.agents.file_restore")
     (workspace / "a.txt").write_text("one\n")
     store = SQLiteStore(tmp_path / "s.db") if kind == "database" else FileStore(tmp_path / "s")
     with trio.fail_after(60), Watch() as watch:
