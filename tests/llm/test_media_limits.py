@@ -73,6 +73,11 @@ AGAIN = Message.user("So?")
 WORDS = OpenAIProvider("openai/gpt-oss-20b", api_key="sk-1", host=HOSTS["groq"], env={})
 
 
+def test_a_limit_of_no_bytes_lets_no_image_through():
+    sent = anthropic(max_image_bytes=0).encode(ModelRequest(messages=[Message.user([SMALL])]))
+    assert b"aGk=" not in serde.dumps(sent)
+
+
 def test_a_model_that_reads_no_images_gets_lines_of_text():
     blocks = [SMALL, ImageBlock(url="https://a.test/b.png"), PAPER]
     result = ToolResultBlock("t1", (SMALL,))

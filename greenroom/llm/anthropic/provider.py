@@ -71,7 +71,8 @@ class AnthropicProvider(HttpProvider):
         headers: more headers for every request, such as `anthropic-beta`.
         version: the version of the API, "2023-06-01" or "2026-10-21"; the later one refuses
             `temperature`, `top_p` and `top_k`.
-        max_image_bytes: the most bytes of an image in base64, if not as many as with Anthropic.
+        max_image_bytes: the most bytes of an image in base64, if not as many as with Anthropic; 0
+            for a model that reads none.
         max_request_bytes: the most bytes of a request, if not as many.
         timeouts: how long to wait.
         price: what the provider charges; without it no cost is known.
@@ -123,8 +124,8 @@ class AnthropicProvider(HttpProvider):
             on_vertex=self._on_vertex,
         )
         limits = MediaLimits(
-            image=max_image_bytes or dialect.limits.image,
-            request=max_request_bytes or dialect.limits.request,
+            image=dialect.limits.image if max_image_bytes is None else max_image_bytes,
+            request=dialect.limits.request if max_request_bytes is None else max_request_bytes,
         )
         images, documents = self.profile.images, self.profile.documents
         limits = limits.of_model(images=images, documents=documents)
