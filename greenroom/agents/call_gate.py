@@ -67,7 +67,7 @@ async def run_tools(
     `concurrency` at once and within the concurrency that budgets allow. It waits only for those
     earlier calls whose effects may touch its own (`Reach`). Before a call starts, the history, with
     the calls and the record that it starts, is made durable; and immediately before it runs, it is
-    judged again, and refused if it is no longer what was approved.
+    judged again, and refused if it has changed since it was approved.
 
     Denied and impossible calls are answered with the reason, and so is a call for which a budget
     has nothing left; when the others have ended, that budget's scope ends. So it does if an agent

@@ -175,7 +175,9 @@ class AgentMessage(Wire, frozen=True):
             case TaskRequest(task_id=task_id):
                 return self.reply(TaskResponse(task_id, result, status))
             case _:
-                raise ValueError(f"a message of kind {self.kind!r} is no task_request: use reply")
+                raise ValueError(
+                    f"a message of kind {self.kind!r} is not a task_request: use reply"
+                )
 
     @staticmethod
     def of(message: InputMessage) -> "AgentMessage | None":

@@ -389,7 +389,7 @@ def _end_of_call(
 def _leave_out(
     subtask: Subtask, settled: Settlement, earlier: str, doubt: str, session_id: str
 ) -> SubtaskEnd:
-    """Return how a subtask ends that a person leaves out, or about which nobody decides."""
+    """Return how a subtask ends if a person leaves it out, or nobody decides about it."""
     said = (settled.refusal and settled.refusal.message) or "it is not to be run again"
     if earlier:
         error = f"the same call was made before, by {earlier}; {said}"

@@ -28,8 +28,8 @@ class RunTask(Generic[StateT]):
 
     Attributes:
         answers: answers given in advance, by the unit that they are for.
-        unread: what makes the states or steps that nobody has read yet, as the mode says; a state
-            is not copied before it is read.
+        unread: functions that make the states or steps which nobody has read yet; a state is
+            copied when it is read.
     """
 
     max_steps: int

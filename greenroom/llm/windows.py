@@ -3,7 +3,7 @@
 A window that the program gives wins. Otherwise the model's server is asked if it can tell, and then
 the catalogue. A wrong guess is worse than none: a conversation that is shortened too early loses
 what the model could have read, and one that is shortened too late silently loses its beginning. So
-a window that nobody states is unknown, except that Ollama has a documented default.
+a window that none of them states is unknown, except that Ollama has a documented default.
 """
 
 from typing import Literal, Protocol, TypeAlias, runtime_checkable

@@ -98,7 +98,7 @@ def test_a_request_is_responded_to_and_nothing_else_is():
     assert (response.kind, response.to, response.result) == ("task_response", "lead", {"pages": 3})
     assert (response.payload.task_id, response.payload.status) == ("t1", "partial")
     assert request.result is None
-    with pytest.raises(ValueError, match="no task_request"):
+    with pytest.raises(ValueError, match="not a task_request"):
         response.respond()
 
 

@@ -14,6 +14,7 @@ from greenroom.fs._internal import fold
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher
 from greenroom.permissions.patterns import Anchors, PathPattern
 from greenroom.programs._internal import Host
+from tests.counted_calls import count_calls
 
 DEEP = "$(" * 80 + "ls" + ")" * 80
 CONTEXT = AgentContext(session_id="s", agent_type="a", workspace=Workspace("/srv/project"))
@@ -85,19 +86,7 @@ def manager():
 
 def work(manager, command):
     """Count the calls of Python functions that one check takes."""
-    calls = 0
-
-    def count(_frame, event, _argument):
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        manager.check("Bash", {"command": command}, CONTEXT)
-    finally:
-        sys.setprofile(before)
-    return calls
+    return count_calls(manager.check, "Bash", {"command": command}, CONTEXT)
 
 
 @pytest.mark.every(2)

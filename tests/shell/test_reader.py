@@ -3,7 +3,6 @@
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from random import Random
 
@@ -15,6 +14,7 @@ from greenroom.shell._internal import NotPlainError, SimpleCommand, read, render
 from greenroom.shell.expansion import list_names
 from greenroom.shell.pieces import split_pieces
 from greenroom.shell.script import Pipeline, Redirection
+from tests.counted_calls import count_calls
 from tests.shell.plain_commands import make_command, make_workspace
 
 CASES = int(os.environ.get("GREENROOM_BASH_CASES", "200"))
@@ -208,23 +208,11 @@ def test_bash_does_the_same_with_a_command_and_with_what_it_was_read_as(tmp_path
     assert plain > CASES * 0.8
 
 
-def count_calls(length):
-    """Count the calls of Python functions that reading so many patterns behind commands takes."""
+def work(length):
+    """Count the calls that reading so many patterns behind as many commands takes."""
     text = "ls; " * (length // 5) + "ls " + "*a " * length
-    calls = 0
-
-    def count(_frame, event, _argument):
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        read(text, list_names=lambda *_: ("a",))
-    finally:
-        sys.setprofile(before)
-    return calls
+    return count_calls(read, text, list_names=lambda *_: ("a",))
 
 
 def test_patterns_behind_many_commands_take_no_more_work_than_others():
-    assert count_calls(600) <= 4.6 * count_calls(150) + 2000
+    assert work(600) <= 4.6 * work(150) + 2000
