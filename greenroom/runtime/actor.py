@@ -515,9 +515,10 @@ class Actor:
 
     @property
     def leaves_behind(self) -> bool:
-        """Whether a function that returns now leaves a turn, subagents or other work behind."""
-        rest = self.turns.current or self._children or self._background or self.life.supervisions
-        return bool(rest)
+        """Whether a function that returns now leaves tasks, a turn or subagents behind."""
+        life, tasks = self.life, self.life.tasks
+        rest = self.turns.current or self._children or self._background or life.supervisions
+        return bool(rest or (tasks is not None and tasks.count))
 
     def end_budgets(self) -> None:
         """Close the budgets and the tool calls that the agent's function never left."""

@@ -55,7 +55,6 @@ from greenroom.runtime.interruption import current_cleanup
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.tasks import (
     Life,
-    TaskGroup,
     begin_owning,
     end_owning,
     is_cancelled,
@@ -148,8 +147,8 @@ async def _open(actor: Actor) -> bool:
 
 
 async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
-    life, tasks = actor.life, TaskGroup(actor.kernel.live_tasks)
-    actor.main_task = task = tasks.begin()
+    life = actor.life
+    actor.main_task = task = trio.lowlevel.current_task()
     try:
         if not actor.kernel.is_open:  # it was left since this task was started
             await trio.lowlevel.checkpoint_if_cancelled()
@@ -161,20 +160,22 @@ async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
     else:
         life.has_returned = not task.child_nurseries
     finally:
-        tasks.leave()
-        if tasks.count or actor.leaves_behind:
-            nursery.start_soon(_end_rest, actor, tasks, name=f"the end of agent {actor.name}")
+        if life.tasks is not None:
+            life.tasks.leave()
+        if actor.leaves_behind:
+            nursery.start_soon(_end_rest, actor, name=f"the end of agent {actor.name}")
         else:
             actor.end_budgets()
             life.nursery = None
 
 
-async def _end_rest(actor: Actor, tasks: TaskGroup) -> None:
+async def _end_rest(actor: Actor) -> None:
     """End what the function has left behind."""
-    await tasks.end()
+    life = actor.life
+    if life.tasks is not None:
+        await life.tasks.end()
     actor.end_budgets()
     await actor.turns.abandon()
-    life = actor.life
     _judge(life)
     life.nursery = None
     await _end_subagents(actor)

@@ -20,8 +20,8 @@ input is handed to a waiting receiver before that receiver runs. From then on a 
 it away, and an interrupt is meant for its turn; `on_take` tells the turns so in the same step.
 
 A full mailbox makes `put` wait, and refuses `put_nowait`, unless that names an input to replace.
-`close` (the shutdown) refuses both, and wakes the senders with that refusal; what is queued stays
-unread, and `drain` hands it to the outcome.
+`refuse` (the shutdown) refuses both, and wakes the senders with that refusal; what is queued stays
+unread, and `drain` hands it to the outcome. `close` also wakes the receivers.
 
 A cancel may fall into `put` while it waits for room (its input was never queued) and into
 `next_input` while the queue is empty (nothing was taken). Once an input is queued or handed over,
@@ -262,14 +262,20 @@ class Mailbox:
         self._interrupted = False
 
     @_protect
-    def close(self) -> None:
+    def refuse(self) -> None:
         """Take no more input; waiting senders get `AgentNotRunningError`."""
-        if self.closed:
-            return
-        self.closed = True
-        for sender in self._senders:
-            trio.lowlevel.reschedule(sender)
-        self._wake_receivers()
+        if not self.closed:
+            self.closed = True
+            for sender in self._senders:
+                trio.lowlevel.reschedule(sender)
+
+    @_protect
+    def close(self) -> None:
+        """Take no more input, and end the loops that wait for it."""
+        if not self.closed:
+            self.refuse()
+        if self._receivers:
+            self._wake_receivers()
 
     @_protect
     def _wake_receivers(self) -> None:

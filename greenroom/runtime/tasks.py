@@ -16,14 +16,12 @@ trio's tree does not tell which tasks are alive either. If code never leaves a n
 entered, trio closes another one in its place, or drops it together with the task that opened it;
 its tasks live on, and nothing waits for them. So `LiveTasks` counts tasks as trio starts and ends
 them, and the end of a `Life` waits for the last one of its `TaskGroup`. Most functions never start
-a task, so it looks at the ends of tasks only once one has. Nobody waits for most ends of agents and
-turns, so a `Flag` that says them makes no event until somebody does.
+a task: the first one that does makes the group, and has the ends of tasks looked at. Nobody waits
+for most ends of agents and turns, so a `Flag` that says them makes no event until somebody does.
 
 What leaves a task or a scope may be a group of errors, some of them cancels. One of our typed
 errors ends a turn; a cancel and any other error go further. The functions at the end take such
 groups apart.
-
-Nothing here knows what an owner is.
 """
 
 import math
@@ -79,12 +77,36 @@ class Flag:
         await self._event.wait()
 
 
-_owner_var: ContextVar[object | None] = ContextVar("greenroom_actor", default=None)
-_owners: dict[trio.lowlevel.Task, object] = {}
+class _Kernel(Protocol):
+    """What the agents of one runtime share."""
+
+    @property
+    def live_tasks(self) -> "LiveTasks":
+        """The tasks of those that are alive."""
+
+
+class Owner(Protocol):
+    """An agent, as its tasks know it."""
+
+    @property
+    def kernel(self) -> _Kernel:
+        """What it shares with the other agents of its runtime."""
+
+    @property
+    def main_task(self) -> trio.lowlevel.Task | None:
+        """The task that runs its function, below the one that its task tree hangs from."""
+
+    @property
+    def life(self) -> "Life":
+        """This run of its function."""
+
+
+_owner_var: ContextVar[Owner | None] = ContextVar("greenroom_actor", default=None)
+_owners: dict[trio.lowlevel.Task, Owner] = {}
 """The owners of this process, by the task that their task trees hang from."""
 
 
-def begin_owning(owner: object) -> trio.lowlevel.Task:
+def begin_owning(owner: Owner) -> trio.lowlevel.Task:
     """Make the current task, which is returned, and all that it starts, the owner's."""
     task = trio.lowlevel.current_task()
     _owners[task] = owner
@@ -97,13 +119,13 @@ def end_owning(task: trio.lowlevel.Task) -> None:
     del _owners[task]
 
 
-def owner_of(task: trio.lowlevel.Task) -> object | None:
+def owner_of(task: trio.lowlevel.Task) -> Owner | None:
     """Return the owner in whose task tree a task runs, or None outside of any."""
     owner, is_system = _climb(task)
     return task.context.get(_owner_var) if is_system else owner
 
 
-def current_owner() -> object | None:
+def current_owner() -> Owner | None:
     """Return the owner in whose task tree the caller runs, or None outside of any.
 
     In a thread, outside of any event loop, it is the owner whose thread that is.
@@ -133,7 +155,7 @@ def runs_below(task: trio.lowlevel.Task, top: trio.lowlevel.Task, depth: int) ->
     return True
 
 
-def _climb(task: trio.lowlevel.Task) -> tuple[object | None, bool]:
+def _climb(task: trio.lowlevel.Task) -> tuple[Owner | None, bool]:
     """Return the owner up the tree, and whether the path ends in trio's own nurseries."""
     each = task
     while (owner := _owners.get(each)) is None:
@@ -228,6 +250,7 @@ class Life:
         "nursery",
         "raised",
         "supervisions",
+        "tasks",
         "value",
     )
 
@@ -237,6 +260,8 @@ class Life:
         self._scope: trio.CancelScope | None = None  # of everything in it, once it has begun
         self.nursery: trio.Nursery | None = None
         """Where subagents live; None before the function is called, and after its end."""
+        self.tasks: TaskGroup | None = None
+        """What the function has started, once it has started a task."""
         self.has_returned = False
         """Whether the function has returned."""
         self.value: object = None
@@ -321,10 +346,6 @@ class LiveTasks(trio.abc.Instrument):
         if self._ends is not None:
             trio.lowlevel.remove_instrument(self._ends)
 
-    def add_first(self, task: trio.lowlevel.Task, group: "TaskGroup") -> None:
-        """Add all that is started below this task to a group."""
-        self._groups[task] = group
-
     def remove_first(self, task: trio.lowlevel.Task) -> None:
         """Add no more of what is started below this task, which is about to end."""
         self._groups.pop(task, None)
@@ -351,13 +372,26 @@ class LiveTasks(trio.abc.Instrument):
         """Give a new task to the agent and the group of the task that opened its nursery."""
         _correct_context(task)
         nursery = task.parent_nursery
-        group = self._groups.get(nursery.parent_task) if nursery is not None else None
+        group = self._find_group(nursery.parent_task) if nursery is not None else None
         if group is not None:
-            if self._ends is None:
-                self._ends = _Ends(self.forget)
-                trio.lowlevel.add_instrument(self._ends)
             self._groups[task] = group
             group.count += 1
+
+    def _find_group(self, parent: trio.lowlevel.Task) -> "TaskGroup | None":
+        """Return the group of what this task starts; the first of a function's makes it."""
+        group, nursery = self._groups.get(parent), parent.parent_nursery
+        if group is not None or nursery is None:
+            return group
+        owner = _owners.get(nursery.parent_task)
+        if owner is None or owner.main_task is not parent or owner.kernel.live_tasks is not self:
+            return None
+        if owner.life.tasks is not None:  # the function has returned, and its nursery was lost
+            return None
+        if self._ends is None:
+            self._ends = _Ends(self.forget)
+            trio.lowlevel.add_instrument(self._ends)
+        owner.life.tasks = self._groups[parent] = TaskGroup(self, parent)
+        return owner.life.tasks
 
 
 class TaskGroup:
@@ -365,24 +399,17 @@ class TaskGroup:
 
     __slots__ = ("_first", "_live_tasks", "changed", "count")
 
-    def __init__(self, live_tasks: LiveTasks) -> None:
+    def __init__(self, live_tasks: LiveTasks, first: trio.lowlevel.Task) -> None:
         self._live_tasks = live_tasks
-        self._first: trio.lowlevel.Task | None = None
+        self._first = first
         self.count = 0
         """How many are alive."""
         self.changed: trio.Event | None = None
         """Set when one ends, once `end` waits for that."""
 
-    def begin(self) -> trio.lowlevel.Task:
-        """Begin with what the current task starts, which is returned."""
-        self._first = trio.lowlevel.current_task()
-        self._live_tasks.add_first(self._first, self)
-        return self._first
-
     def leave(self) -> None:
-        """Leave the current task, which is about to end; it starts no more."""
-        if self._first is not None:
-            self._live_tasks.remove_first(self._first)
+        """Leave the function's task, which is about to end; it starts no more."""
+        self._live_tasks.remove_first(self._first)
 
     def holds(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task is below the first one.
@@ -397,8 +424,6 @@ class TaskGroup:
 
     async def end(self) -> None:
         """Cancel those that are alive, and wait until the last is gone."""
-        if not self.count:  # as for nearly every agent
-            return
         with trio.CancelScope(shield=True):
             while self.count:  # one that is being cancelled may start others
                 self.changed = trio.Event()

@@ -50,7 +50,7 @@ async def call_in_the_same_task(actor, nursery):
         actor.life.raised = error
     else:
         actor.life.has_returned = True
-    nursery.start_soon(lifecycle._end_rest, actor, TaskGroup(actor.kernel.live_tasks))
+    nursery.start_soon(lifecycle._end_rest, actor)
 
 
 def tell_twice(monitor, message):

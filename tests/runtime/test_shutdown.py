@@ -6,7 +6,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom.core import TextDelta, TurnStatus
 from greenroom.core._internal import EndStatus, StateKind
-from greenroom.runtime import AgentRuntime
+from greenroom.runtime import AgentNotRunningError, AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 
 
@@ -228,3 +228,20 @@ async def test_what_is_said_of_an_agent_from_outside(runtime):
     assert await handle.metadata() == {}
     statistics = await handle.statistics()
     assert (statistics.mailbox, statistics.turns, statistics.largest_lag) == (0, 1, 0)
+
+
+async def test_none_of_many_agents_takes_input_of_one_that_has_ended_before(runtime):
+    refused = []
+
+    async def says_goodbye(agent):
+        async for _ in agent.inputs():
+            pass
+        for each in handles:
+            with pytest.raises(AgentNotRunningError):
+                each.send_input_nowait("goodbye")
+        refused.append(agent.session.session_id)
+
+    handles = [runtime.spawn(new(), says_goodbye) for _ in range(200)]
+    await wait_all_tasks_blocked()
+    await runtime.shutdown_all()
+    assert len(refused) == 200
