@@ -440,7 +440,8 @@ class World:
         if turn is None or report.abandoned:
             return
         expect(actor.turns.current is not turn, "an interrupted turn is over", book.handle)
-        is_completed = turn._done.status is TurnStatus.COMPLETED
+        # A turn that was dropped before it was opened has no end.
+        is_completed = turn._done is not None and turn._done.status is TurnStatus.COMPLETED
         left = [] if is_completed else actor.children.alive(of_turn=turn)
         expect(not left, "what an interrupted turn spawned is gone", book.handle, left)
 
