@@ -60,7 +60,7 @@ def awk_only_prints(script: str) -> bool:
     """Return whether an awk script only reads and prints.
 
     It may have patterns, fields, comparisons, arithmetic, strings, regular expressions, arrays,
-    functions and control statements. In a `print`, `>` may only stand in parentheses, where it
+    functions and control statements. In a `print`, `>` may only stand in its parentheses, where it
     compares. Pipes, `getline`, `system` and the arrays that name files are refused, and so is a
     slash where it depends on the implementation whether it divides.
 
@@ -70,7 +70,7 @@ def awk_only_prints(script: str) -> bool:
         >>> awk_only_prints('/a|b/ { n += $1 / 2 } END { printf("%d ", n) }')
         True
     """
-    at, previous, printing = 0, "", False
+    at, previous, printing = 0, "", -1  # how many parentheses are open around a `print`
     opened: list[str] = []  # what stands before each open parenthesis
     while at < len(script):
         match = _AWK_TOKEN.match(script, at)
@@ -84,12 +84,13 @@ def awk_only_prints(script: str) -> bool:
         if match is None or _AWK_ACTS.fullmatch(match[0]):
             return False
         lexeme, at = match[0], match.end()
-        if lexeme == ">" and printing and not opened:
+        if lexeme == ">" and len(opened) <= printing:
             return False
         # A line that ends in an operator or a comma goes on.
         if lexeme in ";{}" or (lexeme == "\n" and not opened and _ends_value(previous)):
-            printing = False
-        printing = printing or lexeme in ("print", "printf")
+            printing = -1
+        if lexeme in ("print", "printf"):
+            printing = len(opened)
         if lexeme == "(":
             opened.append(previous)
         elif lexeme == ")" and (opened.pop() if opened else "if") in _AWK_CLAUSES:

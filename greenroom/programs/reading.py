@@ -109,6 +109,7 @@ _EXPRESSIONS = {
         r"|[^=-].*\$[({]\s*(?:shell|eval|file|guile|load|call)\b"
     ),
     "git": r".*(?:%[-+ ]?G|%\(signature)",  # a program checks signatures
+    "date find": r'.*TZ="(?::?/|[^"]*\.\.)',  # a file, as a zone
     "curl": r".*%output\{",
     # agents, options from a file, commands on errors
     "java javac": (

@@ -68,6 +68,7 @@ awk -F: -v x=1 '$3 > x {print $1, NR}' a | a /
 awk 'NR==FNR{n[$1];next} $1 in n' a b | a / b /
 date +%F |
 date -d yesterday +%s |
+date -d 'TZ="Europe/Paris" 9:00' |
 date -ufa | a /
 stat -c %s a | a /
 file -b a | a /
@@ -177,6 +178,9 @@ date -s x
 date 01010000
 date -f '' +%F
 date +%F +%F
+date -d 'TZ="/etc/hostname" now'
+date '--date= TZ=":../../a" 1'
+find . -newermt 'TZ="/x" now'
 file -C -m a
 file -f a
 file -z a
@@ -271,6 +275,7 @@ def test_on_other_systems_only_what_they_read_alike_is_reading(monkeypatch):
 
 
 AWK_PRINTS = (
+    *("BEGIN{for(i = 2 > 1; i; print (2 > i)) i = 0}", "{for(print; 2 > i++;) print}"),
     *("length > 80", "!seen[$0]++", "{s+=$3} END{print s/NR}", "{print ($1 > 2)}", "/a/,/b/"),
     *('{gsub(/[^a-z]/,""); print}', '{printf "%s %d\\n", $1, $2}', "{print\n} # c\n{x = 1 > 2}"),
     *(
@@ -285,6 +290,7 @@ AWK_DOES_MORE = (
     *("if (a) / 2", "length / 2", "@load x", 'BEGIN {ARGV[1] = "x"}', "/[]/]/", '0xasystem("x")'),
     *('"a\\\nb"', "{print a > b ? c : d}", '{print (1)(2) > "x"}', "{print a \\\n> b}"),
     *("#\\\nsystem(x)", "{print a &&\n b > c}", "$/a/", "/a", '"a'),
+    *('BEGIN{for(print "a" > "x"; 0;) y}', 'BEGIN{for(;i++<1;print (i) >> "x") y}'),
 )
 
 
