@@ -145,7 +145,8 @@ class Crew:
         run = self._open_run
         if run is None:
             self._agent.set_state(AgentState.processing("planning"))
-            run = PlanRun(await self.plan(goal, ToolRegistry(), ""))
+            plan = await self.plan(goal, ToolRegistry(), "")
+            run = PlanRun(msgspec.structs.replace(plan, goal=goal))  # by which it is found again
         self.note_subtasks(run.plan)
         return await execute_plan(
             self._agent,

@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
+from msgspec.structs import replace
+
 from greenroom.agents import Agent, AgentResult, Tools, stream_reply
 from greenroom.agents._internal import Approve, Toolbox
 from greenroom.core import AgentState, ConfigurationError, Message
@@ -135,7 +137,8 @@ def plan_and_execute(
         if run is None:
             agent.set_state(AgentState.processing("planning"))
             context = await _recall(agent, goal, memory, recall)
-            run = PlanRun(await reviewed.plan(goal, registry, context))
+            plan = await reviewed.plan(goal, registry, context)
+            run = PlanRun(replace(plan, goal=goal))  # by which the run is found again
         run = await execute_plan(
             agent,
             run,

@@ -242,6 +242,29 @@ async def test_without_an_input_the_plan_on_record_goes_on(autojump_clock):
     assert len(told.sources) + len(told.missing) == 12
 
 
+async def test_a_plan_that_names_its_goal_in_other_words_goes_on(autojump_clock):
+    done, store = [], InMemoryStore()
+
+    async def worker(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                done.append(message.text)
+                turn.set_result("warm")
+
+    class Rules:
+        async def plan(self, goal, tools, context):
+            return Plan("Weather", [Subtask("a", "Oslo"), Subtask("b", "Rome")])
+
+        async def revise(self, run, failure):
+            raise NotImplementedError
+
+    busy = Reply("", error=ModelOverloadedError("busy"))
+    team = orchestrator(ScriptedProvider(busy, "Warm."), worker, planner=Rules())
+    assert (await team.run("How warm?", session="s", store=store)).status is TurnStatus.FAILED
+    assert (await team.run(None, session="s", store=store)).output.answer == "Warm."
+    assert sorted(done) == ["Oslo", "Rome"]
+
+
 async def test_without_an_input_a_goal_that_has_no_plan_yet_is_planned(autojump_clock):
     store = InMemoryStore()
     planner = ScriptedProvider(Reply("", error=ModelOverloadedError("busy")))

@@ -235,6 +235,32 @@ async def test_an_answer_that_broke_off_goes_on_from_what_is_done():
         session = await AgentSession.load(session.session_id, store=store)
 
 
+async def test_a_plan_that_names_its_goal_in_other_words_goes_on_and_books_nothing_twice():
+    booked = []
+
+    async def book() -> str:
+        """Book."""
+        booked.append("a room")
+        return "booked"
+
+    class Rules:
+        async def plan(self, goal, tools, context):
+            return Plan("A trip", [Subtask("a", "", tool="book")])
+
+        async def revise(self, run, failure):
+            raise NotImplementedError
+
+    llm, store = (
+        ScriptedProvider(Reply(error=BudgetExceededError("spent")), "Booked."),
+        InMemoryStore(),
+    )
+    planner = plan_and_execute(llm, [book], planner=Rules())
+    stopped = await planner.run("Book a room.", session="trip", store=store)
+    assert PlanRun.load(stopped.session).plan.goal == "Book a room."
+    assert (await planner.run(None, session="trip", store=store)).output == "Booked."
+    assert booked == ["a room"]
+
+
 async def test_the_result_of_a_task_says_what_ended_it():
     result = await run_task("x", ScriptedProvider(*["No."] * 3))
     assert result.status == "failed"
