@@ -36,7 +36,7 @@ from greenroom.flow.plan_run import (
 )
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.revision import Failure, Planner, ReplanPolicy, SubtaskRecovery
-from greenroom.flow.subtask_runner import SubtaskEnd, SubtaskRunner
+from greenroom.flow.subtask_runner import SubtaskRunner
 from greenroom.permissions import PermissionManager
 from greenroom.resilience._internal import Attempts
 from greenroom.runtime import AgentHandle, AgentInternals
@@ -187,7 +187,6 @@ class _Execution:
     spent: str = ""  # the error of a budget of the agent, with which the execution ends
     abandoned_ids: set[str] = field(default_factory=set)
     tries: Counter[str] = field(default_factory=Counter)  # failed tries in this execution
-    error_classes: dict[str, ErrorClass] = field(default_factory=dict)  # of the last failures
 
     @property
     def agent(self) -> AgentInternals:
@@ -248,32 +247,28 @@ class _Execution:
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, record how it ended; return the seconds until another try, if any."""
         end = await self.runner.run(self.run.plan[id_], is_again=is_again)
-        pause, doubt = None, self.policy.find_doubt(end.move.result)
-        if end.move.status is SubtaskStatus.COMPLETED and doubt:
-            failed = SubtaskMove(
-                id_, SubtaskStatus.FAILED, error=doubt, reason=FailureReason.UNSURE
-            )
-            end = SubtaskEnd(failed)
-        if end.move.status is SubtaskStatus.FAILED:
+        pause, doubt = None, self.policy.find_doubt(end.result)
+        if doubt:
+            end = SubtaskMove(id_, SubtaskStatus.FAILED, error=doubt, reason=FailureReason.UNSURE)
+        if end.status is SubtaskStatus.FAILED:
             pause = await self._handle_failure(end)
         else:
-            self.recorder.write(end.move)
-            if end.move.status is SubtaskStatus.COMPLETED:
-                self.consecutive = 0
+            self.recorder.write(end)
+        if self.run.state(id_).status is SubtaskStatus.COMPLETED:
+            self.consecutive = 0
         await self.agent.session.save(flush=False)
         return pause
 
-    async def _handle_failure(self, end: SubtaskEnd) -> float | None:
+    async def _handle_failure(self, end: SubtaskMove) -> float | None:
         """Decide about a failure and record both; return the seconds until another try, if any.
 
         A person may be asked, which can take hours. If that is interrupted, the subtask is recorded
         as cut off, so that its failure is found and the question asked again.
         """
-        id_, is_refused = end.move.id, end.move.reason is FailureReason.CUT_OFF
+        id_, is_refused = end.id, end.reason is FailureReason.CUT_OFF
         self.consecutive += 1
         self.tries[id_] += 1
-        self.error_classes[id_] = end.error
-        session_id, run = self.run.state(id_).session_id, self.run.apply(end.move)
+        session_id, run = self.run.state(id_).session_id, self.run.apply(end)
         failure = replace(self._make_failure(run, id_), session_id=session_id)
         try:
             decided = _Decided() if is_refused else await self._decide(run, failure)
@@ -285,11 +280,11 @@ class _Execution:
         if decided.result is not UNSET:
             self.runner.record_result(failure.subtask, decided.result, session_id)
             return None
-        if end.error is ErrorClass.SPENT and self._is_put_off(decided, failure.error):
+        if end.error_class is ErrorClass.SPENT and self._is_put_off(decided, failure.error):
             pending, error = SubtaskStatus.PENDING, "" if self.spent else failure.error
-            self.recorder.write(msgspec.structs.replace(end.move, status=pending, error=error))
+            self.recorder.write(msgspec.structs.replace(end, status=pending, error=error))
             return None
-        self.recorder.write(end.move)
+        self.recorder.write(end)
         return None if is_refused else self._apply_decision(failure, decided)
 
     def _is_put_off(self, decided: "_Decided", error: str) -> bool:
@@ -360,7 +355,7 @@ class _Execution:
             reason=state.reason or FailureReason.WORKER,
             failures=state.failures,
             tools=self.runner.tools,
-            error_class=self.error_classes.get(id_, ErrorClass.FAILED),
+            error_class=state.error_class,
             attempt=max(1, self.tries[id_]),
             possible=_POSSIBLE if self.planner is None else _POSSIBLE | {RecoveryDecision.REPLAN},
         )

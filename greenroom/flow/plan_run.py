@@ -24,6 +24,7 @@ from greenroom.core._internal import (
     freeze_fields,
     serde,
 )
+from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.unit import Start
@@ -103,6 +104,7 @@ class SubtaskState(Wire, frozen=True):
         result: its result once it is completed, a JSON value.
         error: why it failed, is blocked, or is uncertain; `UNKNOWN` if its result is not known.
         reason: the kind of failure.
+        error_class: the kind of error, if it failed.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
         is_undone: whether `PlanRun.undo` has undone what it did.
@@ -112,6 +114,7 @@ class SubtaskState(Wire, frozen=True):
     result: object = None
     error: str = ""
     reason: FailureReason | None = None
+    error_class: ErrorClass = ErrorClass.FAILED
     failures: int = 0
     session_id: str = ""
     is_undone: bool = False
@@ -167,6 +170,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     failures: int | None = None
     call: str = ""
     at: datetime | None = None
+    error_class: ErrorClass = ErrorClass.FAILED
 
     def __post_init__(self) -> None:
         freeze_fields(self, "result")
@@ -442,6 +446,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
             result=_copy_result(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
             reason=move.reason if after is _F else None,
+            error_class=move.error_class if after is _F else ErrorClass.FAILED,
             failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
         )

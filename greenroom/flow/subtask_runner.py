@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 import trio
@@ -62,13 +62,6 @@ from greenroom.tools import ToolRegistry
 from greenroom.tools._internal import may_repeat
 
 
-class SubtaskEnd(NamedTuple):
-    """How a subtask ended, and the class of its error if it failed."""
-
-    move: SubtaskMove
-    error: ErrorClass = ErrorClass.FAILED
-
-
 @dataclass(frozen=True)
 class SubtaskRunner:
     """Runs subtasks of a plan, each once per call; `execute` decides about further tries."""
@@ -81,7 +74,7 @@ class SubtaskRunner:
     inspect: Inspect
     patience: float | None
 
-    async def run(self, subtask: Subtask, *, is_again: bool) -> SubtaskEnd:
+    async def run(self, subtask: Subtask, *, is_again: bool) -> SubtaskMove:
         """Run a subtask, or return how its last run ended.
 
         Args:
@@ -122,7 +115,7 @@ class SubtaskRunner:
         """Record that a subtask is completed, as a person has said, though it seemed to fail."""
         if self.recorder.run.state(subtask.id).status is not SubtaskStatus.EXECUTING:
             self._record_start(subtask, session_id)
-        self.recorder.write(_complete_as_stated(subtask, result).move)
+        self.recorder.write(_complete_as_stated(subtask, result))
 
     async def ask(
         self,
@@ -203,7 +196,7 @@ class SubtaskRunner:
 
     async def _carry_out(
         self, subtask: Subtask, session: AgentSession, call: str, error: str
-    ) -> SubtaskEnd:
+    ) -> SubtaskMove:
         """Start the agent of a subtask, ask it, shut it down, and return how it ended."""
         made = SubtaskCall(subtask, self.tools, self.permissions) if subtask.tool else None
         if made is None:
@@ -227,7 +220,7 @@ class SubtaskRunner:
 
     def _make_end(
         self, result: TurnResult | None, subtask: Subtask, session: AgentSession
-    ) -> SubtaskEnd:
+    ) -> SubtaskMove:
         if result is None:
             error = f"it was silent for {self.patience:g} seconds"
             return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
@@ -237,7 +230,7 @@ class SubtaskRunner:
             error = result.error or f"its turn was {result.status}"
             end = _make_failure(subtask, error, kind=kind)
             if kind is ErrorClass.SPENT:  # with a budget, it can go on there
-                end = end._replace(move=replace(end.move, session_id=session.session_id))
+                end = replace(end, session_id=session.session_id)
             return end
         value = result.text if result.value is UNSET else result.value
         return _complete(subtask, value)
@@ -248,7 +241,7 @@ class SubtaskRunner:
         has_ended = trace.kind == "result"
         is_refused = bool(trace.error) and not self.agent.has_budget
         if has_ended and not is_refused:
-            self.recorder.write(replace(_end_of_trace(trace, subtask).move, call=call))
+            self.recorder.write(replace(_end_of_trace(trace, subtask), call=call))
         else:
             left = session.session_id if session.history and not has_ended else ""
             pending = SubtaskStatus.PENDING
@@ -346,11 +339,11 @@ def _describe_work(subtask: Subtask) -> str:
     return f"{text}\nExpected result: {subtask.expected}" if subtask.expected else text
 
 
-def _complete(subtask: Subtask, result: object, error: str = "") -> SubtaskEnd:
-    return SubtaskEnd(SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, result, error))
+def _complete(subtask: Subtask, result: object, error: str = "") -> SubtaskMove:
+    return SubtaskMove(subtask.id, SubtaskStatus.COMPLETED, result, error)
 
 
-def _complete_as_stated(subtask: Subtask, result: object) -> SubtaskEnd:
+def _complete_as_stated(subtask: Subtask, result: object) -> SubtaskMove:
     """Complete a subtask with the result that a person has given, or None if nobody knows it."""
     return _complete(subtask, result, UNKNOWN if result is None else "")
 
@@ -360,35 +353,35 @@ def _make_failure(
     error: str,
     reason: FailureReason | None = None,
     kind: ErrorClass = ErrorClass.FAILED,
-) -> SubtaskEnd:
+) -> SubtaskMove:
     reason = reason or (FailureReason.TOOL if subtask.tool else FailureReason.WORKER)
-    return SubtaskEnd(
-        SubtaskMove(subtask.id, SubtaskStatus.FAILED, error=error, reason=reason), kind
-    )
+    failed = SubtaskStatus.FAILED
+    return SubtaskMove(subtask.id, failed, error=error, reason=reason, error_class=kind)
 
 
-def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskEnd:
+def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskMove:
     if trace.error:
         return _make_failure(subtask, trace.error)
     return _complete(subtask, trace.result)
 
 
 def _end_of_call(
-    end: SubtaskEnd, error: ErrorClass, session: AgentSession, call: str
-) -> SubtaskEnd:
+    end: SubtaskMove, error: ErrorClass, session: AgentSession, call: str
+) -> SubtaskMove:
     """Return how a call ended, with the class of its error and what is left of it."""
-    is_from_tool = end.error is ErrorClass.FAILED  # the turn reports nothing more specific
-    move, error = end.move, error if is_from_tool else end.error
+    is_from_tool = end.error_class is ErrorClass.FAILED  # the turn reports nothing more specific
+    if is_from_tool:
+        end = replace(end, error_class=error)
     if trace_call(session).kind == "result":  # it has ended, or was refused
-        move = replace(move, session_id="")
+        end = replace(end, session_id="")
     if not is_from_tool or error in (ErrorClass.CRASH, ErrorClass.TIMEOUT):
-        move = replace(move, call=call)
-    return SubtaskEnd(move, error)
+        end = replace(end, call=call)
+    return end
 
 
 def _leave_out(
     subtask: Subtask, settled: Settlement, earlier: str, doubt: str, session_id: str
-) -> SubtaskEnd:
+) -> SubtaskMove:
     """Return how a subtask ends if a person leaves it out, or nobody decides about it."""
     said = (settled.refusal and settled.refusal.message) or "it is not to be run again"
     if earlier:
@@ -397,7 +390,7 @@ def _leave_out(
     error = f"it was cut off, and {doubt}; {said}"
     if settled.is_unanswered:
         pending = SubtaskStatus.PENDING
-        return SubtaskEnd(SubtaskMove(subtask.id, pending, error=error, session_id=session_id))
+        return SubtaskMove(subtask.id, pending, error=error, session_id=session_id)
     return _make_failure(subtask, error, FailureReason.CUT_OFF)
 
 

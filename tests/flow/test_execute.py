@@ -10,7 +10,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from greenroom import (
     Agent,
+    AgentSession,
     ConfigurationError,
+    Done,
     PermissionManager,
     PermissionRule,
     RuntimeLimits,
@@ -26,6 +28,7 @@ from greenroom.flow._internal import (
     SubtaskRecovery,
     SubtaskStatus,
 )
+from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Backoff, Budget, Retry
 from greenroom.testing import ScriptedProvider, call
 from greenroom.tools import as_tool
@@ -510,6 +513,69 @@ async def test_what_spends_a_budget_of_its_own_is_planned_anew():
     planned = Planned(Plan("", [Subtask("a", "A")]), lazy, tools=[look], planner=Split())
     await planned.carry_out()
     assert words(planned.run) == {"b": "completed"}
+
+
+async def test_a_planner_is_told_the_kind_of_a_failure_in_another_process_too():
+    seen = []
+
+    class Down:
+        async def revise(self, run, failure):
+            seen.append(failure.error_class)
+            raise ModelOverloadedError("busy")
+
+    class Split(Down):
+        async def revise(self, run, failure):
+            seen.append(failure.error_class)
+            return Plan("", [Subtask("b", "B", tool="look")])
+
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    lazy = Agent(ScriptedProvider(), budget=Budget(model_calls=0))
+    plan = Plan("", [Subtask("a", "A")])
+    planned = Planned(plan, lazy, tools=[look], planner=Down())
+    assert "busy" in (await planned.carry_out()).error
+    session = await AgentSession.load("planned", store=planned.store)
+    again = Planned(plan, lazy, tools=[look], planner=Split(), session=session, store=planned.store)
+    await again.carry_out()
+    assert words(again.run) == {"b": "completed"}
+    assert seen == [ErrorClass.SPENT] * 2
+
+
+async def test_a_failure_that_was_none_after_all_does_not_count_to_a_revision():
+    class Asking:
+        async def recover(self, run, failure):
+            return "ask_person" if failure.subtask.id == "a" else "retry"
+
+    async def book() -> str:
+        """Book."""
+        raise ConnectionError("reset")
+
+    class NoOther:
+        async def revise(self, run, failure):
+            raise PlanError("no other plan")
+
+    plan = Plan(
+        "",
+        [
+            Subtask("a", "", tool="book"),
+            Subtask("b", "fail", after=["a"]),
+            Subtask("c", "C", after=["a"]),
+        ],
+    )
+    once = ReplanPolicy(consecutive=2, retry=Retry(attempts=1))
+    options = {"recovery": Asking(), "planner": NoOther(), "policy": once}
+    planned = Planned(plan, worker, tools=[book], concurrency=1, **options)
+    async with planned.spawn() as handle, handle.subscribe("all", answers=True) as chunks:
+        handle.send_input_nowait("Go.")
+        async for chunk in chunks:
+            for request in await handle.pending():
+                await handle.respond_permission(request.request_id, "deny", input={"result": "7"})
+            if isinstance(chunk, Done):
+                break
+    assert planned.run.state("a").result == "7"
+    assert words(planned.run) == {"a": "completed", "b": "failed", "c": "completed"}
 
 
 async def test_the_rules_of_a_plan_hold_for_the_agents_that_do_its_work():
