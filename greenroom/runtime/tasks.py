@@ -368,6 +368,8 @@ class LiveTasks(trio.abc.Instrument):
             if group.changed is not None:
                 group.changed.set()
 
+    # Called in the task that starts another. trio goes on without an instrument that raises.
+    @trio.lowlevel.enable_ki_protection
     def task_spawned(self, task: trio.lowlevel.Task) -> None:
         """Give a new task to the agent and the group of the task that opened its nursery."""
         _correct_context(task)

@@ -27,6 +27,7 @@ from greenroom.llm import ModelError, ModelOverloadedError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.runtime.kernel import Registry
 from greenroom.runtime.subagents import Children
+from greenroom.runtime.tasks import LiveTasks
 from greenroom.runtime.turn import Turn
 from greenroom.runtime.turns import Turns
 from greenroom.session import AgentSession, InMemoryStore
@@ -290,6 +291,30 @@ def test_a_ctrl_c_in_the_middle_of_a_step_of_the_runtime_s_waits_for_its_end(
     with pytest.raises(KeyboardInterrupt):
         trio.run(main)
     assert all(handle.state.is_final for handle in handles)
+
+
+@pytest.mark.parametrize("name", ["_find_group", "forget"])
+def test_a_ctrl_c_while_a_task_is_counted_is_not_lost(monkeypatch, name):
+    real, handles = getattr(LiveTasks, name), []
+
+    def interrupt(*arguments):
+        monkeypatch.setattr(LiveTasks, name, real)
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    async def starts(agent):
+        async with trio.open_nursery() as nursery:
+            monkeypatch.setattr(LiveTasks, name, interrupt)
+            nursery.start_soon(trio.sleep, 0)
+
+    async def main():
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
+            handles.append(runtime.spawn(new(), starts))
+            await trio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert handles[0].state.is_final
 
 
 def test_a_ctrl_c_while_a_runtime_opens_leaves_nothing_behind(monkeypatch):
