@@ -212,3 +212,24 @@ def test_the_arguments_of_a_call_take_the_shorter_way():
     event = {"type": "content_block_delta", "index": 0, "delta": delta}
     (found,) = decoder.feed(SSEEvent(data(event), "content_block_delta"))
     assert found == BlockDelta(0, "tool_input", '{"a"')
+
+
+@pytest.mark.parametrize(
+    ("kind", "event"),
+    [
+        (
+            AnthropicDecoder,
+            {"index": 0, "delta": {"type": "text_delta", "text": "content_block_delta"}},
+        ),
+        (
+            ResponsesDecoder,
+            {"item_id": "i0", "output_index": 0, "content_index": 0, "delta": "a"},
+        ),
+    ],
+)
+def test_an_event_without_its_type_is_no_piece_of_text(kind, event):
+    decoder = kind()
+    for each in BEGIN[kind]:
+        list(decoder.feed(SSEEvent(data(each))))
+    list(decoder.feed(SSEEvent(data({"type": "response.output_text.delta"} | event))))
+    assert decoder._read_lone(data(event)) is None

@@ -67,9 +67,10 @@ class _LoneInput(Struct, tag_field="type", tag="input_json_delta", forbid_unknow
     piece: str = field(name="partial_json")
 
 
-class _LoneDelta(Struct, tag_field="type", tag="content_block_delta", forbid_unknown_fields=True):
+class _LoneDelta(Struct, forbid_unknown_fields=True):
     """An event that is nothing but a piece of text, as nearly all are: with no other field."""
 
+    type: Literal["content_block_delta"]  # not as a tag, which may be left out
     index: int
     delta: _LoneText | _LoneThought | _LoneInput
 

@@ -65,11 +65,10 @@ _STOP_REASONS = {
 }
 
 
-class _LoneText(
-    Struct, tag_field="type", tag="response.output_text.delta", forbid_unknown_fields=True
-):
+class _LoneText(Struct, forbid_unknown_fields=True):
     """An event that is nothing but a piece of text, as nearly all are, and its usual fields."""
 
+    type: Literal["response.output_text.delta"]  # not as a tag, which may be left out
     item_id: str
     delta: str
     content_index: int
