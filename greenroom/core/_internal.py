@@ -80,6 +80,7 @@ from greenroom.core.serde import (
     error_at as error_at,
     error_of_json as error_of_json,
 )
+from greenroom.core.short_cache import cache_short as cache_short
 from greenroom.core.tooling import (
     Approval as Approval,
     Checkpoint as Checkpoint,

@@ -8,7 +8,6 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
@@ -16,6 +15,7 @@ from greenroom.core.frozen import freeze_fields
 from greenroom.core.late_pattern import compile_later
 from greenroom.core.message import utc_now
 from greenroom.core.serde import Wire
+from greenroom.core.short_cache import cache_short
 from greenroom.core.visibility import exact, without_hidden
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ _OWN_FOLDER = "greenroom"
 _FOLDED_FILES = frozenset(name.casefold() for name in PROTECTED_FILES)
 
 
-@lru_cache(maxsize=4096)
+@cache_short(4_096)
 def protected_names(path: str, root: str, home: str) -> tuple[Names, ...]:
     """Find the protected names in a path, which need not exist; none means it is not protected.
 
@@ -446,7 +446,7 @@ def _find_protections(names: Names, home: Names) -> Iterator[tuple[int, Names]]:
                 yield len(whole), each
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1_024)
 def _fold(path: str) -> Names:
     folded = unicodedata.normalize("NFC", without_hidden(path)).casefold()
     return tuple(name for name in folded.split("/") if name not in ("", "."))

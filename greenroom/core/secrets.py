@@ -30,6 +30,7 @@ from urllib.parse import quote
 import msgspec
 
 from greenroom.core.late_pattern import compile_later
+from greenroom.core.short_cache import cache_short
 
 # So that no form begins within another, and time grows with the text. What `repr`, JSON or an
 # address writes in front, such as `\n` or `%3D`, is not part of a word.
@@ -257,7 +258,7 @@ def _list_own_values() -> tuple[str, ...]:
     return values
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1_024)
 def _names_secret(variable: str) -> bool:
     return bool(_VARIABLE.search(variable))
 

@@ -7,11 +7,11 @@ import fnmatch
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import pairwise
 from typing import TypeAlias
 
-from greenroom.core._internal import compile_later
+from greenroom.core._internal import cache_short, compile_later
 
 _WILD = compile_later(r"[*?\[\]]")
 _NEGATED = compile_later(r"\[\^((?:\][^\]]*|[^\]]+)\])|(\[\]?[^\]]*\])")
@@ -77,7 +77,7 @@ class NamePattern:
         return re.compile(f"{sets_only}|{fnmatch.translate(self.text.replace('[', '[[]'))}")
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1_024)
 def read_pattern(text: str, *, only_sets: bool = False) -> NamePattern:
     """Parse a pattern, and cache it."""
     return NamePattern(text, only_sets=only_sets)
@@ -92,7 +92,7 @@ Fits: TypeAlias = Callable[[NamePattern, str], bool]
 _ANYTHING = NamePattern("*")
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1_024)
 def read_names(names: tuple[str, ...]) -> Steps:
     """Parse the names in a path pattern, joining each `**` with the name after it, if any."""
     pairs = [(before, name) for before, name in pairwise(("", *names)) if name != "**"]
@@ -155,7 +155,7 @@ def may_go_on(wanted: Sequence[str], names: Sequence[str]) -> bool:
     return len(names) < len(wanted)
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1_024)
 def find_longest_text(names: tuple[str, ...]) -> str:
     """Find the longest text in a path pattern: a name, or the beginning or end of one.
 
@@ -220,7 +220,7 @@ def fold_path(path: str) -> str:
     return path.lower() if path.isascii() else "/".join(map(fold, path.split("/")))
 
 
-@lru_cache(maxsize=1024)
+@cache_short(1_024)
 def fold_names(names: tuple[str, ...]) -> tuple[str, ...]:
     """Case-fold the names in a path or in a path pattern."""
     return tuple(map(fold, names))

@@ -5,11 +5,10 @@ import math
 import sqlite3
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 
 import msgspec
 
-from greenroom.core._internal import new_id, serde, valid_unicode
+from greenroom.core._internal import cache_short, new_id, serde, valid_unicode
 from greenroom.memory import word_index
 from greenroom.memory.database import WORDS, Totals, read_keys
 from greenroom.memory.memory_protocol import Entry, EntryOrigin, MetadataValue
@@ -93,7 +92,7 @@ def fits(about: bytes | None, where: str) -> bool:
     return True
 
 
-@lru_cache(maxsize=64)
+@cache_short(64)
 def _decode_filter(where: str) -> dict[str, MetadataValue]:
     return serde.decode(where, dict[str, MetadataValue])
 

@@ -5,7 +5,7 @@ added later, as in SQLite's tokenizer "porter". A word of another language loses
 that looks English.
 """
 
-from functools import lru_cache
+from greenroom.core._internal import cache_short
 
 _STEP_2 = """
 ational:ate tional:tion enci:ence anci:ance izer:ize bli:ble alli:al entli:ent eli:e ousli:ous
@@ -23,7 +23,7 @@ _MEASURES = 1, 1, 2
 _LONGEST = 64  # characters; a longer word is not one
 
 
-@lru_cache(maxsize=8192)
+@cache_short(8_192)
 def stem(word: str) -> str:
     """Return the stem of a word in small letters; other words are returned as they are.
 

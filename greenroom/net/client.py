@@ -3,13 +3,13 @@
 from base64 import b64encode
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from functools import lru_cache
 from typing import Protocol, Self
 from urllib.parse import unquote
 
 import trio
 
 from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core._internal import cache_short
 from greenroom.net.body import ChunkIterator
 from greenroom.net.connection import Route, Timeouts
 from greenroom.net.pool import ConnectionPool, HttpStatistics
@@ -203,7 +203,7 @@ class _Exchange:
             await self._pool.give_back(self._connection)
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def _find_route(url: str, address: str | None) -> Route:
     parts = split_url(url)
     return Route(parts.scheme, parts.hostname or "", parts.port, address)

@@ -4,14 +4,18 @@ import ipaddress
 import os
 import socket
 from contextlib import suppress
-from functools import lru_cache
 from typing import TypeAlias
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 import trio
 
 from greenroom.core import NetworkError
-from greenroom.core._internal import AddressRefusedError, NetworkTimeoutError, compile_later
+from greenroom.core._internal import (
+    AddressRefusedError,
+    NetworkTimeoutError,
+    cache_short,
+    compile_later,
+)
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 """The port of a URL that names none, by its scheme."""
@@ -58,7 +62,7 @@ def check_url(url: str) -> SplitResult:
     return parts
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def split_url(url: str) -> SplitResult:
     """Split an absolute web URL as it is; with `check_url` more is refused.
 
@@ -86,7 +90,7 @@ def write_authority(scheme: str, host: str, port: int | None) -> str:
     return name if port in (None, DEFAULT_PORTS[scheme]) else f"{name}:{port}"
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def target_of(parts: SplitResult) -> str:
     """Return the path and query of a URL for a request, in ASCII.
 

@@ -1,7 +1,6 @@
 """What was said, in the form of OpenTelemetry's GenAI conventions (see `semconv`)."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Literal, TypeAlias, cast
 
 from greenroom.core import (
@@ -20,7 +19,7 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
-from greenroom.core._internal import NamedTool, ToolChoice, conceal, freeze
+from greenroom.core._internal import NamedTool, ToolChoice, cache_short, conceal, freeze
 from greenroom.observability import semconv as names
 from greenroom.observability.redactor import Redactor
 
@@ -44,7 +43,7 @@ class Content:
     def __init__(self, level: ContentLevel, redact: Redactor) -> None:
         self.shows = level != "none"
         self._redact = Redactor() if level == "full" else redact
-        self.clean_name = lru_cache(_MAX_NAMES)(redact)  # there are few, again and again
+        self.clean_name = cache_short(_MAX_NAMES)(redact)  # there are few, again and again
         self._kept: dict[str, dict[str, tuple[Message, Part]]] = {}
 
     def clean(self, value: object, agent: AgentContext | None) -> object:

@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import lru_cache
 from typing import TypeVar, cast
 
 import msgspec
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import SECRET, compile_later, conceal_secrets, map_texts
+from greenroom.core._internal import SECRET, cache_short, compile_later, conceal_secrets, map_texts
 
 T = TypeVar("T")
 
@@ -68,7 +67,7 @@ class Redactor:
         return value
 
 
-@lru_cache(maxsize=1_024)
+@cache_short(1_024)
 def _names_secret(key: str) -> bool:
     return _NAMED.search(_PART.sub("_", key)) is not None
 

@@ -1,7 +1,6 @@
 """How much of its model's context window a request took."""
 
-from functools import lru_cache
-
+from greenroom.core._internal import cache_short
 from greenroom.llm import model_profile
 from greenroom.observability import semconv as names
 from greenroom.observability.spans import Span, SpanKind
@@ -27,7 +26,7 @@ def share_of_window(span: Span) -> float | None:
     return tokens / window if window else None
 
 
-@lru_cache(maxsize=256)
+@cache_short(256)
 def _find_window(provider: str, model: str) -> int | None:
     vendor = _VENDORS.get(provider, "")
     return model_profile(f"{vendor}:{model}" if vendor else model).context_window

@@ -9,13 +9,13 @@ at one of three anchors: the workspace, `/` or `~/`.
 
 import re
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from greenroom.core import ConfigurationError, RuleFileError
-from greenroom.core._internal import BoundedPattern, compile_later
+from greenroom.core._internal import BoundedPattern, cache_short, compile_later
 from greenroom.fs._internal import (
     NamePattern,
     expand_braces,
@@ -58,7 +58,7 @@ class Anchors(msgspec.Struct, frozen=True, dict=True):
         return "/" + "/".join(self.root), "/" + "/".join(self.home)
 
     @classmethod
-    @lru_cache(maxsize=64)
+    @cache_short(64)
     def of(cls, root: str, home: str) -> "Anchors":
         """Split two absolute paths; most calls name the same two, so the result is cached."""
         return cls(split_path(root), split_path(home))
