@@ -131,7 +131,8 @@ class Crew:
         self._failures: Counter[str] = Counter()
         self._assignments: dict[str, str] = {}
         self._failed_pairs: set[tuple[str, str]] = set()
-        self._tasks: list[_Task] = []  # those that have a worker, or wait for one
+        self._busy: Counter[CrewMember] = Counter()  # how many tasks each has
+        self._waiting: dict[_WaitingTask, None] = {}  # in their order
 
     @property
     def stints(self) -> tuple[Stint, ...]:
@@ -289,20 +290,39 @@ class Crew:
     @asynccontextmanager
     async def _assign(self, able: Sequence[CrewMember], goal: str) -> AsyncIterator[CrewMember]:
         """Reserve the best of these workers for the block; waiting tasks are served in order."""
-        task = _Task(able, goal.casefold(), self._choose(able, goal.casefold()))
-        self._tasks.append(task)
+        worker = self._choose(able, goal.casefold())
+        if worker is None:
+            worker = await self._wait_for_worker(able)
+        else:
+            self._busy[worker] += 1
         try:
-            if task.worker is None:
-                await task.is_served.wait()
-            assert task.worker is not None
-            yield task.worker
+            yield worker
         finally:
-            self._tasks.remove(task)
-            for waiting in self._tasks:
-                if waiting.worker is None:
-                    waiting.worker = self._choose(waiting.able, waiting.goal)
-                    if waiting.worker is not None:
-                        waiting.is_served.set()
+            self._free(worker)
+
+    async def _wait_for_worker(self, able: Sequence[CrewMember]) -> CrewMember:
+        """Wait for the first of these workers, all of which are busy, that is free for the task."""
+        task = _WaitingTask(able)
+        self._waiting[task] = None
+        try:
+            await task.is_served.wait()
+        except BaseException:
+            self._waiting.pop(task, None)
+            if task.worker is not None:  # a Ctrl-C struck just when it was served
+                self._free(task.worker)
+            raise
+        assert task.worker is not None
+        return task.worker
+
+    def _free(self, worker: CrewMember) -> None:
+        """Give the place that a task had at a worker to the first that waits for it, if any."""
+        task = next((each for each in self._waiting if worker in each.able), None)
+        if task is None:
+            self._busy[worker] -= 1
+            return
+        del self._waiting[task]
+        task.worker = worker
+        task.is_served.set()
 
     def _choose(self, able: Sequence[CrewMember], goal: str) -> CrewMember | None:
         """Return the best of these workers that has room for another task, if any.
@@ -314,19 +334,16 @@ class Crew:
             named = sum(each.casefold() in goal for each in worker.capabilities)
             return -named, self._failures[worker.name]
 
-        busy = Counter(task.worker for task in self._tasks)
-        return min(
-            (each for each in able if busy[each] < self._concurrency), key=rank, default=None
-        )
+        free = (each for each in able if self._busy[each] < self._concurrency)
+        return min(free, key=rank, default=None)
 
 
 @dataclass(eq=False)
-class _Task:
-    """A task with its worker, or waiting for one."""
+class _WaitingTask:
+    """A task that waits for one of these workers, and the one that it is given."""
 
     able: Sequence[CrewMember]
-    goal: str
-    worker: CrewMember | None
+    worker: CrewMember | None = None
     is_served: trio.Event = field(default_factory=trio.Event)
 
 

@@ -17,6 +17,7 @@ from greenroom import (
 from greenroom.core import TurnStatus
 from greenroom.flow import Plan, Subtask, committee, handoff_team, orchestrator, react
 from greenroom.flow._internal import PLAN_STEP, TeamResult
+from greenroom.flow.orchestrator_crew import Crew
 from greenroom.llm import ModelOverloadedError
 from greenroom.resilience import Budget
 from greenroom.testing import (
@@ -350,6 +351,24 @@ async def test_a_team_that_is_larger_than_its_room_waits(autojump_clock):
     assert result.status is TurnStatus.COMPLETED, result.error
     assert len(weather.booked) == 20
     assert trio.current_time() == pytest.approx(12, abs=0.1)
+
+
+async def test_tasks_that_wait_for_one_worker_get_it_in_their_order(autojump_clock, monkeypatch):
+    chosen, choose = [], Crew._choose
+
+    def count(crew, able, goal):
+        chosen.append(goal)
+        return choose(crew, able, goal)
+
+    weather = Weather(1, workers=1)
+    weather.kind = lambda name: "works"
+    idlers = [Agent(says("?"), name=f"idler{number}") for number in range(9)]
+    plan = Plan("", [Subtask(f"s{n}", f"Book s{n}", capability="booking") for n in range(10)])
+    monkeypatch.setattr(Crew, "_choose", count)
+    await run(orchestrator(says("Done."), *weather.workers(), *idlers, planner=plan))
+    # Each is looked at once, however many others end while it waits.
+    assert [f"book {what}" for what in weather.booked] == chosen
+    assert len(chosen) == 10
 
 
 def helped_team(*asks, also=()):
