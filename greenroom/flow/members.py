@@ -15,7 +15,7 @@ import trio
 
 from greenroom.agents import Runnable
 from greenroom.core import ConfigurationError, ContentBlock, SessionError
-from greenroom.core._internal import check_sender
+from greenroom.core._internal import check_sender, strip_partials
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
 from greenroom.runtime._internal import check_agent_function, try_ask
 from greenroom.session import AgentSession
@@ -186,7 +186,7 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
 
 def name_of(member: object) -> str:
     """Return the name of an agent or function, also inside a `partial`."""
-    member = unwrap(member)
+    member = strip_partials(member)
     name: object = getattr(member, "name", None) or getattr(member, "__name__", None)
     return name if isinstance(name, str) else type(member).__name__
 
@@ -194,13 +194,6 @@ def name_of(member: object) -> str:
 def bind_deps(member: Member, deps: object) -> Member:
     """Return a member with the dependencies of a run, if it is a `Runnable` without its own."""
     has_own = isinstance(member, functools.partial) and "deps" in member.keywords
-    if has_own or not isinstance(unwrap(member), Runnable):
+    if has_own or not isinstance(strip_partials(member), Runnable):
         return member
     return functools.partial(member, deps=deps)  # type: ignore[call-arg]  # a `Runnable` takes it
-
-
-def unwrap(member: object) -> object:
-    """Return the agent or function inside of any `partial`."""
-    while isinstance(member, functools.partial):
-        member = member.func
-    return member

@@ -13,11 +13,11 @@ import trio
 from greenroom.agents import Agent, RunContext
 from greenroom.agents._internal import find_cycle, find_lives, list_tools
 from greenroom.core import AgentContext, AgentState, Custom, ToolError, TurnStatus, Usage
-from greenroom.core._internal import Wire, serde
+from greenroom.core._internal import Wire, serde, strip_partials
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.errors import PlanError
 from greenroom.flow.execute import execute_plan
-from greenroom.flow.members import Member, ask_member, bind_deps, name_members, unwrap
+from greenroom.flow.members import Member, ask_member, bind_deps, name_members
 from greenroom.flow.pattern import TeamTurn
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import PLAN_STEP, FailureReason, PlanRun, Undo, find_open_run
@@ -83,7 +83,7 @@ class CrewMember:
 
     @classmethod
     def _of(cls, name: str, agent: Member) -> "CrewMember":
-        inner = unwrap(agent)
+        inner = strip_partials(agent)
         capabilities = tuple(getattr(inner, "capabilities", ()))
         return cls(name, agent, capabilities, str(getattr(inner, "description", "")))
 

@@ -55,8 +55,8 @@ from greenroom.core._internal import (
     ConversationInput,
     describe_error,
     freeze_fields,
+    strip_partials,
 )
-from greenroom.flow.members import unwrap
 from greenroom.flow.references import read_value
 from greenroom.flow.unit import WORKFLOW_STEP, Start
 from greenroom.runtime import AgentHandle, AgentInternals, TurnResult
@@ -189,7 +189,7 @@ class Inspectable(Protocol):
 
 def find_inspection(member: object) -> Inspect:
     """Return the function that inspects the sessions of an agent function."""
-    inner = unwrap(member)
+    inner = strip_partials(member)
     if isinstance(inner, Inspectable):
         return inner.inspect
     return partial(trace_worker, member=inner) if isinstance(inner, Runnable) else trace_worker

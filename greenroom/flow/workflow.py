@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from dataclasses import fields
 from functools import partial
-from typing import Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
 
 from msgspec import UNSET
 
@@ -21,9 +21,8 @@ from greenroom.agents._internal import (
     run_in_loop,
 )
 from greenroom.core import Answer, TurnStatus, utc_now
-from greenroom.core._internal import JSON, serde
+from greenroom.core._internal import JSON, serde, strip_partials
 from greenroom.flow.errors import WorkflowError
-from greenroom.flow.members import Member, unwrap
 from greenroom.flow.pattern import TeamTurn, answer_inputs, read_capabilities
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
@@ -36,6 +35,9 @@ from greenroom.llm import ModelSettings
 from greenroom.resilience import Budget
 from greenroom.runtime import AgentInternals, AgentRuntime
 from greenroom.session import AgentSession, SessionStore
+
+if TYPE_CHECKING:
+    from greenroom.flow.members import Member
 
 StateT = TypeVar("StateT")
 
@@ -157,7 +159,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         Raises:
             WorkflowError: the name is taken, a field is unknown, or `fn` is not an async function.
         """
-        inner = unwrap(fn)
+        inner = strip_partials(fn)
         is_agent = bool(input or output) or isinstance(inner, Runnable)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")

@@ -3,7 +3,6 @@
 The arguments of `spawn` and of a runtime are checked here too, with hints about usual mistakes.
 """
 
-import functools
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import (
@@ -21,6 +20,7 @@ from typing import (
 import trio
 
 from greenroom.core import ConfigurationError, OutputChunk, SubAgentSpawned, TurnError
+from greenroom.core._internal import strip_partials
 from greenroom.resilience import Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended
@@ -203,8 +203,7 @@ def check_agent_function(function: object) -> None:
         raise TypeError(
             "spawn was given a coroutine: write spawn(session, fn, x), not spawn(session, fn(x))"
         )
-    while isinstance(function, functools.partial):
-        function = function.func
+    function = strip_partials(function)
     if not inspect.iscoroutinefunction(function) and not inspect.iscoroutinefunction(
         getattr(type(function), "__call__", None)  # noqa: B004 (an object with an async __call__)
     ):

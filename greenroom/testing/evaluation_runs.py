@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from functools import partial
 from inspect import isawaitable
 from itertools import chain, count
 from textwrap import shorten
@@ -20,7 +19,7 @@ from greenroom.core import (
     TextBlock,
     TurnStatus,
 )
-from greenroom.core._internal import leaves
+from greenroom.core._internal import leaves, strip_partials
 from greenroom.resilience import Budget
 from greenroom.runtime._internal import run_each
 from greenroom.testing.evaluation import Case, Evaluation, EvaluationRow, ExpectedT
@@ -257,8 +256,7 @@ def _name_checks(
 
 
 def _name_check(check: object) -> str:
-    while isinstance(check, partial):
-        check = check.func
+    check = strip_partials(check)
     return str(getattr(check, "__name__", type(check).__name__))
 
 

@@ -18,6 +18,7 @@ from typing import (
 )
 
 from greenroom.core import AgentContext, Credential, ToolError, ToolInfo, ToolResult
+from greenroom.core._internal import strip_partials
 from greenroom.sandbox._internal import ProcessLimits, Sandbox
 from greenroom.threads._internal import run_heavy
 from greenroom.tools.blocking import run_blocking
@@ -325,9 +326,7 @@ def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str
     """Return the name, description and arguments of the tool of a function."""
     inner = find_function(function)
     _check_function(function, inner)
-    target: object = function
-    while isinstance(target, functools.partial):
-        target = target.func
+    target = strip_partials(function)
     is_object = not inspect.isroutine(target)
     called = type(target).__name__ if is_object else inner.__name__
     name = name or called

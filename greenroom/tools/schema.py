@@ -25,6 +25,7 @@ from typing import (
 import msgspec
 
 from greenroom.core import AgentContext, ToolError
+from greenroom.core._internal import strip_partials
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -216,11 +217,10 @@ def _without_title(schema: dict[str, object]) -> dict[str, object]:
 
 def find_function(thing: Callable[P, object]) -> Callable[P, object]:
     """Return the function that is called in the end: by a partial, or by an object's `__call__`."""
-    while isinstance(thing, functools.partial):
-        thing = thing.func
-    if inspect.isroutine(thing) or isinstance(thing, type):
-        return thing
-    return cast("Callable[P, object]", getattr(thing, "__call__", thing))  # noqa: B004
+    called = strip_partials(thing)
+    if not (inspect.isroutine(called) or isinstance(called, type)):
+        called = getattr(called, "__call__", called)  # noqa: B004
+    return cast("Callable[P, object]", called)
 
 
 def _find_bound(thing: object) -> set[str]:
