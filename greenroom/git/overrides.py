@@ -7,6 +7,8 @@ about before (`GitAnswers`).
 
 from collections.abc import Sequence
 
+from greenroom.programs._internal import find_git_verb
+
 _CONFIGURATION = """
     core.fsmonitor=false core.hooksPath=/dev/null core.sshCommand=false core.gitProxy=false
     core.askPass=false diff.submodule=short status.submoduleSummary=false submodule.recurse=false
@@ -39,10 +41,8 @@ def find_verb(argv: Sequence[str]) -> int:
         >>> find_verb(("git", "-C", "log", "--no-pager", "status"))
         4
     """
-    at = 1
-    while at < len(argv) and argv[at].startswith("-"):
-        at += 2 if argv[at] in ("-C", "-c") else 1
-    return min(at, len(argv))
+    at, _ = find_git_verb(argv)
+    return at
 
 
 def add_overrides(argv: Sequence[str]) -> tuple[str, ...]:

@@ -108,6 +108,10 @@ def test_the_verb_is_found_behind_options():
     assert words[-6:] == ("-C", "diff", "-P", "status", "--ignore-submodules=dirty", "-s")
 
 
+def test_the_value_of_an_option_is_never_taken_for_the_verb():
+    assert find_verb(["git", "--git-dir", "diff", "status"]) == 3
+
+
 def test_a_secret_is_what_the_tests_look_for(tmp_path):
     made = Ground(tmp_path).make("usual", "")
     assert made.harm(made.run(["cat", "../outside/secret"])) == "shows a secret"
