@@ -167,25 +167,22 @@ class Agent(Runnable[DepsT, OutputT_co]):
         self, tools: Tools | Callable[[RunContext[DepsT]], Tools | Awaitable[Tools]]
     ) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with these tools. It still counts as the same agent in chains of calls."""
-        copy = replace(self, tools=tools)
-        object.__setattr__(copy, "_original", self.identity)
-        return copy
+        return self._replace(tools=tools)
 
     def replace_model(self, llm: LLMProvider | str) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with this model. It still counts as the same agent in chains of calls."""
-        copy = replace(self, llm=llm)
-        object.__setattr__(copy, "_original", self.identity)
-        return copy
+        return self._replace(llm=llm)
 
     def replace_output(self, output_type: "TypeForm[OtherT]") -> "Agent[DepsT, OtherT]":
         """Return a copy with this type of output. It still counts as the same agent."""
-        copy = replace(self, output_type=output_type)  # type: ignore[arg-type]  # it is another's
-        object.__setattr__(copy, "_original", self.identity)
-        return cast("Agent[DepsT, OtherT]", copy)
+        return cast("Agent[DepsT, OtherT]", self._replace(output_type=output_type))
 
     def replace_settings(self, settings: ModelSettings) -> "Agent[DepsT, OutputT_co]":
         """Return a copy with these settings where they are given, else its own."""
-        copy = replace(self, settings=self.settings.merge(settings))
+        return self._replace(settings=self.settings.merge(settings))
+
+    def _replace(self, **changes: object) -> "Agent[DepsT, OutputT_co]":
+        copy = replace(self, **changes)  # type: ignore[arg-type]  # typed by who calls it
         object.__setattr__(copy, "_original", self.identity)
         return copy
 
