@@ -69,7 +69,7 @@ Operand: TypeAlias = PathUse | HostUse | Unknown
 
 _SETTING = re.compile(r"[A-Za-z_]\w*=")
 _SCRIPT = re.compile(r"[\s\"'(){}]")
-_URL_PATTERN = re.compile(r"file:[^\[]*\[", re.IGNORECASE)  # of curl
+_URL_PATTERN = re.compile(r"file:[^\[{]*[\[{]", re.IGNORECASE)  # of curl
 
 
 def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Operand]:
@@ -109,7 +109,7 @@ def _show(text: str) -> str:
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _HEAD = re.compile(r"\s*(?:[^\s/?#]|//+|/(?=/))*")  # up to a path, a query or a space
-_RANGE = re.compile(r"\[[^\[\]:]*-[^\[\]]*\]|%[a-z%]|\*")  # of curl and ssh
+_RANGE = re.compile(r"\[[^\[\]:]*-[^\[\]]*\]|\{+[^{}]*\}+|%[a-z%]|\*")  # of curl and ssh
 _STARRED = re.compile(r"[\w.*-]+")
 MAX_SPELLINGS = 64  # of a word with braces
 MAX_SHOWN = 80  # characters of a word

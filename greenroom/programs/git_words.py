@@ -19,6 +19,7 @@ _MESSAGE = re.compile(r"-[A-Za-z]*m|--message")
 _PATCH = re.compile(
     r"-[A-Za-z]*[pUuLWcv]|--(?:pa|cc|bi|un|uni|dd|diff-m|rem|func|word|color-w|show-c|verb|check)"
 )
+_CHOOSES = re.compile(r"-[A-Za-z]*[eip]|--(?:pa|ed|int)")
 _NO_PATCH = re.compile(r"--(?:\w*stat|name-|summ|compact|no-pat|quiet)|-s\Z")
 # A file or folder in a tree, not the text of a commit, such as `HEAD^{/a:b}` and `:/text`.
 _IN_TREE = re.compile(r"[^:{}]*(?:\{[^:{}]*\}[^:{}]*)*:(?![/(!^])")
@@ -47,7 +48,7 @@ class GitWords(NamedTuple):
         at: the position of the verb.
         words: the words behind the verb that are not only text.
         options: those that surely are options, and not the value of one.
-        is_elsewhere: whether an option or variable names another repository.
+        is_elsewhere: whether an option or variable names another repository, or a patch the files.
         operands: the words before `--` that are no options.
         paths: the paths among the words, as far as the verb takes some.
         excluded: the pathspecs of files to leave out.
@@ -88,6 +89,7 @@ class GitWords(NamedTuple):
         options = [argv[part.at] for part in sure if part.option]
         named = [argv[part.at] for part in sure if not part.option]
         is_elsewhere = any(map(_ELSEWHERE.match, (*argv[1:at], *settings)))
+        is_elsewhere = is_elsewhere or verb in REACH["git patched"]
         end = words.index("--") if "--" in words else len(words)
         operands = [each for each in words[:end] if each[:1] != "-" and not is_excluded(each)]
         excluded = list(filter(is_excluded, named))
@@ -122,11 +124,16 @@ class GitWords(NamedTuple):
         verbs = {self.verb, *(f"{self.verb}/{word}" for word in self.words)}
         prints = not verbs.isdisjoint(REACH["git prints"])
         prints = prints or (has_patch and self.verb in REACH["git patches"])
+        chooses = any(map(_CHOOSES.match, self.options))
+        prints = prints or (chooses and self.verb in REACH["git choices"])
         others = (each for each in self.operands if each not in self.paths)
         is_object = any(map(_OBJECT.fullmatch, others))
         if self.verb in ("diff", "show") and not (has_patch or is_object):
             prints = not any(map(_NO_PATCH.match, self.options))
-        if not prints or (self.verb == "clone" and not self.paths):  # from another machine
+        if self.verb == "clone":
+            is_here = self.paths or any(each.startswith("file:") for each in self.operands)
+            return () if is_here else None  # from another machine
+        if not prints:
             return None
         return () if is_object else [*self.paths, *filter(_IN_TREE.match, self.operands)]
 

@@ -110,14 +110,15 @@ _EXPRESSIONS = {
     ),
     "git": r".*(?:%[-+ ]?G|%\(signature)",  # a program checks signatures
     "date find": r'.*TZ="(?::?/|[^"]*\.\.)',  # a file, as a zone
-    "curl": r".*%output\{",
+    "curl": r".*%output\{|--expand-",
+    "wget": r"-n\w*H|--(?:no-host|content-d|trust-s)",  # the server names the files
     # agents, options from a file, commands on errors
     "java javac": (
         r"@|-(?:agentpath|agentlib|javaagent|Xrun|J)|-XX:(?:On|Flags|VMOptionsFile)|-Xplugin"
     ),
     "sqlite3": (
         r"\s*\.(?!(?:tables|schema|indexes|mode|headers?|width)\b[^|\n]*\Z)"
-        r"|(?i:.*\b(?:load_extension|writefile|edit)\b)"
+        r"|(?i:.*\b(?:load_extension|readfile|writefile|fsdir|edit)\b)"
     ),
     "psql": r".*\\(?!(?:d\w*|l|z)\+?(?:\s[\w.* ]*)?\Z)|(?i:.*\bprogram\b)",
     "mysql mariadb": r".*\\!|(?i:.*\b(?:system|outfile|dumpfile|pager|tee)\b)",
@@ -145,6 +146,7 @@ _VALUES = {
     **dict.fromkeys(("ssh", "scp", "sftp"), (("-o",), _SSH)),
     "tar": (("-f", "--file"), re.compile(r"[^/]*:")),  # another program fetches it from a host
     "eslint": (("-f", "--format"), re.compile(".*/")),
+    "curl": (("-w", "--write-out"), re.compile("@")),  # which may name files to write
 }
 _SCRIPT_OPTIONS = ("-e", "--expression", "-f", "--file")
 # What a small language may do, by the program that reads it.

@@ -93,6 +93,8 @@ curl --config file
 curl -H 'Host: evil.test' good.test
 curl -sK file
 curl 'http://[a-e]vil.test/'
+curl 'http://e{v}il.test/'
+curl --expand-url 'http://e{{x}}vil.test/'
 curl http://user:p/w@evil.test/
 curl https://good.test/evil.test
 frob evil.test
@@ -210,6 +212,7 @@ cat /dev/fd/7
 cat /proc/1/cwd/a
 cat /proc/self/fd/0/a
 cat /proc/self/map_files/a
+chmod -R a+r .
 cp -r . /tmp/x
 cp -rt /tmp .
 cpio -o
@@ -219,6 +222,15 @@ frob @src/a.py
 git --git-dir=/tmp/x show HEAD
 GIT_DIR=/tmp/x git show HEAD
 git add --pathspec-from-file=src/a.py
+git add -p
+git am x
+git apply x
+git checkout -p
+git clone .git /tmp/x
+git clone file://{root} /tmp/x
+git hash-object -w --stdin-paths
+git restore --patch
+git update-index --stdin
 git add 's*key'
 git archive HEAD
 git archive HEAD:
@@ -248,6 +260,12 @@ mv ../{name} /tmp/x
 gh pr create --body 'leave out .env'
 curl 'file:///w/{{x,.env}}'
 curl 'file:///w/.e[n-n]v'
+curl 'file:///w/.e{{n}}v'
+md5sum -c x
+patch -p1 -i x
+sha256sum --check x
+zstd --filelist x
+zstd -rq .
 python -m http.server
 rg --hidden x sub
 rg x
@@ -263,10 +281,18 @@ NO_FILES = r"""
 cat /dev/stdin
 cat /proc/self/fd/0
 cat /proc/self/status
+chmod -R a+r src
 cp src/a.py .
 echo .env
+curl -w '%{{url.x}}' 'https://good.test/?q={{a.b}}'
 find . -name '*.py'
 git add .
+git add -p -- src
+git add -u
+git checkout -b x
+git clone https://good.test/x
+md5sum src/a.py
+zstd -q src/a.py
 git blame src/a.py
 git branch --list 'v*'
 git commit -am .env

@@ -152,6 +152,13 @@ curl -sSL u |
 curl -so /dev/null u |
 curl -I u |
 curl --head u |
+curl -sw@f u | 1
+curl --write-out @f u | 1
+curl -w %{http_code} u |
+curl --expand-url {{x}} | 1
+wget --content-disposition u | 1
+wget -nvnH u | 1
+wget -nv -nc u |
 rsync -e x a b | 1
 rsync -avz a b |
 rsync -aMx a b | 1
@@ -190,6 +197,7 @@ node --test |
 cmake -P x | 1
 cmake -S . -B build |
 sqlite3 db .shell | 2
+sqlite3 db SELECT(readfile(a)) | 2
 psql -c \\!x | 2
 helm --post-renderer x | 1
 gh alias set | 1
