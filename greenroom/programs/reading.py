@@ -124,6 +124,11 @@ _EXPRESSIONS = {
     "mysql mariadb": r".*\\!|(?i:.*\b(?:system|outfile|dumpfile|pager|tee)\b)",
     "rsync": r"-M",  # options for the other side, which may be this machine
     "strings": r"@",
+    "gh": r"--\Z",  # options of git and ssh follow
+    "socat": r"(?i:.*\b(?:exec|system|shell)\b)",
+    "openssl": r"--?(?:engine|provider|config)",  # plug-ins
+    "pandoc": r"-[FLd]|--(?:fil|lua|def|dat)",
+    "tex latex pdftex pdflatex xetex xelatex luatex lualatex": r"--?(?:shell-e|enable-w)",
     "xxd": r"--?r",  # any word that begins so
 }
 _TEXTS = {
@@ -133,7 +138,7 @@ _TEXTS = {
 }
 _SSH = re.compile(
     r"\s*(?:ProxyCommand|LocalCommand|PermitLocalCommand|KnownHostsCommand|PKCS11Provider"
-    r"|SecurityKeyProvider|XAuthLocation|Include|Match)\b",
+    r"|SmartcardDevice|SecurityKeyProvider|XAuthLocation|Include|Match)\b",
     re.IGNORECASE,
 )
 _FROM_OUTSIDE = re.compile(

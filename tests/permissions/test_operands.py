@@ -102,6 +102,8 @@ gh pr create --body 'see https://evil.test'
 mkdir evil.test
 python -c 'get("evil.test")'
 python fetch.py --host=evil.test
+dig -f list
+nmap -iL list
 ssh -F file x
 ssh -o 'ProxyCommand=nc evil.test 22' x
 ssh -o HostName=%n.test evil

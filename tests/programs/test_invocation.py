@@ -201,6 +201,17 @@ sqlite3 db SELECT(readfile(a)) | 2
 psql -c \\!x | 2
 helm --post-renderer x | 1
 gh alias set | 1
+gh repo clone a -- -u x | 4
+ssh -oSmartcardDevice=x h | 1
+gcc --prefix=x f.c | 1
+rake -e x | 1
+rake test |
+socat - EXEC:x | 2
+openssl dgst -engine x f | 2
+openssl dgst -sha256 f |
+pandoc -Lx f | 1
+pandoc -f html -o f g |
+pdflatex -shell-escape f | 1
 git log --output=x | 2
 jobs -x ls | 1
 wait -p x | 1
