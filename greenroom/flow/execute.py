@@ -31,6 +31,7 @@ from greenroom.flow.plan_run import (
     PlanRevision,
     PlanRun,
     SubtaskMove,
+    SubtaskReview,
     SubtaskStatus,
     Undo,
 )
@@ -104,7 +105,8 @@ async def execute_plan(
             interrupted and the subtask fails. They count from its first chunk on, but not while a
             person is asked. None for no limit.
         on_end: called with the run and the id of a subtask that has ended, before others that wait
-            for it start; what it raises ends the execution.
+            for it start; what it raises ends the execution. If it does not return, it is called
+            again when the run goes on.
         tools: the tools that subtasks may name: functions, tools, or a registry.
         permissions: the rules for their calls, which also apply to subagents. By default the
             functions among the tools may run, since the program passed them; other calls are asked
@@ -203,6 +205,8 @@ class _Execution:
     async def run_all(self) -> PlanRun:
         """Run what can run, revise the plan after a failure, and repeat until nothing is left."""
         await self.agent.session.save(flush=False)
+        for id_ in self.run.ids(SubtaskStatus.COMPLETED, SubtaskStatus.FAILED):
+            await self._review_end(id_)
         while True:
             self.agent.set_state(AgentState.processing("executing"))
             await self._run_ready()
@@ -240,9 +244,15 @@ class _Execution:
         while pause is not None:
             await trio.sleep(pause)
             pause = await self._run_once(id_, is_again=True)
-        is_over = self.run.state(id_).status is not SubtaskStatus.PENDING
-        if self.on_end is not None and is_over:
+        if self.run.state(id_).status is not SubtaskStatus.PENDING:
+            await self._review_end(id_)
+
+    async def _review_end(self, id_: str) -> None:
+        """Have the end of a subtask reviewed, unless it was."""
+        if self.on_end is not None and not self.run.state(id_).is_reviewed:
             await self.on_end(self.run, id_)
+            self.recorder.write(SubtaskReview(id_))
+            await self.agent.session.save(flush=False)
 
     async def _run_once(self, id_: str, *, is_again: bool) -> float | None:
         """Run a subtask once, record how it ended; return the seconds until another try, if any."""

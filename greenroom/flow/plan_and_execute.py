@@ -149,7 +149,7 @@ def plan_and_execute(
             recovery=recovery,
             tools=registry,
             permissions=permissions,
-            on_end=reviewed.review_end,
+            on_end=reviewed.review_end if reviewed.reviews_ends else None,
             undo=undo,
         )
         answer = await _synthesise(agent, model, run)

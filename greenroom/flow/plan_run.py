@@ -108,6 +108,7 @@ class SubtaskState(Wire, frozen=True):
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
         is_undone: whether `PlanRun.undo` has undone what it did.
+        is_reviewed: whether `on_end` of `execute_plan` has returned since it ended.
     """
 
     status: SubtaskStatus = SubtaskStatus.PENDING
@@ -118,6 +119,7 @@ class SubtaskState(Wire, frozen=True):
     failures: int = 0
     session_id: str = ""
     is_undone: bool = False
+    is_reviewed: bool = False
 
     def __post_init__(self) -> None:
         freeze_fields(self, "result")
@@ -200,7 +202,17 @@ class SubtaskUndo(Wire, frozen=True, tag="undo"):
         return f"plan: {self.id} undone"
 
 
-PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | SubtaskUndo | PlanEnd
+class SubtaskReview(Wire, frozen=True, tag="review"):
+    """The end of a subtask was reviewed, so that others may get its result."""
+
+    id: str
+    at: datetime | None = None
+
+    def __str__(self) -> str:
+        return f"plan: {self.id} reviewed"
+
+
+PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | SubtaskReview | SubtaskUndo | PlanEnd
 """One change of a run, and when it was recorded."""
 
 
@@ -411,6 +423,9 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
                 return self.revise(step.plan)
             case PlanEnd():
                 return replace(self, error=step.error)
+            case SubtaskReview():
+                reviewed = replace(self.state(step.id), is_reviewed=True)
+                return replace(self, states={**self.states, step.id: reviewed})
             case SubtaskUndo():
                 undone = replace(self.state(step.id), is_undone=True)
                 return replace(self, states={**self.states, step.id: undone})
@@ -423,12 +438,14 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         for id_ in self.plan.order():
             state = self.states[id_]
             facts = asdict(state)
-            is_undone = facts.pop("is_undone")
+            is_reviewed, is_undone = facts.pop("is_reviewed"), facts.pop("is_undone")
             move = SubtaskMove(id_, **facts)
             if state.status in (_C, _E):
                 yield replace(move, status=_E)
             if state.status in (_C, _F) or (state.status is _P and state != SubtaskState()):
                 yield move
+            if is_reviewed:
+                yield SubtaskReview(id_)
             if is_undone:
                 yield SubtaskUndo(id_)
         if self.error:

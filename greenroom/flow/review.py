@@ -99,6 +99,11 @@ class ReviewedPlanner:
             told = told.strip()
         raise PlanError(f"none of {_PROPOSALS} plans was approved", hint=change)
 
+    @property
+    def reviews_ends(self) -> bool:
+        """Whether a person may have to approve the end of a subtask."""
+        return not self.review <= _PLANS
+
     async def review_end(self, run: PlanRun, id_: str) -> None:
         """Ask a person to approve the end of a subtask, where that is wanted.
 

@@ -10,7 +10,7 @@ from greenroom import AgentSession
 from greenroom.core._internal import InvalidJSONError
 from greenroom.flow import Plan, PlanRun, Subtask
 from greenroom.flow._internal import FailureReason, PlanError, SubtaskStatus
-from greenroom.flow.plan_run import PLAN_STEP, TRANSITIONS
+from greenroom.flow.plan_run import PLAN_STEP, TRANSITIONS, SubtaskReview, SubtaskUndo
 from tests.flow.planned import Planned, worker
 
 PLAN = Plan(
@@ -199,6 +199,8 @@ def test_a_run_is_read_back_as_it_was_from_its_steps(done):
             is_behind = bool((failed | blocked) & set(subtask.after))
             if run.state(subtask.id).status in ("pending", "blocked"):
                 assert (subtask.id in blocked) == is_behind
+    for id_ in run.ids(SubtaskStatus.COMPLETED)[::2]:
+        run = run.apply(SubtaskReview(id_)).apply(SubtaskUndo(id_))
     session = AgentSession.new("x")
     for step in run.steps():
         session.add_record(PLAN_STEP, json.loads(msgspec.json.encode(step)))

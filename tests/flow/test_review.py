@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom import Answer, ConfigurationError, RuleDecision
+from greenroom import Answer, ConfigurationError, InMemoryStore, RuleDecision
 from greenroom.core import TurnStatus
 from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
 from greenroom.memory import SQLiteMemory
@@ -77,6 +77,28 @@ async def test_each_subtask_may_be_looked_at_before_others_start():
     assert person.booked == ["a yacht"]
     assert "completed: booked a yacht" in person.asked[1].details
     assert PlanRun.load(result.session).state("then").status == "pending"
+
+
+@pytest.mark.parametrize(("answer", "booked"), [(NO, ["a yacht"]), (True, ["a yacht", "a car"])])
+async def test_a_subtask_that_was_not_looked_at_before_a_kill_is_looked_at_then(answer, booked):
+    person, store = Person(answer, True), InMemoryStore()
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    car = Subtask("then", "", tool="book", arguments={"what": "a car"}, after=["yacht"])
+    plan = Plan("", [Subtask("yacht", "", tool="book", arguments={"what": "a yacht"}), car])
+    planner = plan_and_execute(ScriptedProvider("Done."), [book], planner=plan, review=["subtask"])
+    first = await planner.run("A trip", session="trip", store=store, approve="later")
+    assert (first.status, person.booked) == (TurnStatus.WAITING, ["a yacht"])
+    again = await planner.run(None, session="trip", store=store, approve=person.approve)
+    assert person.booked == booked
+    assert ("the work was stopped" in str(again.error)) == (answer is NO)
+    asked = [request.action.removeprefix("Go on after the subtask ") for request in person.asked]
+    assert asked == ["yacht", "then"][: len(booked)]
+    told = PlanRun.load(again.session)
+    assert told.state("yacht").is_reviewed == (answer is True)
 
 
 @pytest.mark.parametrize(("confidence", "asked"), [(0.2, 1), (0.9, 0), (None, 0)])
