@@ -344,7 +344,9 @@ class AgentRun(Generic[OutputT]):
         """Send the agent its input, or the answers that it waits for."""
         for request_id, answer in _collect_answers(self._session, options.answers or {}).items():
             await respond(self.handle, request_id, answer)
-        if options.input is not None or not self._session.unstarted:
+        session = self._session
+        has_asked = session.conversation.questions_of_turn and session.cut_off  # asked again
+        if options.input is not None or not (session.unstarted or has_asked):
             given = options.input
             content, sender = (GO_ON, RUNTIME) if given is None else (given, options.sender)
             self.handle.send_input_nowait(content, sender=sender)

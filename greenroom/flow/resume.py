@@ -43,6 +43,7 @@ from greenroom.core import (
     ContentBlock,
     Done,
     Error,
+    Resume,
     SessionNotFoundError,
     StopReason,
     ToolUseBlock,
@@ -164,9 +165,10 @@ def trace_worker(session: AgentSession, member: Runnable[Never, object] | None =
 
 
 def find_input(session: AgentSession, message: ConversationInput) -> ConversationInput:
-    """Return an input; if it says no more than to go on, with what was asked before."""
-    is_go_on = message.sender == RUNTIME and message.text == GO_ON
-    if not is_go_on or not isinstance(message, UserInput):
+    """Return an input; if it says no more than to go on, what was asked before instead."""
+    if isinstance(message, Resume):
+        message = UserInput((), message.id)
+    elif not isinstance(message, UserInput) or (message.sender, message.text) != (RUNTIME, GO_ON):
         return message
     for each in reversed(session.history):
         if each.role == "user" and each.content and each.sender != RUNTIME:

@@ -101,6 +101,29 @@ async def test_a_subtask_that_was_not_looked_at_before_a_kill_is_looked_at_then(
     assert told.state("yacht").is_reviewed == (answer is True)
 
 
+@pytest.mark.parametrize("word", ["plan", "subtask"])
+@pytest.mark.parametrize("answer", ["allow", "deny"])
+async def test_a_review_may_be_answered_later_in_another_process(word, answer):
+    person, store = Person(), InMemoryStore()
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    plan = Plan("", [Subtask("yacht", "", tool="book", arguments={"what": "a yacht"})])
+    planner = plan_and_execute(ScriptedProvider("Done."), [book], planner=plan, review=[word])
+    first = await planner.run("A trip", session="trip", store=store, approve="later")
+    (question,) = first.pending
+    answers = {question.request_id: answer}
+    then = await planner.run(None, session="trip", store=store, answers=answers, approve="later")
+    if answer == "allow":
+        assert (then.status, then.output) == (TurnStatus.COMPLETED, "Done.")
+    else:
+        assert "a person declined it" in str(then.error)
+    assert person.booked == ([] if (word, answer) == ("plan", "deny") else ["a yacht"])
+    assert then.session.history[0].text == "A trip"
+
+
 @pytest.mark.parametrize(("confidence", "asked"), [(0.2, 1), (0.9, 0), (None, 0)])
 async def test_a_result_that_is_unsure_may_be_looked_at(confidence, asked):
     person, answer = Person(True), {"answer": "7", "reason": "", "confidence": confidence}
