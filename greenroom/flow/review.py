@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import AUTOMATIC_DECIDERS, clip, serde
+from greenroom.core._internal import AUTOMATIC_DECIDERS, Wire, clip, serde
 from greenroom.flow.errors import PlanError
 from greenroom.flow.model_planner import describe_plan
 from greenroom.flow.plan import Plan
@@ -13,6 +13,9 @@ from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.revision import Failure, Planner
 from greenroom.runtime import AgentInternals
 from greenroom.tools import ToolRegistry
+
+_PROPOSAL = "plan.proposal"
+"""The kind of the records of what is proposed."""
 
 _PROPOSALS = 3
 _UNSURE = 0.5
@@ -67,7 +70,7 @@ class ReviewedPlanner:
         async def propose(told: str) -> Plan:
             return await self.planner.plan(goal, tools, told)
 
-        return await self._have_approved("plan", context, propose)
+        return await self._have_approved("plan", goal, context, propose)
 
     async def revise(self, run: PlanRun, failure: Failure) -> Plan:
         """Revise a plan; after a denial with a message, in another way.
@@ -80,17 +83,24 @@ class ReviewedPlanner:
             plan = await self.planner.revise(run, replace(failure, error=told))
             return run.revise(plan).plan  # with what is completed
 
-        return await self._have_approved("revision", failure.error, propose)
+        about = f"{run.revisions} {failure.subtask.id}"
+        return await self._have_approved("revision", about, failure.error, propose)
 
     async def _have_approved(
-        self, word: ReviewWord, told: str, propose: Callable[[str], Awaitable[Plan]]
+        self, word: ReviewWord, about: str, told: str, propose: Callable[[str], Awaitable[Plan]]
     ) -> Plan:
-        """Propose plans, each by what the planner was told and by what is to be changed."""
+        """Propose plans, each by what the planner was told and by what is to be changed.
+
+        A plan that nobody has decided about when the process ended is proposed again.
+        """
+        if word not in self.review:
+            return await propose(told)
         change, (action, reason) = "", _QUESTIONS[word]
         for _ in range(_PROPOSALS):
-            plan = await propose(told)
-            if word not in self.review:
-                return plan
+            stored = serde.convert(self.agent.session.last_record(_PROPOSAL), _Proposal | None)
+            is_open = stored is not None and (stored.word, stored.about) == (word, about)
+            plan = stored.plan if stored and is_open else await propose(told)
+            self._note_proposal(_Proposal(word, about, plan))
             proposed = describe_plan(plan)
             change = await self._ask_for_change(action, f"{plan.goal}\n{proposed}", reason)
             if not change:
@@ -127,11 +137,23 @@ class ReviewedPlanner:
     async def _ask_for_change(self, action: str, details: str, reason: str) -> str:
         """Ask a person to approve a plan; return the change that they want, if any."""
         answer = await self.agent.request_permission("plan", action, details=details, reason=reason)
+        self._note_proposal(None)
         if answer.allowed:
             return ""
         if answer.message and answer.by not in AUTOMATIC_DECIDERS:
             return answer.message
         raise PlanError(f"the plan was not approved: {answer.message or 'a person declined it'}")
+
+    def _note_proposal(self, proposal: "_Proposal | None") -> None:
+        self.agent.session.add_record(_PROPOSAL, serde.loads(serde.encode(proposal)))
+
+
+class _Proposal(Wire, frozen=True):
+    """A plan that a person is asked about, and what for, as a record."""
+
+    word: ReviewWord
+    about: str
+    plan: Plan
 
 
 def _is_unsure(result: object) -> bool:

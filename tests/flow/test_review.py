@@ -124,6 +124,45 @@ async def test_a_review_may_be_answered_later_in_another_process(word, answer):
     assert then.session.history[0].text == "A trip"
 
 
+async def test_the_plan_that_a_person_approves_later_is_the_one_that_they_have_seen():
+    person, store = Person(), InMemoryStore()
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    script = [call("final_answer", subtasks=each) for each in (BOAT, YACHT)]
+    llm = ScriptedProvider(*script, "Done.")
+    planner = plan_and_execute(llm, [book], review=True)
+    run = await planner.run("A trip", session="trip", store=store, approve="later")
+    asked = []
+    while run.pending:
+        (question,) = run.pending
+        asked.append(question.action)
+        again = {"session": "trip", "store": store, "approve": "later"}
+        run = await planner.run(None, answers={question.request_id: "allow"}, **again)
+    assert (run.output, person.booked) == ("Done.", ["a yacht"])
+    assert asked == ["Start this plan", "Go on with this plan"]
+    assert len(llm.requests) == 3
+
+
+async def test_a_plan_that_was_declined_is_not_proposed_again():
+    person, store = Person(True), InMemoryStore()
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    script = [call("final_answer", subtasks=each) for each in (YACHT, CANOE)]
+    planner = plan_and_execute(ScriptedProvider(*script, "Done."), [book], review=True)
+    run = await planner.run("A trip", session="trip", store=store, approve="later")
+    again = {"session": "trip", "store": store}
+    run = await planner.run(None, answers={run.pending[0].request_id: "deny"}, **again)
+    assert run.status is TurnStatus.FAILED
+    run = await planner.run(None, approve=person.approve, **again)
+    assert (run.output, person.booked) == ("Done.", ["a canoe"])
+
+
 @pytest.mark.parametrize(("confidence", "asked"), [(0.2, 1), (0.9, 0), (None, 0)])
 async def test_a_result_that_is_unsure_may_be_looked_at(confidence, asked):
     person, answer = Person(True), {"answer": "7", "reason": "", "confidence": confidence}
