@@ -20,7 +20,7 @@ from greenroom.core._internal import serde
 from greenroom.flow.errors import PlanError, TeamError
 from greenroom.flow.execute import execute_plan
 from greenroom.flow.pattern import Pattern, TeamTurn
-from greenroom.flow.plan import Plan, Subtask
+from greenroom.flow.plan import Plan, Subtask, find_tool
 from greenroom.flow.plan_run import PlanRun, find_open_run
 from greenroom.flow.references import fill, references_in
 from greenroom.runtime import AgentInternals
@@ -223,12 +223,10 @@ class _Check:
                 yield error.message
         for step in self.steps:
             yield from self._find_unknown((step.goal, step.arguments), step.id)
-            tool = self.box.registry.get(step.tool)
-            if tool is not None:
-                yield from self._find_misfits(step, tool)
-            else:
-                known = ", ".join(self.box.registry.list_tools()) or "none"
-                yield f"{step.id}: there is no tool {step.tool!r} (tools: {known})"
+            try:
+                yield from self._find_misfits(step, find_tool(step, self.box.registry))
+            except PlanError as error:
+                yield str(error)
         yield from self._find_unknown(output, "the output")
 
     @property

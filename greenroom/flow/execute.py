@@ -23,7 +23,7 @@ from greenroom.agents._internal import Toolbox, pass_permissions
 from greenroom.core import AgentState, BudgetExceededError, ConfigurationError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.errors import PlanError
-from greenroom.flow.plan import Plan
+from greenroom.flow.plan import Plan, find_tool
 from greenroom.flow.plan_run import (
     FailureReason,
     PlanEnd,
@@ -164,12 +164,9 @@ def _check(run: PlanRun, *, tools: ToolRegistry, has_worker: bool) -> None:
     for subtask in run.plan.subtasks:
         if run.state(subtask.id).status is SubtaskStatus.COMPLETED:
             continue
-        if subtask.tool and tools.get(subtask.tool) is None:
-            known = ", ".join(tools.list_tools()) or "none"
-            raise PlanError(
-                f"{subtask.id}: there is no tool {subtask.tool!r}", hint=f"tools: {known}"
-            )
-        if not subtask.tool and not has_worker:
+        if subtask.tool:
+            find_tool(subtask, tools)
+        elif not has_worker:
             raise PlanError(f"{subtask.id} has no tool, and no worker was passed")
 
 

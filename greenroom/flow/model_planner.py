@@ -16,7 +16,7 @@ from greenroom.core._internal import clip, serde
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.errors import PlanError
 from greenroom.flow.graph import find_order
-from greenroom.flow.plan import Plan, Subtask
+from greenroom.flow.plan import Plan, Subtask, find_tool
 from greenroom.flow.plan_run import PlanRun, SubtaskStatus
 from greenroom.flow.references import map_references, references_in
 from greenroom.flow.revision import Failure
@@ -146,7 +146,7 @@ class ModelPlanner:
             try:
                 return self._complete(draft, done, tools)
             except PlanError as error:
-                request = f"This plan can't be used: {error.message}\nGive the whole plan again."
+                request = f"This plan can't be used: {error}\nGive the whole plan again."
                 session = await result.session.fork()  # each run needs a session of its own
                 raise
 
@@ -174,10 +174,8 @@ class ModelPlanner:
         if len(new) > _LONGEST_DRAFT:
             raise PlanError(f"it has {len(new)} subtasks: plan at most {self._max_subtasks}")
         for subtask in new:
-            if subtask.tool and tools.get(subtask.tool) is None:
-                known = ", ".join(tools.list_tools()) or "none"
-                message = f"{subtask.id}: there is no tool {subtask.tool!r}, there is {known}"
-                raise PlanError(message)
+            if subtask.tool:
+                find_tool(subtask, tools)
         whole = Plan(done.goal, (*done.subtasks, *new))
         if len(new) <= self._max_subtasks:
             return whole

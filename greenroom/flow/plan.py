@@ -12,6 +12,7 @@ from greenroom.core._internal import EMPTY, Wire, freeze_fields
 from greenroom.flow.errors import PlanError
 from greenroom.flow.graph import draw, find_order, suggest
 from greenroom.tools import ToolRegistry
+from greenroom.tools._internal import RegisteredTool
 
 _ID = re.compile(r"[\w-]{1,64}")
 _MAX_FAULTS = 10
@@ -198,3 +199,15 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
                     fault = f"{subtask.id} waits for {before!r}, which is not in the plan"
                     hint = suggest(before, self._by_id)
                     yield f"{fault} ({hint})" if hint else fault
+
+
+def find_tool(subtask: Subtask, tools: ToolRegistry) -> RegisteredTool:
+    """Return the tool that a subtask names.
+
+    Raises:
+        PlanError: there is none of that name; the hint lists those that there are.
+    """
+    if (found := tools.get(subtask.tool)) is not None:
+        return found
+    hint = f"tools: {', '.join(tools.list_tools()) or 'none'}"
+    raise PlanError(f"{subtask.id}: there is no tool {subtask.tool!r}", hint=hint)
