@@ -68,6 +68,7 @@ logger = logging.getLogger("greenroom.runtime")
 _DONE = StateChange(AgentState.done())
 
 
+@trio.lowlevel.enable_ki_protection  # its function has a task of its own
 async def run_agent(actor: Actor) -> None:
     """Run an agent from its lock to its outcome; a crash becomes a value, never an exception."""
     if current_cleanup.get() is not None:

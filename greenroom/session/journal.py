@@ -146,6 +146,7 @@ class Journal:
         self._conversation.restore(stored.history.entries)
         self._tail.start_from(stored)
 
+    @trio.lowlevel.enable_ki_protection  # who has entered the turnstile leaves it
     async def open(self) -> None:
         """Become the only writer until `close`; see `AgentSession.open`."""
         await self._turnstile.enter()
@@ -174,6 +175,7 @@ class Journal:
         """
         return not self._turnstile.is_taken and self._tail.release_now()
 
+    @trio.lowlevel.enable_ki_protection
     async def close(self) -> None:
         """Release the session to other writers; cancellation waits."""
         with trio.CancelScope(shield=True):
@@ -183,6 +185,7 @@ class Journal:
             finally:
                 self._turnstile.leave()
 
+    @trio.lowlevel.enable_ki_protection
     async def save(self, *, flush: bool = True) -> None:
         """Store all that is pending, as one commit; see `AgentSession.save`."""
         if not self._has_news and (not flush or self.is_saved):

@@ -31,6 +31,7 @@ from greenroom.runtime.tasks import LiveTasks
 from greenroom.runtime.turn import Turn
 from greenroom.runtime.turns import Turns
 from greenroom.session import AgentSession, InMemoryStore
+from greenroom.session.journal import Journal
 
 
 def new(**options):
@@ -293,28 +294,36 @@ def test_a_ctrl_c_in_the_middle_of_a_step_of_the_runtime_s_waits_for_its_end(
     assert all(handle.state.is_final for handle in handles)
 
 
-@pytest.mark.parametrize("name", ["_find_group", "forget"])
-def test_a_ctrl_c_while_a_task_is_counted_is_not_lost(monkeypatch, name):
-    real, handles = getattr(LiveTasks, name), []
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        pytest.param(LiveTasks, "_find_group", id="counted"),
+        pytest.param(Journal, "open_now", id="open"),
+    ],
+)
+def test_a_ctrl_c_while_a_task_is_counted_or_an_agent_begins_is_not_lost(monkeypatch, owner, name):
+    real, session, handles = getattr(owner, name), new(), []
 
     def interrupt(*arguments):
-        monkeypatch.setattr(LiveTasks, name, real)
+        monkeypatch.setattr(owner, name, real)
+        found = real(*arguments)
         signal.raise_signal(signal.SIGINT)
-        return real(*arguments)
+        return found
 
     async def starts(agent):
         async with trio.open_nursery() as nursery:
-            monkeypatch.setattr(LiveTasks, name, interrupt)
             nursery.start_soon(trio.sleep, 0)
 
     async def main():
+        monkeypatch.setattr(owner, name, interrupt)
         async with AgentRuntime(store=InMemoryStore()) as runtime:
-            handles.append(runtime.spawn(new(), starts))
+            handles.append(runtime.spawn(session, starts))
             await trio.sleep_forever()
 
     with pytest.raises(KeyboardInterrupt):
         trio.run(main)
     assert handles[0].state.is_final
+    assert not session.journal.is_open
 
 
 def test_a_ctrl_c_while_a_runtime_opens_leaves_nothing_behind(monkeypatch):

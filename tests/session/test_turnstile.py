@@ -1,8 +1,13 @@
 """Saves, opens and closes of one session happen one after the other, in order."""
 
+import signal
+
+import pytest
 import trio
 from trio.testing import assert_no_checkpoints, wait_all_tasks_blocked
 
+from greenroom.core import Message
+from greenroom.session import AgentSession, InMemoryStore
 from greenroom.session.turnstile import Turnstile
 
 
@@ -60,3 +65,23 @@ async def test_a_cancel_of_one_who_waits_lets_the_next_one_pass(nursery):
     turnstile.leave()
     await passed.wait()
     await turnstile.enter()
+
+
+@pytest.mark.parametrize("method", ["save", "open", "close"])
+def test_a_ctrl_c_behind_a_turnstile_leaves_it_free(monkeypatch, method):
+    enter, session = Turnstile.enter, AgentSession.new("coder", store=InMemoryStore())
+
+    async def interrupt(turnstile):
+        await enter(turnstile)
+        monkeypatch.setattr(Turnstile, "enter", enter)
+        signal.raise_signal(signal.SIGINT)
+
+    async def main():
+        session.add_message(Message.user("hello"))
+        monkeypatch.setattr(Turnstile, "enter", interrupt)
+        await getattr(session, method)()
+        await trio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert not session.journal._turnstile.is_taken
