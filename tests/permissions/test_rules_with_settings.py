@@ -2,7 +2,7 @@
 
 import pytest
 
-from greenroom.core import AgentContext, RuleDecision, Workspace
+from greenroom.core import AgentContext, RuleDecision, RuleFileError, Workspace
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions.matcher import RuleMatcher
 from greenroom.permissions.rule_file import read_rules, write_rules
@@ -104,6 +104,7 @@ def test_settings_are_kept_apart_from_the_words():
 
 
 def test_examples_of_a_rule_may_have_settings():
-    PermissionManager(
-        [PermissionRule.allow_command("CI=1 npm", match=("CI=1 npm ci",), not_match=("npm ci",))]
-    )
+    given = {"match": ("CI=1 npm ci",), "not_match": ("npm ci",)}
+    PermissionManager([PermissionRule.allow_command("CI=1 npm", **given)])
+    with pytest.raises(RuleFileError, match="npm ci"):
+        PermissionManager([PermissionRule.allow_command("npm", **given)])

@@ -266,7 +266,8 @@ async def test_a_call_whose_loop_has_ended_holds_up_nobody():
         slots._queue._waiters.append(_Waiter(-1))
 
     await trio.to_thread.run_sync(trio.run, join_queue)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(slots.acquire)
-        await wait_all_tasks_blocked()
-        slots.release()
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(slots.acquire)
+            await wait_all_tasks_blocked()
+            slots.release()

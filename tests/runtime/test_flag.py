@@ -27,7 +27,7 @@ async def test_it_wakes_all_who_wait(nursery):
 async def test_who_comes_late_passes_a_checkpoint_only():
     flag = Flag()
     flag.set()
-    with assert_checkpoints():
+    with trio.fail_after(60), assert_checkpoints():
         await flag.wait()
 
 

@@ -75,6 +75,7 @@ def test_one_that_somebody_has_removed_is_not_missed(tmp_path: Path) -> None:
     held = Placeholders.hold((str(tmp_path / ".git"),))
     (tmp_path / ".git").rmdir()
     held.release()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_that_refuses_gets_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

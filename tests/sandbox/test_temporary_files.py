@@ -151,6 +151,7 @@ def test_one_that_can_not_be_opened_is_not_left(
 def test_without_a_temporary_folder_there_is_nothing_to_remove(place: Path) -> None:
     place.rmdir()
     remove_stale()
+    assert not place.exists()
 
 
 def test_what_is_closed_is_opened_and_links_are_not_followed(

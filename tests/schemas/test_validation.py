@@ -84,7 +84,8 @@ def test_a_huge_value_is_not_repeated_in_full(value):
 
 def test_a_lone_surrogate_does_not_reach_the_message():
     fault = InputValidator("Do", SCHEMA).fault({"path": "a", "\ud800": 1, "mode": "\ud800"})
-    fault.encode()
+    assert fault.isascii()
+    assert fault.count(r"'\ud800'") == 2
 
 
 def test_what_fits_has_no_fault():

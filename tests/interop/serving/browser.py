@@ -133,7 +133,7 @@ class Link:
         self._waiting[number] = done
         async with self._lock:
             await self._stream.send_all(json.dumps(message).encode() + b"\0")
-        with trio.fail_after(60):
+        with trio.fail_after(120):  # `until` gives up before, and says why
             reply = await answer.receive()
         assert "error" not in reply, (method, reply["error"])
         return reply["result"]
@@ -190,7 +190,7 @@ class Tab:
     async def go(self, address):
         self._loaded = trio.Event()
         await self.call("Page.navigate", url=address)
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             await self._loaded.wait()
 
     async def run(self, script):
@@ -203,7 +203,7 @@ class Tab:
             raise AssertionError((script, details.get("exception", {}).get("description", details)))
         return done["result"].get("value")
 
-    async def until(self, script, seconds=20):
+    async def until(self, script, seconds=60):
         """Wait until a script of the page gives something true; return that."""
         return await self.run(SETTLE % (script, seconds * 1000))
 

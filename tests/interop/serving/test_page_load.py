@@ -222,7 +222,7 @@ async def test_a_picture_is_pasted_and_an_artifact_saved(serve, browser, tmp_pat
         await tab.until("document.querySelector('.pasted img')")
         await tab.say("look at it")
         await tab.until("document.querySelector('.entry.input img')?.naturalWidth === 9")
-        assert not await tab.run("document.querySelector('.pasted')")
+        await tab.until("!document.querySelector('.pasted')")
         await tab.see("idle")
         assert [each.media_type for each in seen if each.__class__.__name__ == "ImageBlock"] == [
             "image/png"

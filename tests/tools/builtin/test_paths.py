@@ -104,16 +104,23 @@ def test_what_the_system_refuses_is_told_in_words() -> None:
 def test_two_event_loops_read_side_by_side(root: Path) -> None:
     (root / "a.txt").write_text("x\n" * 1_000)
 
+    read = []
+
+    async def read_once(context: AgentContext) -> None:
+        read.append((await Read().execute({"file_path": "a.txt"}, context)).text)
+
     async def read_much() -> None:
         context = AgentContext(session_id="s", agent_type="t", workspace=Workspace(root))
         with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 for _ in range(100):
-                    nursery.start_soon(Read().execute, {"file_path": "a.txt"}, context)
+                    nursery.start_soon(read_once, context)
 
     with ThreadPoolExecutor(2) as threads:
         for loop in [threads.submit(trio.run, read_much) for _ in range(2)]:
             loop.result()
+    assert len(read) == 200
+    assert len(set(read)) == 1
 
 
 @pytest.mark.parametrize(
