@@ -87,7 +87,7 @@ def begun_in(history):
 
 async def until(is_true):
     """Wait for something outside of this process."""
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while not is_true():  # noqa: ASYNC110 (nothing tells us)
             await trio.sleep(0.01)
 

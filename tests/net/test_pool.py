@@ -257,7 +257,7 @@ async def test_however_exchanges_end_no_connection_is_lost(serve, unused_port, s
                 nursery.start_soon(get, client, held.url)
             await held.have_come(3)
             held.released.set()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await server.all_left()
 
 
@@ -300,7 +300,7 @@ async def test_a_request_cancelled_as_soon_as_it_is_connected_leaves_no_connecti
             with trio.CancelScope() as scope:
                 await get(client, server.url)
         assert scope.cancelled_caught
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await server.all_left()
             assert await get(client, server.url) == b"hello"
 
@@ -319,7 +319,7 @@ async def test_a_cancelled_tls_handshake_leaves_no_connection(nursery):
         requests.start_soon(get, client, f"https://127.0.0.1:{port}/")
         await greeted.wait()
         requests.cancel_scope.cancel()
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await left.wait()
 
 
@@ -344,7 +344,7 @@ async def test_idle_connections_count_and_the_one_used_longest_ago_goes_first(se
         for server in (first, second, first, third):
             await get(client, server.url)
             assert client.statistics().idle <= 2
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await second.all_left()
         await get(client, first.url)
     assert (first.connections, second.connections, third.connections) == (1, 1, 1)
@@ -369,7 +369,7 @@ async def test_a_connection_that_was_idle_too_long_is_closed(serve, monkeypatch)
         await get(client, server.url)
         monkeypatch.setattr("greenroom.net.pool._IDLE_SECONDS", -1.0)
         await get(client, other.url)
-        with trio.fail_after(20):
+        with trio.fail_after(60):
             await server.all_left()
         await get(client, server.url)
     assert server.connections == 2
@@ -433,7 +433,7 @@ async def test_a_connection_made_while_the_client_closes_is_not_kept(serve, monk
     with pytest.raises(NetworkError, match="the client was closed"):
         await get(client, server.url)
     assert client.statistics().idle == 0
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await server.all_left()
 
 
@@ -489,7 +489,7 @@ async def test_a_client_serves_one_run_after_the_other_and_closes_what_the_first
             body = await trio.to_thread.run_sync(trio.run, get, client, server.url)
             assert body == b"hello"
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         await in_threads()
     assert server.connections == 2
     assert client.statistics().idle == 1

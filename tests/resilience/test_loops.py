@@ -246,7 +246,7 @@ async def test_who_waits_in_other_loops_is_served_in_the_order_of_arrival():
             await wait_all_tasks_blocked()
             token.run_sync_soon(joined.set)
 
-    with trio.fail_after(20):
+    with trio.fail_after(60):
         async with trio.open_nursery() as nursery:
             async with slots:
                 for name in range(4):

@@ -228,7 +228,7 @@ async def wait_for_locks(case, count):
     """Wait until so many statements wait for a row; only the server knows."""
     query = """SELECT count(*) FROM pg_stat_activity
         WHERE wait_event_type = 'Lock' AND application_name = 'greenroom'"""
-    with trio.fail_after(30):
+    with trio.fail_after(60):
         while case.execute(query) != [(count,)]:
             await trio.lowlevel.checkpoint()
 

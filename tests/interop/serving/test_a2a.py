@@ -679,7 +679,7 @@ async def test_a_hundred_tasks_side_by_side_hear_of_themselves_alone(tmp_path):
             told = await post(server.app, "SendStreamingMessage", message=message)
             ends[number] = (outline(told), said(told[-1]["statusUpdate"]))
 
-        with trio.fail_after(30):
+        with trio.fail_after(60):
             async with trio.open_nursery() as nursery:
                 for number in range(100):
                     nursery.start_soon(run, number)
