@@ -54,6 +54,12 @@ class Versions:
 
     def __init__(self, first):
         self.values, self.durable, self.written = [first], 0, 0
+        self.observed = 1
+
+    @property
+    def is_changed(self):
+        """Whether the present life has changed it."""
+        return len(self.values) > self.observed
 
     def add(self, value):
         self.values.append(value)
@@ -70,6 +76,7 @@ class Versions:
         expect(places, "what was acknowledged is there", _short(value), _short(self.values[least:]))
         kept = [value] if powerless else self.values[self.durable : places[0] + 1]
         self.values, self.durable, self.written = kept, 0, len(kept) - 1
+        self.observed = len(kept)
 
 
 ACTS = ("add", "add", "add", "loose", "loose", "title", "rewind", "compact", "reopen")
@@ -179,7 +186,9 @@ class Lives:
 
     def _acknowledge(self, flush):
         self.history.acknowledge(flush)
-        self.title.acknowledge(True)
+        # A description is synced when it is written. One that a dead process has left unsynced is
+        # made durable by the next save that syncs.
+        self.title.acknowledge(flush or self.title.is_changed)
 
 
 async def loaded_or_new():
