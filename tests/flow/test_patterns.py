@@ -1,5 +1,6 @@
 """Pipelines, parallel agents and loops: inputs, failures, and nesting."""
 
+import shutil
 from functools import partial
 from typing import TypedDict
 
@@ -13,6 +14,8 @@ from greenroom import (
     BudgetExceededError,
     ConfigurationError,
     Custom,
+    Done,
+    FileStore,
     InMemoryStore,
     RunContext,
     SubAgentSpawned,
@@ -382,3 +385,33 @@ async def test_a_turn_does_not_read_the_turns_before_it(monkeypatch):
             patch.setattr(AgentSession, "records", note)
             assert (await handle.ask("two")).value == {"a": "a(two)", "b": "b(two)"}
     assert not [kind for kind in read if kind.startswith("workflow.")]
+
+
+async def test_a_turn_that_a_loaded_session_continues_goes_on_with_its_members(tmp_path):
+    asked, left = [], tmp_path / "left"
+
+    def say(name):
+        async def member(agent):
+            async for message in agent.inputs():
+                async with agent.turn(message) as turn:
+                    asked.append((name, message.text))
+                    if len(asked) == 2:
+                        shutil.copytree(tmp_path / "run", left)  # what a kill would leave
+                    turn.set_result(f"{message.text} {name}")
+
+        member.__name__ = name
+        return member
+
+    team = pipeline(say("one"), say("two"))
+    await team.run("Go.", session="team", store=FileStore(tmp_path / "run"))
+    session = await AgentSession.load("team", store=FileStore(left), on_cut_off="continue")
+    async with AgentRuntime(FileStore(left)) as runtime:
+        handle = runtime.spawn(session, team)
+        async with handle.subscribe("all", answers=True) as chunks:
+            async for chunk in chunks:
+                for request in await handle.pending():
+                    await handle.respond_permission(request.request_id, "allow")
+                if isinstance(chunk, Done):
+                    break
+    assert chunk.value == "Go. one two"
+    assert asked == [("one", "Go."), ("two", "Go. one"), ("two", "Go. one")]
