@@ -81,7 +81,7 @@ This is Gemini's compatibility with OpenAI; [its own API](google.md), `google:`,
 signatures, which Gemini needs back, are in `extra_content` and are sent back.
 """
 _LITELLM = """\
-A proxy of your own in front of other vendors, also of those that have no provider here, such as
+A proxy of your own in front of other vendors, even those that have no provider here, such as
 Amazon Bedrock and Vertex AI. Models have the names of the proxy's configuration.
 """
 

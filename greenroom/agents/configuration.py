@@ -45,7 +45,7 @@ class Toolbox(msgspec.Struct, frozen=True):
 
     Attributes:
         registry: the tools, by name.
-        names: those of the tools but for what providers have, which may not be open yet.
+        names: those of the tools, except those of providers, which may not be open yet.
         consents: the names of the functions among them. By passing a function a program consents
             to its calls; by passing someone else's tool it does not.
         policy: allows these functions, and reading; every other call needs a person's answer.

@@ -1,4 +1,4 @@
-"""Guards: functions that check what is said, and may change or stop it, also while it streams.
+"""Guards: functions that check what is said, and may change or stop it, even while it streams.
 
 What a guard rejects exists nowhere. Text is held back until the guard has passed it and the
 `window` after it, so rejected text is in no chunk, no history and no log. A guard on text gets each

@@ -253,7 +253,7 @@ class _Reader(msgspec.Struct, frozen=True):
                         self._publish(event, dropped)
                 self._send(texts)
                 sent += len(events)
-                if sent >= _BATCH:  # others have to run, also if no event waits for anything
+                if sent >= _BATCH:  # others have to run, even if no event waits for anything
                     sent = 0
                     await trio.lowlevel.checkpoint()
         except BaseException:

@@ -219,7 +219,7 @@ class Judge:
         if fault is not None:  # nobody is asked about a call that can't run
             return Verdict(call, call.input, tool, refusal=_misfit(fault))
         context = self._agent.context.with_tool_use_id(call.id)
-        if id(given) not in self._gates:  # once, also where a person is asked later
+        if id(given) not in self._gates:  # once, even where a person is asked later
             self._gates[id(given)] = given, await self._agent.judge(call)
         gate = self._gates[id(given)][1]
         if isinstance(gate, Deny):

@@ -251,7 +251,7 @@ KEYS: tuple[KeyHelp, ...] = (
         "interrupt",
     ),
     KeyHelp("Ctrl-D", "leave, on an empty line", at_question="no"),
-    KeyHelp("Ctrl-Z", "stop; `fg` goes on, also with a turn", at_question="the same"),
+    KeyHelp("Ctrl-Z", "stop; `fg` goes on, even with a turn", at_question="the same"),
     KeyHelp("Ctrl-L", "draw the screen again", at_question="the same"),
     KeyHelp(
         "Up, Down",

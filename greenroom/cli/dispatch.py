@@ -175,14 +175,14 @@ def _check_home() -> None:
     """Refuse a home that would be a folder in the one that the command works in.
 
     Raises:
-        ConfigurationError: HOME is no absolute path.
+        ConfigurationError: HOME is not an absolute path.
     """
     from greenroom.core import ConfigurationError
 
     home = os.environ.get("HOME")
     if home is not None and not os.path.isabs(home):
         raise ConfigurationError(
-            f"HOME is {home!r}, which is no absolute path",
+            f"HOME is {home!r}, which is not an absolute path",
             hint="set it to your home folder, or unset it",
         )
 

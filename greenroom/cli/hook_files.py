@@ -110,7 +110,7 @@ def find_files(command: str, workspace: Path) -> dict[Path, str]:
     """Find the files of a project that a command names, and their digests. Blocks.
 
     Every word is tried, wherever it stands in the command, from the project's folder and from each
-    folder that is named, but for the files that output is redirected to.
+    folder that is named, except the files that output is redirected to.
     """
     from glob import iglob  # only where there are hooks
 

@@ -12,7 +12,7 @@ the agent:
     PermissionRequest               `watch` reads the questions, and answers them as a person does
     SessionStart, SessionEnd        `watch` runs them when the run begins and when it ends
 
-A hook can only tighten, but for one case: a `PermissionRequest` hook of the user's own file stands
+A hook can only tighten, except that a `PermissionRequest` hook of the user's own file stands
 in the person's place. A hook that fails decides nothing, and the person is told; before a tool it
 makes the call a question. Several of one event run side by side, and the strictest answer counts.
 """

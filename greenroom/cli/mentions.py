@@ -127,7 +127,7 @@ class MentionReader:
 
         look = await trio.to_thread.run_sync(lambda: look_at(Path(os.path.realpath(mention.path))))
         if look.content is None:
-            return look.state.problem or "it is no file"
+            return look.state.problem or "it is not a file"
         try:
             text = look.content.decode("utf-8-sig")
         except UnicodeDecodeError:

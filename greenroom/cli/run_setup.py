@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 Coder: TypeAlias = Callable[
     [AgentInternals, LLMProvider, ToolRegistry, PermissionManager], Awaitable[None]
 ]
-"""The coding agent, but for its model, its tools and its rules."""
+"""The coding agent, except its model, its tools and its rules."""
 
 _MAX_NAMED, _MAX_RULE = 5, 80  # rules that a note names, and characters of each
 _SHOWN_NOTES = 10  # on skills
@@ -156,7 +156,7 @@ class RunSetup(msgspec.Struct, frozen=True):
         return runtime.spawn(self.session, agent, *parts, unattended=unattended, name="coder")
 
     def bind_coder(self) -> Coder:
-        """Return the coding agent, but for its model, its tools and its rules."""
+        """Return the coding agent, except its model, its tools and its rules."""
         return partial(
             coder,
             max_steps=self.max_steps,

@@ -408,7 +408,7 @@ class Credentials:
             self._forgotten.append((name, self._values.pop(name)))
 
     def conceal(self, text: str) -> str:
-        """Replace each value by its name in brackets, also where it is quoted or escaped."""
+        """Replace each value by its name in brackets, even where it is quoted or escaped."""
         for name, value in (*self._values.items(), *self._forgotten):
             if len(value) >= _SHORTEST:
                 for written in (value, serde.encode(value)[1:-1].decode(), repr(value)[1:-1]):

@@ -95,7 +95,7 @@ class Instrument:
         """The tool itself runs now, with this input, in the task that calls this.
 
         A call that is refused, invalid, run by the client, or of an unknown tool never runs. A
-        context variable that is set here is that of this call, also in the thread of its function.
+        context variable that is set here is that of this call, even in the thread of its function.
         """
 
     def after_tool_run(

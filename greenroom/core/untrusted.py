@@ -83,7 +83,7 @@ _MAX_DEPTH = 20  # of groups in groups; trio's nurseries nest a few
 _MAX_ERRORS = 1_000  # in a group that is logged as a whole; a traceback takes a millisecond or so
 _FRAMES = 30  # logged of a traceback that can't be printed as a whole, the innermost ones
 
-# The attributes themselves, also where a subclass has overridden them.
+# The attributes themselves, even where a subclass has overridden them.
 _EXCEPTIONS = BaseExceptionGroup.__dict__["exceptions"]
 _TRACEBACK = BaseException.__dict__["__traceback__"]
 _NAME = type.__dict__["__name__"]

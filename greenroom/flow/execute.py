@@ -73,7 +73,7 @@ async def execute_plan(
     records; whether a tool is marked concurrent does not matter, since the plan decides what may
     run in parallel. Any other subtask is a subagent: it gets the goal as its first input, from the
     sender "plan", and the result of that turn is the subtask's, else its text. The input's metadata
-    has the id of the `subtask`, and a `correlation_id` that all its tries have, also after a kill.
+    has the id of the `subtask`, and a `correlation_id` that all its tries have, even after a kill.
     Both are subagents of `agent`, under its budgets, and end with its turn.
 
     A failed subtask blocks those that wait for it, and nothing else. With a `planner` the plan is

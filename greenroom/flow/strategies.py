@@ -253,7 +253,7 @@ async def ask_person(answers: Sequence[AgentAnswer]) -> Resolution | None:
 
 
 def verify(agent: Agent[None, object]) -> Strategy:
-    """Return a strategy by which an agent checks the answers and decides, also for another answer.
+    """Return a strategy by which an agent checks the answers and decides, even for another answer.
 
     The agent sees the answers with their reasons, as a subagent of the agent in whose turn this is
     called; with `output_type=Opinion` it gives a reason, too. None if its turn does not complete.

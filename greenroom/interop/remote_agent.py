@@ -8,7 +8,7 @@ conversation, the model and the tools. `remote_turn` has what happens in a turn.
 
 The session here stores no messages: only a record of the far session, and of the input that was
 sent and is not known to be answered. The record is stored before anything is sent. So an agent that
-is started again with this session, also after the end of its process, finds the far session again;
+is started again with this session, even after the end of its process, finds the far session again;
 and if it is given the input that was cut off once more, it goes on with the far turn of that input,
 in place of a second one. The id of the far session follows from the one here, so a request for a
 session that is sent twice makes one.

@@ -168,7 +168,7 @@ def _allow(message: Message, *, is_own: bool) -> Iterable[ContentBlock]:
 
 
 _STATES = frozenset({"thoughtSignature", "thought_signature"})
-"""Fields that a provider wants back, also where the text that they came with is empty."""
+"""Fields that a provider wants back, even where the text that they came with is empty."""
 
 
 _EMPTY = (TextBlock("(empty)"),)

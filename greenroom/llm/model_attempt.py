@@ -162,7 +162,7 @@ class ModelAttempt:
     def wait_at_gate(self) -> float | None:
         """Return how long the gate will hold up the next attempt, if this one was refused.
 
-        None leaves the wait to the retry, also where a late refusal finds the gate open again.
+        None leaves the wait to the retry, even where a late refusal finds the gate open again.
         """
         gate = self.target.gate
         seconds = gate.wait_time(self._ticket) if gate is not None and self._is_refused else 0.0

@@ -288,7 +288,7 @@ def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
 class ModelStream(ABC):
     """The events of one reply, up to its `StreamEnd`: an async iterator and context manager.
 
-    The loop may be left at any time, and `partial` can be called at any time, also after an error
+    The loop may be left at any time, and `partial` can be called at any time, even after an error
     or a cancellation. To write a stream, return its events from `receive`, and put everything that
     needs closing into `exit_stack`, which is closed when the block is left. A stream that changes
     the events of another one gets them by `await inner.take(self.wanted)`.

@@ -81,7 +81,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         try:
             return serde.convert(about, cls)
         except msgspec.ValidationError as error:
-            raise ValueError(f"this is no entry: {error}") from error
+            raise ValueError(f"this is not an entry: {error}") from error
 
 
 class Recalled(msgspec.Struct, frozen=True):

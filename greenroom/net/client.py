@@ -114,7 +114,7 @@ class HttpClient:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Close all connections, also when cancelled; requests that are under way break."""
+        """Close all connections, even when cancelled; requests that are under way break."""
         await self._pool.aclose()
 
     def statistics(self) -> HttpStatistics:

@@ -99,4 +99,4 @@ class Connection(Protocol):
         """Whether the last exchange was read to its end, and both sides allow another one."""
 
     async def aclose(self) -> None:
-        """Close the connection, also when cancelled; an exchange that is under way breaks."""
+        """Close the connection, even when cancelled; an exchange that is under way breaks."""

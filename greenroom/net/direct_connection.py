@@ -115,7 +115,7 @@ class DirectConnection:
         return self._wire is not None and self._reader.allows_another
 
     async def aclose(self) -> None:
-        """Close the connection, also when cancelled; an exchange that is under way breaks."""
+        """Close the connection, even when cancelled; an exchange that is under way breaks."""
         self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()

@@ -98,7 +98,7 @@ class RequestWriter:
     r"""Writes the requests of one connection; the head of one that is like the last is kept.
 
     Args:
-        own: the headers of every request, but for those that it has itself.
+        own: the headers of every request, except those that it has itself.
 
     Example:
         >>> RequestWriter({"Host": "a"}).write("POST", "/", {"X": "1"}, b"hello")

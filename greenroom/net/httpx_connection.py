@@ -226,7 +226,7 @@ class HttpxConnection:
         return self._answer.is_closed and self._socket.fileno() >= 0
 
     async def aclose(self) -> None:
-        """Close the connection, also when cancelled; an exchange that is under way breaks."""
+        """Close the connection, even when cancelled; an exchange that is under way breaks."""
         with trio.CancelScope(shield=True):  # closing a socket does not wait
             await self._library.aclose()
             if self._socket is not None:

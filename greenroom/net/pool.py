@@ -86,7 +86,7 @@ class ConnectionPool:
         return connection
 
     async def aclose(self) -> None:
-        """Close all connections, also when cancelled; exchanges that are under way break."""
+        """Close all connections, even when cancelled; exchanges that are under way break."""
         closing = [*self._idle, *self._busy]
         self._idle.clear()
         self._busy.clear()

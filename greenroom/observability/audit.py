@@ -179,7 +179,7 @@ class Audit(Instrument):
         result: ToolResult | None,
         error: BaseException | None,
     ) -> None:
-        """Note how a model's call ended, also if it did not run."""
+        """Note how a model's call ended, even if it did not run."""
         status = "interrupted" if result is None else str(result.status)
         self._note("ended", agent, {"tool": call.name, "call": call.id, "status": status})
 

@@ -49,7 +49,7 @@ class _Account:
 
 
 class Ledger(Instrument):
-    """Adds up the usage of every model call, also of those whose replies were thrown away.
+    """Adds up the usage of every model call, even of those whose replies were thrown away.
 
     As an instrument of a runtime it counts from then on; `of_store` counts what sessions have on
     record, and comes to the same. What a session copied from another when it was forked was paid

@@ -196,7 +196,7 @@ current = cast("ContextVar[tuple[Scope, OpenSpan] | None]", current_span)
 def span(name: str, **attributes: object) -> Iterator[None]:
     """Wrap a part of your own code in a span, which is a child of the current one.
 
-    Use it in an agent's function or in a tool, also in its thread. Without a `Tracer` around, it
+    Use it in an agent's function or in a tool, even in its thread. Without a `Tracer` around, it
     does nothing. Whatever the block raises is noted, and raised on.
 
     Args:

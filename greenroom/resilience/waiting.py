@@ -1,7 +1,7 @@
 """A queue of calls that wait for their turn, perhaps in several event loops.
 
 trio's own primitives belong to one loop. Limits, gates and budgets are shared by whatever uses one
-key, also by programs that call `run_sync` in several threads, so they wait here.
+key, even by programs that call `run_sync` in several threads, so they wait here.
 """
 
 import math

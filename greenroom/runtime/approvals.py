@@ -10,7 +10,7 @@ a shutdown of the agent or of one above it; the last reader that could answer le
 was one (`_refuse_without_answerer`, which waits, denies or suspends the turn, as the root was
 spawned). A reader that answers for an agent also answers for those below it.
 
-However it ends, a `PermissionResponse` is published, also if a cancel falls into the wait: then
+However it ends, a `PermissionResponse` is published, even if a cancel falls into the wait: then
 it says `cancelled`. A crash of the process leaves an `OpenQuestion` in the session: the next
 life asks again under the same id, and an answer that comes before that (`_ahead`) counts if it is
 bound to the same digest.

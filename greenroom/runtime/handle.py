@@ -574,7 +574,7 @@ class AgentHandle:
     async def tree_usage(self) -> Usage:
         """Return the tokens of its model calls and those of all agents below it, past and present.
 
-        It starts at 0 with the spawn, also for a session that goes on. A detached subagent does not
+        It starts at 0 with the spawn, even for a session that goes on. A detached subagent does not
         count.
         """
         await trio.lowlevel.checkpoint()

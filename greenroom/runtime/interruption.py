@@ -105,7 +105,7 @@ class Interruption:
         # Set when the interrupt takes effect, or can no longer: the turn is over.
         self._took_effect = Flag()
         self._over = Flag()
-        # Until when those who wait do so, but for the margin.
+        # Until when those who wait do so, without the margin.
         self._patience = float("inf")
         self.deadline = float("inf")
         """Until when clean-up of the turn may run; infinite while nothing is being stopped."""

@@ -221,7 +221,7 @@ class AgentStatistics(msgspec.Struct, frozen=True):
         subagents: subagents alive.
         turns: turns begun.
         open_tools: tool calls that have started and not ended.
-        abandoned: things that could not be stopped, also in its subagents; at most 1,000.
+        abandoned: things that could not be stopped, here or in its subagents; at most 1,000.
         budgets: what is left of each budget that it has opened, outermost first.
     """
 

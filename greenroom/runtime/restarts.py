@@ -208,7 +208,7 @@ class Member(ABC):
         self._begun.set()
 
     def park(self) -> None:
-        """Note that a life is over, also if no other follows: nothing waits for it any longer."""
+        """Note that a life is over, even if no other follows: nothing waits for it any longer."""
         self._stopped.set()
         self._begun.set()
 

@@ -187,7 +187,7 @@ def _check_place(session: AgentSession, store: SessionStore | None) -> None:
         raise ConfigurationError(
             f"session {session.session_id!r} is kept in {own!r}, and this runtime's "
             f"sessions in {store!r}",
-            hint="give AgentSession.new, load or fork the runtime's store, also where a session is "
+            hint="give AgentSession.new, load or fork the runtime's store, even where a session is "
             "saved or opened before it is spawned",
         )
 

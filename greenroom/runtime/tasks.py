@@ -273,7 +273,7 @@ class Life:
         self.is_reported = False
         """Whether subscribers have got the `Error` of the crash."""
         self.supervisions: dict[Dependent, None] = {}
-        """The supervisors that the function has made, but for those below others."""
+        """The supervisors that the function has made, except those below others."""
         self.monitors: dict[Dependent, None] = {}
         """The monitors that this life has made, and whose agents have not ended."""
 

@@ -252,7 +252,7 @@ class Description:
 
     def __init__(self, record: SessionMetadata) -> None:
         self.facts = record
-        """The current description, but for the time of its last change."""
+        """The current description, except the time of its last change."""
         self._updated_at = record.updated_at
         self.is_stored = False
         """Whether the store has a description of this session, even if an older one."""

@@ -352,7 +352,7 @@ class OpenQuestion(Wire, frozen=True):
     """A recorded question to a person: about a call that has not started, or of a turn itself.
 
     Attributes:
-        request_id: the id of the permission request, also when it is asked again.
+        request_id: the id of the permission request, even when it is asked again.
         tool_use_id: the call; empty for a question that the turn's own code asks.
         digest: what the answer is bound to; an early answer counts only while this is the same.
         request: the whole question, as a person was shown it; None if an earlier version asked.

@@ -130,7 +130,7 @@ def _upgrade(connection: sqlite3.Connection) -> None:
 
 
 def write_version(connection: sqlite3.Connection) -> None:
-    """Write the schema's version, also where it is there already.
+    """Write the schema's version, even where it is there already.
 
     A commit syncs the log only if it has written something, and SQLite leaves out the update of a
     row that changes nothing in it.

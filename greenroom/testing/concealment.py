@@ -3,7 +3,7 @@ r"""Takes secrets out of recordings, in whatever form the other side has echoed 
 These are secrets: keys, cookies, organisations and the like in the headers of a request and of its
 answer, sensitive parts of an address, the vendors' keys in the environment, whatever looks like a
 vendor's key or organisation, and the texts that the caller names. Each is found in plain, escaped
-for JSON (`\/`, `\u002d`, also in JSON within JSON), escaped for a URL, and in base64, also as a
+for JSON (`\/`, `\u002d`, even in JSON within JSON), escaped for a URL, and in base64, also as a
 part of something longer. It is not found in a hash, in an encrypted text, or spelt backwards.
 """
 

@@ -70,7 +70,7 @@ async def evaluate(
         budget: limits for all runs together. When it is spent, the runs in progress end, no other
             begins, and the rows of both say so (`is_finished`). Its `seconds` also end checks.
         on_row: called with each row as soon as it is there, to show it or to keep it: a cancel or
-            Ctrl-C ends the evaluation, and its rows are gone but for those. Rows come in the order
+            Ctrl-C ends the evaluation, and its rows are gone, except those. Rows come in the order
             in which runs end. `rows.append` will do; it runs in the event loop, and what it raises
             ends the evaluation.
 

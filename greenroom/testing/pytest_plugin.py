@@ -2,7 +2,7 @@
 
 Put `pytest_plugins = ["greenroom.testing.pytest_plugin"]` into the top `conftest.py`, or run
 `pytest -p greenroom.testing.pytest_plugin`. It is not an entry point on purpose: a plugin that
-loads by itself is imported in every test run of its environment, also in those that have no agent,
+loads by itself is imported in every test run of its environment, even in those that have no agent,
 and before coverage begins to count.
 """
 

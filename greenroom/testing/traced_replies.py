@@ -26,7 +26,7 @@ from greenroom.testing.models import Reply, Step
 
 
 class Subagents:
-    """The replies and results of the agents below a session's, but for those that a tool ran.
+    """The replies and results of the agents below a session's, except those that a tool ran.
 
     What a tool ran is answered with the tool's result. An agent that asks is taken for the one on
     record that has its names and was first asked the same, else for the next with its names.
@@ -73,7 +73,7 @@ class Subagents:
 
 
 def _list_below(spans: Sequence[Span], session_id: str) -> Iterator[Span]:
-    """List the spans of the agents below, but for those that a tool ran."""
+    """List the spans of the agents below, except those that a tool ran."""
     by_id = {each.span_id: each for each in spans}
     in_tools: dict[str, bool] = {}
     for span in sorted(spans, key=lambda each: each.start):

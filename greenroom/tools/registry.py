@@ -245,7 +245,7 @@ class ToolRegistry:
         return known[1]
 
     def resolve(self, call: ToolUseBlock) -> ToolUseBlock:
-        """Return the call that a call means: itself, but for a tool that stands for others."""
+        """Return the call that a call means: itself, unless its tool stands for others."""
         found = None if call.invalid else self.get(call.name)
         redirect = cast("_Redirect | None", getattr(found and found.tool, "redirect", None))
         meant = None if redirect is None else redirect(thaw(call.input))

@@ -228,7 +228,7 @@ def _real_paths(path: str) -> list[Path]:
 
 
 MAX_COPIED_BYTES = 256_000
-"""Files up to this size are kept before a command runs, also if no call names them."""
+"""Files up to this size are kept before a command runs, even if no call names them."""
 MAX_SECONDS = 2.0
 """Time for one survey, and for keeping or comparing its files."""
 

@@ -409,7 +409,7 @@ def test_a_home_that_is_no_absolute_path_is_refused_and_makes_no_folder(run, pro
     before = sorted(project.iterdir())
     done = run("-p", "read README.md", HOME=home)
     assert done.code == 2
-    assert f"HOME is {home!r}, which is no absolute path" in done.err
+    assert f"HOME is {home!r}, which is not an absolute path" in done.err
     assert sorted(project.iterdir()) == before
 
 

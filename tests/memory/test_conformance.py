@@ -60,5 +60,5 @@ def test_an_entry_is_made_of_what_a_memory_is_given():
     assert made.created_at.tzinfo is not None
     assert Entry.of("e-2", "Be brief.").origin == "program"
     for wrong in ({"origin": "nobody"}, {"turn": "first"}):
-        with pytest.raises(ValueError, match="this is no entry"):
+        with pytest.raises(ValueError, match="this is not an entry"):
             Entry.of("e-3", "Be brief.", **wrong)

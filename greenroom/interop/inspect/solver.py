@@ -118,7 +118,7 @@ class _SampleRun:
         self._deps = deps
 
     async def solve(self) -> None:
-        """Run the agent, and put into the state what it said, also if it fails.
+        """Run the agent, and put into the state what it said, even if it fails.
 
         Raises:
             Exception: what ended the run; Inspect's own exceptions are raised as they were.

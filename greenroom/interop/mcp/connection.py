@@ -308,7 +308,7 @@ class Connection:
         except MCPError as error:
             raise ToolError(self._explain(error)) from error
         except ValidationError as error:
-            what = f"the MCP server {self.server.name} sent a result that is no result"
+            what = f"the MCP server {self.server.name} sent a result that is not valid"
             raise ToolError(what) from error
         finally:
             del self._open_calls[call]

@@ -95,7 +95,9 @@ class MCPServer:
 
     def __post_init__(self) -> None:
         if why := check_server_name(self.name):
-            raise ConfigurationError(f"{self.name[:80]!r} is no name of an MCP server: {why}")
+            raise ConfigurationError(
+                f"{self.name[:80]!r} can't be the name of an MCP server: {why}"
+            )
         if bool(self.command) == bool(self.url):
             raise ConfigurationError(
                 f"the MCP server {self.name} needs a command or a URL",

@@ -108,7 +108,7 @@ def _parse(line: bytes) -> types.JSONRPCMessage | None:
     try:
         return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except (ValidationError, RecursionError):
-        _log.debug("an MCP server wrote something that is no message: %.200r", line)
+        _log.debug("an MCP server wrote something that is not a message: %.200r", line)
         return None
 
 

@@ -32,7 +32,7 @@ class GivenAnswer(msgspec.Struct, frozen=True):
 
 
 def mark_of(request: PermissionRequest) -> str:
-    """Return what tells a question from any other, also from a later one about a changed call."""
+    """Return what tells a question from any other, even from a later one about a changed call."""
     digest = hashlib.sha256(f"{request.request_id}\0{request.digest}".encode())
     return digest.hexdigest()[:24]
 

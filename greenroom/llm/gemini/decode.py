@@ -254,7 +254,7 @@ def _text_block(kind: _Kind, text: str, extra: dict[str, object]) -> core.Conten
 
 
 def _name_reason(reason: object) -> str:
-    """Return the name of a reason, also of one that is a number; empty if it is none."""
+    """Return the name of a reason, even of one that is a number; empty if it is none."""
     number = as_int(reason)
     if number is not None:
         return _NUMBERED[number] if 0 <= number < len(_NUMBERED) else str(number)

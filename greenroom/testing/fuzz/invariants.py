@@ -85,7 +85,7 @@ def an_interrupt_leaves_nothing(trial: Trial) -> None:
 
 
 def results_are_real(trial: Trial) -> None:
-    """Where a tool had ended, its result is in the history, also if the turn was cut off."""
+    """Where a tool had ended, its result is in the history, even if the turn was cut off."""
     histories = {**trial.stored_histories, trial.session_id: trial.history}
     for session_id, chunks in trial.streams.items():
         history = histories.get(session_id, ())
