@@ -43,7 +43,7 @@ from greenroom.core._internal import (
 )
 from greenroom.fs._internal import split_path
 from greenroom.git._internal import GitAnswer
-from greenroom.permissions.operands import HostUse, list_files, list_operands
+from greenroom.permissions.operands import HostUse, find_fed_files, list_files, list_operands
 from greenroom.permissions.patterns import (
     Anchors,
     Care,
@@ -209,6 +209,7 @@ class Call(msgspec.Struct, frozen=True, eq=False, dict=True):
             shown = (fact for fact in self.facts if not isinstance(fact, HostUse | Whole))
             found = (list_operands(fact, self.place, care) for fact in shown)
             yield from dict.fromkeys(chain.from_iterable(found))
+            yield from find_fed_files(self.commands, care)
 
     def find_protected(self, fact: Fact) -> Mapping[int, tuple[Segments, ...]]:
         """Find the protected names that a fact writes, by the words of a command, else under 0."""

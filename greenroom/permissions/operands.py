@@ -101,6 +101,16 @@ def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Opera
         yield from _find_others_files(fact)
 
 
+def find_fed_files(commands: Iterable[Command], care: Care) -> Iterator[Unknown]:
+    """Ask about the files that are named in what commands get as their input.
+
+    The text of the whole call may be that, so it is looked at once.
+    """
+    fed = next((each for each in commands if each.fed and each.extent == "any"), None)
+    if fed and care.paths:
+        yield from _find_inner_files(fed, (fed.fed,), fed.place, Search.of(fed.place, care))
+
+
 def _show(text: str) -> str:
     return visible(text[:MAX_SHOWN])
 
@@ -174,7 +184,9 @@ def _find_hosts(word: str, care: Care, *, contacts: bool, asks: bool = True) -> 
 
 # Files
 
-_STANDARD_FILE = re.compile(r"/proc/(?:thread-)?self/(?:task/[0-9]+/)?fd/[012]")
+_OWN_LINK = re.compile(
+    r"/proc/(?:thread-)?self/(?:task/[^/]+/)?(?:(?:cwd|root)(?:/.*)?|fd/[012])", re.DOTALL
+)
 
 
 def list_files(word: str, place: Place, *, tilde: bool = False) -> Iterator[PathUse]:
@@ -233,24 +245,16 @@ def _find_inner_files(
 def _find_others_files(use: PathUse) -> Iterator[Unknown]:
     """Find the files that are reached by links which only another process can follow."""
     for path in use.real:
-        link = file_lookup.PROCESS_LINK.match(path)
-        is_own = link and (
-            (link["process"] in ("self", "thread-self") and link["name"] in ("cwd", "root"))
-            or _STANDARD_FILE.fullmatch(path)
-        )
-        if link and not is_own:
+        if file_lookup.PROCESS_LINK.match(path) and not _OWN_LINK.fullmatch(path):
             yield Unknown(reason=f"{_show(use.text)} leads to an open file, or another process's")
 
 
 def _find_lists(command: Command, place: Place) -> Iterator[Unknown]:
     name = command.invocation.name
     options = REACH["files *"] | REACH[f"files {name}"]
-    lists = [word[1:] for word in command.argv[1:] if word.startswith("@")]
-    is_list = (
-        command.extent == "any"
-        and name not in REACH["at"]
-        and any(_exists(place, each) for each in lists if each)
-    )
+    may_be_list = command.extent == "any" and name not in REACH["at"]
+    lists = [word[1:] for word in command.argv[1:] if may_be_list and word.startswith("@")]
+    is_list = any(_exists(place, each) for each in lists if each)
     if name in REACH["input"] or is_list or uses_option(command.invocation, options):
         yield Unknown(reason=f"{command.argv[0]} reads a list that may name files")
 

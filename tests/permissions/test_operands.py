@@ -601,6 +601,25 @@ def test_the_rules_decide_by_what_is_found(project):
         assert manager.check("Bash", {"command": command}, context) == wanted, command
 
 
+def test_a_denied_file_that_is_named_in_the_input_of_a_program_is_asked_about(project):
+    rules = [
+        PermissionRule.allow_command("cpp", "frob", "git commit", "printf", "tee", "cat"),
+        PermissionRule.allow_path("**"),
+        PermissionRule.deny_path("**/.env", "secrets/**"),
+    ]
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(project))
+    manager = PermissionManager(rules)
+    for command, wanted in (
+        ("cpp <<< '#include \"secrets/key\"'", "ask"),
+        ("printf '#include \"linked/key\"' | cpp", "ask"),
+        ("frob <<'E'\nread .env\nE", "ask"),
+        ("tee x <<< 'src/a.py'", "allow"),
+        ("cat > x <<'E'\nleave out .env\nE", "allow"),
+        ("git commit -F - <<'E'\nLeave out .env\nE", "allow"),
+    ):
+        assert manager.check("Bash", {"command": command}, context) == wanted, command
+
+
 # What programs read without being told
 
 
