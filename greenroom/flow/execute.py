@@ -282,7 +282,8 @@ class _Execution:
         except BaseException:
             pending = SubtaskStatus.PENDING
             error = "" if failure.subtask.tool else failure.error
-            self.recorder.write(SubtaskMove(id_, pending, error=error, session_id=session_id))
+            left = SubtaskMove(id_, pending, error=error, session_id=session_id)
+            self.recorder.write(msgspec.structs.replace(left, error_class=end.error_class))
             raise
         if decided.result is not UNSET:
             self.runner.record_result(failure.subtask, decided.result, session_id)

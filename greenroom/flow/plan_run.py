@@ -104,7 +104,7 @@ class SubtaskState(Wire, frozen=True):
         result: its result once it is completed, a JSON value.
         error: why it failed, is blocked, or is uncertain; `UNKNOWN` if its result is not known.
         reason: the kind of failure.
-        error_class: the kind of error, if it failed.
+        error_class: the kind of error, if it failed, or did before it was interrupted.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
         is_undone: whether `PlanRun.undo` has undone what it did.
@@ -463,7 +463,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
             result=_copy_result(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
             reason=move.reason if after is _F else None,
-            error_class=move.error_class if after is _F else ErrorClass.FAILED,
+            error_class=move.error_class if after in (_F, _P) else ErrorClass.FAILED,
             failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
         )
@@ -514,14 +514,21 @@ def find_open_run(session: AgentSession, goal: str, *, was_answered: bool) -> Pl
 
 
 def find_start(session: AgentSession, id_: str) -> Start:
-    """Return the last start of a subtask in the last plan of a session."""
-    moves = [each for each in last_records(session) if isinstance(each, dict)]
-    facts = (id_, str(SubtaskStatus.EXECUTING))
-    starts = [each for each in moves if (each.get("id"), each.get("status")) == facts]
+    """Return the last start of a subtask in the last plan of a session.
+
+    Each has a session of its own; a start in the same one only takes over how the last has ended.
+    """
+    starts: dict[str, object] = {}
+    for record in last_records(session):
+        match record:
+            case {"type": "move", "id": one, "status": "executing", **more} if one == id_:
+                starts.setdefault(str(more.get("session_id", "")), more.get("at"))
+            case _:
+                pass
     if not starts:
         return Start(count=0)
-    at = serde.convert(starts[-1].get("at"), datetime | None)
-    return Start(str(starts[-1].get("session_id", "")), at, len(starts))
+    session_id, at = list(starts.items())[-1]
+    return Start(session_id, serde.convert(at, datetime | None), len(starts))
 
 
 def _copy_result(result: object) -> JSON:

@@ -87,7 +87,7 @@ class SubtaskRunner:
             # If an agent failed after its last reply, that reply is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
                 self._record_start(subtask, before.session_id)
-                return _end_of_trace(trace, subtask)
+                return _end_of_trace(trace, subtask, before.error_class)
         try:
             filled = self._fill(subtask)
         except PlanError as error:
@@ -124,8 +124,12 @@ class SubtaskRunner:
         doubt: str,
         reason: str,
         calls: tuple[ToolUseBlock, ...] = (),
+        earlier: str = "",
     ) -> Settlement:
-        """Ask a person about a subtask that may have had its effect."""
+        """Ask a person about a subtask that may have had its effect, or whose call an earlier had.
+
+        They are shown when that was started, and how often.
+        """
         with suppress(PlanError):  # without results, show it as in the plan
             subtask = self._fill(subtask)
         return await Doubt(
@@ -133,7 +137,7 @@ class SubtaskRunner:
             subtask.goal,
             subtask.tool or "plan",
             dict(subtask.arguments) if subtask.tool else {"goal": subtask.goal},
-            find_start(self.agent.session, subtask.id),
+            find_start(self.agent.session, earlier or subtask.id),
             doubt,
             calls,
             reason,
@@ -151,6 +155,7 @@ class SubtaskRunner:
             ", a call that was made before",
             f"The same call was made by {earlier}, and may have had its effect.",
             "the plan was revised, and its tool does not allow calling it twice",
+            earlier=earlier,
         )
 
     async def _inspect_last_run(self, session_id: str, subtask: Subtask) -> Trace:
@@ -359,9 +364,11 @@ def _make_failure(
     return SubtaskMove(subtask.id, failed, error=error, reason=reason, error_class=kind)
 
 
-def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskMove:
+def _end_of_trace(
+    trace: Trace, subtask: Subtask, kind: ErrorClass = ErrorClass.FAILED
+) -> SubtaskMove:
     if trace.error:
-        return _make_failure(subtask, trace.error)
+        return _make_failure(subtask, trace.error, kind=kind)
     return _complete(subtask, trace.result)
 
 

@@ -15,11 +15,13 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
+    Answer,
     Custom,
     Error,
     InMemoryStore,
     PermissionManager,
     PermissionRule,
+    RuleDecision,
     SubAgentOutput,
 )
 from greenroom.core import ConfigurationError, StopReason, ToolError, TurnStatus
@@ -324,6 +326,7 @@ class Answers:
 
     def __init__(self, planned, decision="deny"):
         self.planned, self.decision, self.asked, self.chunks = planned, decision, [], Chunks()
+        self.details = []
 
     async def carry_out(self):
         async with self.planned.spawn() as handle, trio.open_nursery() as nursery:
@@ -339,6 +342,7 @@ class Answers:
             async for _ in chunks:
                 for request in await handle.pending():
                     self.asked.append(request.action)
+                    self.details.append(request.details)
                     await handle.respond_permission(request.request_id, self.decision)
 
 
@@ -374,6 +378,29 @@ async def test_an_effect_is_not_repeated_without_a_person_s_yes(
     assert [each[3] for each in answers.chunks.recoveries[1:]] == (
         ["give_up"] if decision == "deny" else []
     )
+
+
+RAN = Answer(RuleDecision.DENY, input={"result": "room 7"})
+
+
+@pytest.mark.parametrize(
+    ("answer", "effects", "told"), [("allow", 2, "booked"), (RAN, 1, "room 7"), ("deny", 1, "")]
+)
+async def test_a_question_about_an_effect_may_be_answered_later(answer, effects, told):
+    """Asked again it is the same question, for the call was started only once."""
+    book, booked = booking(ConnectionError("reset"))
+    plan = Plan("", [Subtask("a", "", tool="book")])
+    policy = RecoveryPolicy()
+    llm, options = ScriptedProvider("Done."), {"session": "trip", "store": InMemoryStore()}
+    agent = plan_and_execute(llm, [book], planner=plan, recovery=policy)
+    run = await agent.run("Book.", approve="later", **options)
+    (question,) = run.pending
+    assert "It was started once at 20" in question.details
+    run = await agent.run(None, approve="later", **options)
+    assert [each.request_id for each in run.pending] == [question.request_id]
+    run = await agent.run(None, answers={question.request_id: answer}, **options)
+    assert (run.output, len(booked)) == ("Done.", effects)
+    assert PlanRun.load(run.session).results.get("a", "") == told
 
 
 async def test_where_the_tool_says_why_another_plan_is_made_and_nobody_asked(autojump_clock):

@@ -74,6 +74,7 @@ async def test_a_call_that_was_made_is_not_made_again_by_a_revised_plan_without_
     await answers.carry_out()
     assert booked.count(what) == count
     assert answers.asked == [f"Run the subtask {revised[0].id}, a call that was made before"]
+    assert "It was started once at 20" in answers.details[0]
 
 
 @pytest.mark.parametrize(
