@@ -33,9 +33,19 @@ from greenroom.llm import (
     ModelRequest,
     ModelSettings,
     ModelStream,
+    StreamEnd,
     StreamEvent,
 )
-from greenroom.llm._internal import Announcement, StreamRestart, find_model, substitute_model
+from greenroom.llm._internal import (
+    Announcement,
+    BlockStart,
+    Notice,
+    StreamRestart,
+    StreamStart,
+    UsageUpdate,
+    find_model,
+    substitute_model,
+)
 from greenroom.memory import Compactor
 from greenroom.runtime import AgentInternals
 from greenroom.runtime._internal import ModelCallScope
@@ -214,8 +224,8 @@ _WARNINGS = frozenset({"model.left_out"})
 _REVOCATIONS = frozenset({"reply.restarted", "reply.discarded"})
 """The announcements that a reply is thrown away; their chunks have its text."""
 
-_SHOWN = frozenset({BlockDelta, BlockEnd, StreamRestart, Announcement})
-"""The events that may make a chunk."""
+_UNSHOWN = frozenset({StreamStart, BlockStart, UsageUpdate, Notice, StreamEnd})
+"""The events that make no chunk. A provider may have events of subclasses, which are looked at."""
 
 _BATCH = 64
 """How many events are published without a pause for other tasks."""
@@ -243,7 +253,7 @@ class _Reader(msgspec.Struct, frozen=True):
                     if type(event) is BlockDelta and event.kind == "text":
                         texts.append(TextDelta(event.text))
                         continue
-                    if type(event) not in _SHOWN:
+                    if type(event) in _UNSHOWN:
                         continue
                     self._send(texts)
                     if isinstance(event, StreamRestart):

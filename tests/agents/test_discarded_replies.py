@@ -7,7 +7,7 @@ import trio
 
 from greenroom import Agent, AgentRuntime, AgentSession, Guard, InMemoryStore, Reject, Usage
 from greenroom.agents import stream_reply
-from greenroom.core import Custom, Message, UsageReport
+from greenroom.core import Custom, Message, TextBlock, TextDelta, UsageReport
 from greenroom.flow import TextTools
 from greenroom.llm import (
     BlockDelta,
@@ -17,7 +17,7 @@ from greenroom.llm import (
     ProviderWrapper,
     resilient,
 )
-from greenroom.llm._internal import StreamStart, UsageUpdate
+from greenroom.llm._internal import StreamRestart, StreamStart, UsageUpdate
 from greenroom.resilience import Backoff, Retry
 from greenroom.testing import ScriptedProvider
 from greenroom.testing._internal import run_agent_async
@@ -175,3 +175,40 @@ async def test_no_rewind_takes_it_back_and_a_fork_begins_with_nothing():
     await session.rewind(0)
     assert session.used.usage.total == 5
     assert (await session.fork()).used.usage.total == 0
+
+
+class OwnDelta(BlockDelta, frozen=True):
+    """A piece of text as a provider of somebody else's may have it."""
+
+
+class OwnRestart(StreamRestart, frozen=True):
+    """The same for a reply that begins anew."""
+
+
+class Own(ProviderWrapper):
+    """A model whose stream has events of its own classes."""
+
+    def stream(self, request):
+        return _Own(self, self.llm.stream(request))
+
+
+class _Own(ModelStream):
+    def __init__(self, owner, opening):
+        super().__init__(owner.name)
+        self._opening = opening
+        half = Message("assistant", (TextBlock("half"),), usage=Usage(7, 2))
+        self._events = [OwnDelta(0, "text", "half"), OwnRestart(half), OwnDelta(0, "text", "wh")]
+
+    async def __aenter__(self):
+        self._inner = await self.exit_stack.enter_async_context(self._opening)
+        return self
+
+    async def receive(self):
+        events, self._events = self._events, []
+        return events or await self._inner.take(self.wanted)
+
+
+async def test_events_of_subclasses_count_as_what_they_are():
+    found, used = await run(talker, Own(ScriptedProvider("ole")))
+    assert (used.usage.total, used.model_calls) == (9 + 15, 2)
+    assert "".join(chunk.text for chunk in found.of(TextDelta)) == "halfwhole"
