@@ -123,6 +123,7 @@ class AgentRuntime:
         kernel.is_open = True
         return self
 
+    @trio.lowlevel.enable_ki_protection  # nor when it closes
     async def __aexit__(
         self,
         kind: type[BaseException] | None,
@@ -359,6 +360,7 @@ class AgentRuntime:
         return dump_on_signal(self._kernel.registry, number, file)
 
 
+@trio.lowlevel.disable_ki_protection  # the program's own code
 async def close_resources(resources: ResourceMap, grace: float) -> None:
     """Close each value that has an `aclose()`, the newest first; a cancel can't cut this short.
 

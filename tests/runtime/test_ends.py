@@ -347,6 +347,23 @@ def test_a_ctrl_c_while_a_runtime_opens_leaves_nothing_behind(monkeypatch):
     trio.run(main)
 
 
+def test_a_ctrl_c_while_a_runtime_closes_leaves_nothing_behind(monkeypatch):
+    close, handles = AgentRuntime._close_nursery, []
+
+    async def interrupt(runtime, error):
+        signal.raise_signal(signal.SIGINT)
+        return await close(runtime, error)
+
+    async def main():
+        async with AgentRuntime(store=InMemoryStore()) as runtime:
+            handles.append(runtime.spawn(new(), idle))
+
+    monkeypatch.setattr(AgentRuntime, "_close_nursery", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert handles[0].state.is_final
+
+
 async def test_the_body_s_own_exception_leaves_as_it_was():
     mine = ValueError("mine")
     with pytest.raises(ValueError, match="mine") as raised:
