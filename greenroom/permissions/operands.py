@@ -119,7 +119,7 @@ def _show(text: str) -> str:
 
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,31}://\S+")
 _HEAD = re.compile(r"\s*(?:[^\s/?#]|//+|/(?=/))*")  # up to a path, a query or a space
-_RANGE = re.compile(r"\[[^\[\]:]*-[^\[\]]*\]|\{+[^{}]*\}+|%[a-z%]|\*")  # of curl and ssh
+_RANGE = re.compile(r"\[[^\[\]:]*-[^\[\]]*\]|%[a-z%]|\*")  # of curl and ssh
 _STARRED = re.compile(r"[\w.*-]+")
 MAX_SPELLINGS = 64  # of a word with braces
 MAX_SHOWN = 80  # characters of a word
@@ -165,7 +165,8 @@ def _find_hosts(word: str, care: Care, *, contacts: bool, asks: bool = True) -> 
         urls = [word] if is_url else _URL.findall(word)
     if contacts and (head := _HEAD.match(word)):
         try:
-            texts = expand_braces(head[0], most=MAX_SPELLINGS)
+            spelled = expand_braces(head[0], most=MAX_SPELLINGS)
+            texts = [re.sub("[{}]", "", each) for each in spelled]
         except ValueError:
             yield Unknown(reason=f"{_show(word)} may name a host that a rule is about")
     names = frozenset().union(

@@ -36,6 +36,7 @@ curl --connect-to ::evil.test: good.test
 curl --resolve good.test:443:evil.test good.test
 curl --url=evil.test/x
 curl 'http://{a,evil}.test/'
+curl 'http://e{v}il{.}test/'
 curl evil.test.
 curl EVIL.test
 curl ht'tp://'user:pw@evil.test:80/
@@ -93,8 +94,6 @@ curl --config file
 curl -H 'Host: evil.test' good.test
 curl -sK file
 curl 'http://[a-e]vil.test/'
-curl 'http://e{v}il.test/'
-curl --expand-url 'http://e{{x}}vil.test/'
 curl http://user:p/w@evil.test/
 curl https://good.test/evil.test
 frob evil.test

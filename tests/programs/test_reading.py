@@ -37,6 +37,8 @@ grep -rnE 'a|b' src --include='*.py' | src / **
 grep -if p a | a / p /
 grep -ifp a | a / p /
 grep --recursive x | . / **
+egrep -n 'x|y' a | a /
+fgrep -r x | . / **
 grep -A3 -B 2 x a | a /
 rg x | . / **
 rg -n 'TODO|FIXME' src tests | src / tests / **
