@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, get_args
 
 import msgspec
 import orjson
@@ -107,17 +107,28 @@ def make_decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
         return msgspec.json.Decoder(cast("type[T]", kind))
 
 
-def make_schema(
-    kind: object, hook: Callable[[object], dict[str, object]] | None = None
-) -> dict[str, object]:
-    """Make the JSON Schema of a type; `hook` makes those of types that msgspec does not know.
+def has_struct(hint: object) -> bool:
+    """Whether a type is a struct, or has one as a part, as in `list[Order] | None`."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        return True
+    return any(map(has_struct, get_args(hint)))
+
+
+def make_schema(kind: object) -> dict[str, object]:
+    """Make the JSON Schema of a type; a field that is an `object` may hold any value.
 
     Raises:
         TypeError: JSON can't express the type.
         NameError: an annotation names something that does not exist.
     """
     with _building:
-        return msgspec.json.schema(kind, schema_hook=hook)
+        return msgspec.json.schema(kind, schema_hook=_make_object_schema)
+
+
+def _make_object_schema(kind: object) -> dict[str, object]:
+    if kind is object:
+        return {"description": "any JSON value"}
+    raise TypeError(f"{kind!r} has no JSON Schema")
 
 
 def make_components(

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from inspect import cleandoc
-from typing import TYPE_CHECKING, Generic, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 import msgspec
 
@@ -72,7 +72,9 @@ class OutputType(Generic[T_co]):
             ConfigurationError: no schema can express the type.
         """
         name = getattr(type_, "__name__", "") if isinstance(type_, type) else ""
-        schema, self._decode = _by_msgspec(type_) if _has_struct(type_) else _by_pydantic(type_)
+        schema, self._decode = (
+            _by_msgspec(type_) if serde.has_struct(type_) else _by_pydantic(type_)
+        )
         root = _root(schema)
         self._is_wrapped = root.get("type") != "object"
         self.schema = OutputSchema(
@@ -226,15 +228,9 @@ def _misfit(errors: Sequence[str]) -> ModelOutputError:
     return ModelOutputError("; ".join(shown), errors=shown)
 
 
-def _has_struct(hint: object) -> bool:
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        return True
-    return any(map(_has_struct, get_args(hint)))
-
-
 def _by_msgspec(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:
     try:
-        schema = serde.make_schema(kind, _make_object_schema)
+        schema = serde.make_schema(kind)
         for part in (schema, *as_dict(schema.get("$defs")).values()):
             _shorten_description(part)
         decoder = serde.make_decoder(kind)
@@ -255,13 +251,6 @@ def _shorten_description(schema: object) -> None:
     """Leave out the parts of a docstring for programmers: exceptions and examples."""
     if isinstance(schema, dict) and isinstance(text := schema.get("description"), str):
         schema["description"] = re.split(r"\n\s*\n(?=(?:Raises|Examples?):)", cleandoc(text))[0]
-
-
-def _make_object_schema(kind: object) -> dict[str, object]:
-    """Return the schema of a field that may hold any value."""
-    if kind is object:
-        return {"description": "any JSON value"}
-    raise TypeError(f"{kind!r} has no JSON Schema")
 
 
 def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[bytes, str], T]]:

@@ -25,7 +25,8 @@ from typing import (
 import msgspec
 
 from greenroom.core import AgentContext, ToolError
-from greenroom.core._internal import strip_partials
+from greenroom.core._internal import Wire, serde, strip_partials
+from greenroom.tools.struct_schema import add_structs, convert_by_msgspec
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -191,7 +192,7 @@ class Arguments:
 def read_output_schema(function: Callable[P, object]) -> dict[str, object] | None:
     """Make a schema of the type that a function returns, if it is one of objects with fields.
 
-    Such a type is a pydantic model, a dataclass or a TypedDict.
+    Such a type is a pydantic model, a dataclass, a TypedDict or a msgspec struct.
 
     Returns:
         The schema, or None for another type, and for one that no schema can express.
@@ -201,6 +202,9 @@ def read_output_schema(function: Callable[P, object]) -> dict[str, object] | Non
 
     try:
         kind: object = get_type_hints(function, include_extras=True).get("return")
+        is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+        if is_struct and not issubclass(cast("type", kind), Wire):  # as a `ToolResult` is
+            return serde.make_schema(kind)
         is_class = isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
         if not (is_class or is_typeddict(kind)):
             return None
@@ -308,17 +312,23 @@ def _build_model(
     """Make the pydantic model and its schema, or say which parameter prevents it."""
     from pydantic.errors import PydanticUserError
 
+    structs = {p.name: hints[p.name] for p in parameters if serde.has_struct(hints[p.name])}
+    kinds = {p.name: _without_texts(hints[p.name]) for p in parameters}
+    for each, hint in structs.items():
+        kinds[each] = convert_by_msgspec(hint, f"tool {name}: the parameter {each!r}")
     fields = {
-        f"f{i}": (_without_texts(hints[p.name]), _make_field(p, hints[p.name], descriptions))
+        f"f{i}": (kinds[p.name], _make_field(p, hints[p.name], descriptions))
         for i, p in enumerate(parameters)
     }
     try:
         model = _make_model(fields)
-        return model, _json_schema(model)
+        schema = _json_schema(model)
+        add_structs(schema, structs, name)
     except PydanticUserError as error:
         for parameter, definition in zip(parameters, fields.values(), strict=True):
             _check_type(name, parameter, definition)
         raise ToolError(f"tool {name}: no schema can be made: {_first_line(error)}") from error
+    return model, schema
 
 
 def _make_model(fields: Mapping[str, tuple[object, "FieldInfo"]]) -> "type[BaseModel]":
@@ -341,7 +351,8 @@ def _check_type(
         raise ToolError(
             f"tool {name}: no schema can express the type of the parameter {parameter.name!r}: "
             f"{_first_line(error)}",
-            hint="use plain types, Literal, Enum, a dataclass, a TypedDict or a pydantic model",
+            hint="use plain types, Literal, Enum, a dataclass, a TypedDict, a pydantic model or a "
+            "msgspec struct",
         ) from None
 
 

@@ -1,0 +1,137 @@
+"""Tools whose parameters or results are msgspec structs."""
+
+from typing import Annotated
+
+import msgspec
+import pytest
+from pydantic import BaseModel
+
+from greenroom.core import AgentContext, ToolError, ToolResult
+from greenroom.tools import ToolRegistry, tool
+
+
+class Item(msgspec.Struct):
+    """A thing to order."""
+
+    name: str
+    count: Annotated[int, msgspec.Meta(ge=1, description="how many")] = 1
+
+
+class Folder(msgspec.Struct, rename="camel"):
+    file_count: int
+    folders: list["Folder"] = []
+
+
+class Customer(BaseModel):
+    number: int
+
+
+class Note(msgspec.Struct):
+    data: dict[str, object]
+
+
+class Odd(msgspec.Struct):
+    value: Customer
+
+
+CARD = Item("card")
+
+
+@tool
+def order(
+    items: list[Item], customer: Customer, root: Folder | None = None, gift: Item = CARD
+) -> Item:
+    """Order things.
+
+    Args:
+        items: what to order.
+    """
+    files = 0 if root is None else root.file_count + sum(each.file_count for each in root.folders)
+    total = sum(each.count for each in items)
+    return Item(f"{customer.number}: {items[0].name} and {gift.name}, {files} files", total)
+
+
+async def run(**given: object):
+    context = AgentContext(session_id="s-1", agent_type="test")
+    return await ToolRegistry([order]).execute("order", given, context)
+
+
+def test_the_schema_is_made_by_msgspec():
+    properties = order.parameters["properties"]
+    assert properties["items"] == {
+        "type": "array",
+        "items": {"$ref": "#/$defs/Item"},
+        "description": "what to order.",
+    }
+    assert properties["customer"] == {"$ref": "#/$defs/Customer"}
+    assert properties["gift"] == {"$ref": "#/$defs/Item"}
+    defined = order.parameters["$defs"]
+    assert sorted(defined) == ["Customer", "Folder", "Item"]
+    assert defined["Item"]["properties"]["count"]["minimum"] == 1
+    assert list(defined["Folder"]["properties"]) == ["fileCount", "folders"]
+    assert order.parameters["required"] == ["items", "customer"]
+
+
+async def test_a_call_gets_structs():
+    root = {"fileCount": 2, "folders": [{"fileCount": 3}]}
+    result = await run(items=[{"name": "lamp", "count": 4}], customer={"number": 7}, root=root)
+    assert result.metadata["structured"] == {"name": "7: lamp and card, 5 files", "count": 4}
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"items": [{}]}, "items[0]: the parameter 'name' is missing"),
+        ({"items": [{"name": "lamp", "count": 0}]}, "items[0].count: 0 is less than"),
+        ({"items": [], "root": {"fileCount": "x"}}, "root.fileCount: expected integer"),
+    ],
+)
+async def test_what_does_not_fit_is_told_by_place(given, says):
+    result = await run(customer={"number": 7}, **given)
+    assert result.is_error
+    assert says in result.text
+
+
+def test_what_only_msgspec_finds_is_told_too():
+    @tool
+    def greet(names: Annotated[Item, "who"]) -> str:
+        return names.name
+
+    context = AgentContext(session_id="s-1", agent_type="test")
+    with pytest.raises(ToolError, match=r"names: Expected `str`, got `int` - at `\$.name`"):
+        greet._arguments.bind({"names": {"name": 5}}, context)
+    assert greet.parameters["properties"]["names"]["description"] == "who"
+
+
+def test_a_struct_that_no_schema_can_express_is_refused():
+    with pytest.raises(ToolError, match="the parameter 'odd': no schema can express its type"):
+
+        @tool
+        def look(odd: Odd) -> str:
+            return ""
+
+
+def test_a_field_may_hold_any_value():
+    @tool
+    def keep(note: Note) -> str:
+        return ""
+
+    parts = keep.parameters["$defs"]["Note"]["properties"]
+    assert parts["data"]["additionalProperties"] == {"description": "any JSON value"}
+
+
+def test_two_types_of_one_name_are_refused():
+    other = type("Item", (BaseModel,), {"__annotations__": {"size": int}})
+    look_up = lambda one, two: ""  # noqa: E731
+    look_up.__annotations__ = {"one": Item, "two": other}
+    with pytest.raises(ToolError, match="two types are called Item"):
+        tool(name="look_up")(look_up)
+
+
+def test_a_result_of_ours_has_no_schema():
+    @tool
+    def look() -> ToolResult:
+        return ToolResult.ok("done")
+
+    assert look.output_schema is None
+    assert order.output_schema["$ref"] == "#/$defs/Item"
