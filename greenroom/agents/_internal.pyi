@@ -4,6 +4,7 @@ from greenroom.agents.agent_run import (
     AgentRun as AgentRun,
     Answers as Answers,
     Approve as Approve,
+    RunBlock as RunBlock,
     RunOptions as RunOptions,
     open_run as open_run,
 )
@@ -18,7 +19,11 @@ from greenroom.agents.callers import (
 )
 from greenroom.agents.chunk_streams import StreamEventType as StreamEventType
 from greenroom.agents.coder import CODER_PROMPT as CODER_PROMPT
-from greenroom.agents.configuration import Toolbox as Toolbox, list_tools as list_tools
+from greenroom.agents.configuration import (
+    Toolbox as Toolbox,
+    list_tools as list_tools,
+    read_capabilities as read_capabilities,
+)
 from greenroom.agents.cut_off import (
     CUT_OFF as CUT_OFF,
     ask_in_doubt as ask_in_doubt,

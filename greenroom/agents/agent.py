@@ -1,9 +1,9 @@
 """`Agent`: a model, its instructions and its tools, as one value that can be run."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, cast, get_origin
 
 from msgspec import UNSET
 from typing_extensions import TypeVar
@@ -15,7 +15,9 @@ from greenroom.agents.configuration import (
     Toolbox,
     Tools,
     check_tools,
+    list_items as _items,
     list_tools,
+    read_capabilities,
     tool_name,
     warn_of_near_names,
 )
@@ -53,7 +55,7 @@ OtherT = TypeVar("OtherT")
 _SETTINGS = ModelSettings()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Agent(Runnable[DepsT, OutputT_co]):
     """A model with instructions and tools: a frozen configuration, and an agent function.
 
@@ -138,6 +140,9 @@ class Agent(Runnable[DepsT, OutputT_co]):
     """How to ask a model for a value of the `output_type`; None for a text."""
     _original: "Agent[DepsT, OutputT_co] | None" = field(default=None, init=False, repr=False)
 
+    def __repr__(self) -> str:
+        return f"Agent({self.llm!r}, name={self.name!r})"
+
     @property
     def identity(self) -> object:
         """The agent itself, or the one of which `replace_tools` made this copy."""
@@ -200,7 +205,12 @@ class Agent(Runnable[DepsT, OutputT_co]):
             deps: as for `run`.
             report: passed by `run`; collects what chunks don't say about its single turn.
             team: the agents that share the conversation; by default all that this one can reach.
+
+        Raises:
+            TypeError: the runtime has not called it, or `deps` is not of the agent's `deps_type`.
         """
+        if not isinstance(internals, AgentInternals):
+            raise TypeError("the runtime calls an agent: write agent.run(…) or agent.run_sync(…)")
         self._check_deps(deps)
         steps = Steps(team or Team.of(self), internals, deps, report or RunReport())
         async for message in internals.inputs():
@@ -238,6 +248,7 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     """Refuse invalid arguments, with a hint at what was probably meant."""
     models = 'write "anthropic:claude-sonnet-5-5", or a provider'
     rules = 'write permissions=PermissionManager([PermissionRule.allow_tool("deploy")])'
+    guards = _items(agent.guards, "guards", "[Guard(check)]")
     handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (
         (agent.llm, str | LLMProvider, "a model", models),
@@ -245,15 +256,15 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         (agent.settings, ModelSettings, "settings", "write settings=ModelSettings(temperature=0)"),
         (agent.budget, Budget | None, "a budget", "write budget=Budget(tokens=100_000)"),
         (agent.permissions, PermissionManager | None, "a PermissionManager", rules),
-        *((each, Guard, "a guard", "write Guard(function)") for each in agent.guards),
+        (agent.name, str, "a name, which is a text", ""),
+        (agent.description, str, "a description, which is a text", ""),
+        *((each, Guard, "a guard", "write Guard(function)") for each in guards),
         *((each, Agent | str, "an agent or the name of one", "") for each in handoffs),
     ):
-        if not isinstance(given, kind):
+        if not isinstance(given, kind) or isinstance(given, type):
             shown = f"a {type(given).__name__}" if isinstance(given, list | tuple) else repr(given)
             raise ConfigurationError(f"{shown} is not {what}", hint=hint)
-    for word in _items(agent.capabilities, "capabilities", "['refunds', 'German']"):
-        if not isinstance(word, str) or not word.strip():
-            raise ConfigurationError(f"a capability is a word or two, not {word!r}")
+    read_capabilities(agent.capabilities)
     if isinstance(agent.max_steps, bool) or not isinstance(agent.max_steps, int):
         raise ConfigurationError(f"max_steps is {agent.max_steps!r}", hint="give a whole number")
     if agent.max_steps < 1:
@@ -273,13 +284,13 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         )
     if not callable(agent.instructions) and not isinstance(agent.instructions, str):
         raise ConfigurationError(f"instructions are a text, not {agent.instructions!r}")
-
-
-def _items(given: object, what: str, example: str) -> Iterable[object]:
-    """Return the items of an argument; refuse a single one, which was probably meant as a list."""
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ConfigurationError(f"{what} is {given!r}", hint=f"write {what}={example}")
-    return given
+    if agent.deps_type is not None and not isinstance(
+        get_origin(agent.deps_type) or agent.deps_type, type
+    ):
+        raise ConfigurationError(
+            f"deps_type is {agent.deps_type!r}, which is no type",
+            hint="pass the type here, and the value to run(…, deps=…)",
+        )
 
 
 async def run_turn(

@@ -2,9 +2,10 @@
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
-from typing import Generic, Literal, Self, TypeAlias, get_args
+from types import TracebackType
+from typing import Generic, Literal, NoReturn, Self, TypeAlias, get_args
 
 import msgspec
 import trio
@@ -46,6 +47,7 @@ from greenroom.runtime._internal import Unattended, calling_agent
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
 
 OutputT = TypeVar("OutputT", default=str)
+RunT = TypeVar("RunT")
 
 Approve: TypeAlias = Decide | Literal["later"]
 """Who answers permission requests: an async function, or a person later."""
@@ -94,6 +96,31 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     has_more: Callable[[AgentSession], bool] = lambda session: False
     asks: bool = False
     read_answer: Callable[[AgentSession], object] = lambda session: UNSET
+
+
+class RunBlock(AbstractAsyncContextManager[RunT]):
+    """A block in which a run is read; whoever iterates over it without the block is told how."""
+
+    def __init__(self, block: AbstractAsyncContextManager[RunT]) -> None:
+        """Take what opens the run and ends it."""
+        self._block = block
+
+    async def __aenter__(self) -> RunT:
+        return await self._block.__aenter__()
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> bool | None:
+        return await self._block.__aexit__(kind, error, traceback)
+
+    def __aiter__(self) -> NoReturn:
+        raise TypeError(
+            "stream() is for a block, which ends the run: write "
+            "`async with agent.stream(…) as run:` and in it `async for chunk in run:`"
+        )
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from greenroom.agents.callers import limit_to_caller
 from greenroom.agents.guards import Guard
 from greenroom.agents.resilient_tool import unwrap_tool
 from greenroom.agents.run_context import RunContext, check_deps
-from greenroom.core import AgentContext
+from greenroom.core import AgentContext, ConfigurationError
 from greenroom.llm import LLMProvider, ModelSettings
 from greenroom.llm._internal import OutputType
 from greenroom.memory import Memory
@@ -103,8 +103,33 @@ def is_provider(thing: object) -> TypeGuard[ToolProvider]:
 
 
 def list_tools(tools: Tools) -> tuple[object, ...]:
-    """Return what a program has passed as tools, one by one; a provider is one of them."""
-    return (tools,) if is_provider(tools) else tuple(cast("Iterable[object]", tools))
+    """Return what a program has passed as tools, one by one; a provider is one of them.
+
+    Raises:
+        ConfigurationError: it is neither a provider nor a list.
+    """
+    return (tools,) if is_provider(tools) else tuple(list_items(tools, "tools", "[look_up]"))
+
+
+def list_items(given: object, what: str, example: str) -> Iterable[object]:
+    """Return the items of an argument; refuse a single one, which was probably meant as a list."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ConfigurationError(f"{what} is {given!r}", hint=f"write {what}={example}")
+    return given
+
+
+def read_capabilities(given: Iterable[str]) -> tuple[str, ...]:
+    """Return the words for what an agent or a team is good at.
+
+    Raises:
+        ConfigurationError: it is not a list of words.
+    """
+    example = f"[{given!r}]" if isinstance(given, str) else "['refunds', 'German']"
+    words = tuple(list_items(given, "capabilities", example))
+    for word in words:
+        if not isinstance(word, str) or not word.strip():
+            raise ConfigurationError(f"a capability is a word or two, not {word!r}")
+    return cast("tuple[str, ...]", words)
 
 
 def _is_builtin(tool: Tool) -> bool:

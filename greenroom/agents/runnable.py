@@ -12,7 +12,14 @@ from msgspec import UNSET
 from typing_extensions import TypeVar
 
 from greenroom.agents.agent_result import AgentResult, RunReport
-from greenroom.agents.agent_run import AgentRun, Answers, Approve, RunOptions, open_run
+from greenroom.agents.agent_run import (
+    AgentRun,
+    Answers,
+    Approve,
+    RunBlock,
+    RunOptions,
+    open_run,
+)
 from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.callers import find_cycle
 from greenroom.agents.cut_off import is_answered
@@ -354,7 +361,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         self._check_run(input, deps)
         report = RunReport(state=deps)
         function = self if settings is None else self.replace_settings(settings)
-        return open_run(
+        opened = open_run(
             RunOptions(
                 function=partial(function, deps=deps, report=report),
                 report=report,
@@ -372,6 +379,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             ),
             AgentRun[OutputT_co],
         )
+        return RunBlock(opened)
 
     def as_tool(
         self,

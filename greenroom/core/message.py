@@ -7,7 +7,7 @@ Nothing waits on the wall clock: deadlines and graces read trio's.
 import os
 import random
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -126,6 +126,12 @@ def check_session_id(session_id: str) -> str:
     Raises:
         InvalidSessionIdError: it is not.
     """
+    if not isinstance(session_id, str):
+        raise InvalidSessionIdError(
+            f"{session_id!r:.140} is not a session id",
+            session_id=str(session_id),
+            hint="use a text of 1 to 200 characters, or an AgentSession",
+        )
     if not _SESSION_ID.fullmatch(session_id):
         raise InvalidSessionIdError(
             f"{session_id[:140]!r} is not a session id",
@@ -463,14 +469,30 @@ def as_blocks(content: str | Iterable[ContentBlock]) -> tuple[ContentBlock, ...]
     """Return blocks as a tuple, and a text as one block of valid Unicode.
 
     Raises:
-        TypeError: it is neither; the message suggests what to pass.
+        TypeError: it is neither, or something in it is not a block; the message says what to pass.
     """
     if isinstance(content, str):
         return (TextBlock(valid_unicode(content)),)
-    if isinstance(content, Iterable):
-        return tuple(content)
-    meant = "its .content" if hasattr(content, "content") else "a list of one, for a single block"
-    raise TypeError(f"content is a text or a list of blocks, not {content!r}: pass {meant}")
+    if isinstance(content, Iterable) and not isinstance(content, bytes | Mapping):
+        return _check_blocks(tuple(content))
+    hint = ""
+    if isinstance(content, ContentBlock):
+        hint = ": pass a list of one, for a single block"
+    elif hasattr(content, "content"):
+        hint = ": pass its .content"
+    raise TypeError(f"content is a text or a list of blocks, not {content!r:.200}{hint}")
+
+
+def _check_blocks(content: "tuple[ContentBlock, ...]") -> "tuple[ContentBlock, ...]":
+    for block in content:
+        if type(block) not in _BLOCKS and not isinstance(block, ContentBlock):
+            hint = (
+                "pass its .content"
+                if isinstance(block, Message)
+                else "write TextBlock(…) for a text"
+            )
+            raise TypeError(f"{block!r:.200} is not a block: {hint}")
+    return content
 
 
 def hold_blocks(value: Wire, content: "str | Iterable[ContentBlock]") -> None:
@@ -479,9 +501,7 @@ def hold_blocks(value: Wire, content: "str | Iterable[ContentBlock]") -> None:
     Raises:
         TypeError: it is neither, or something in it is not a block.
     """
-    if not isinstance(content, tuple):
-        content = as_blocks(content)
-        force_setattr(value, "content", content)
-    for block in content:
-        if type(block) not in _BLOCKS and not isinstance(block, ContentBlock):
-            raise TypeError(f"{block!r} is not a block: write TextBlock(…) for a text")
+    if isinstance(content, tuple):
+        _check_blocks(content)
+    else:
+        force_setattr(value, "content", as_blocks(content))

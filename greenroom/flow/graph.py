@@ -30,6 +30,11 @@ def suggest(name: str, known: Collection[str]) -> str:
     return f"did you mean {close[0]!r}?" if close else ""
 
 
+def is_above_zero(number: object) -> bool:
+    """Whether it is a number above 0, such as of seconds."""
+    return isinstance(number, int | float) and number > 0
+
+
 def find_order(sources_of: Mapping[str, Iterable[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names in topological order, and the path of a cycle if there is one.
 

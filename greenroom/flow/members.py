@@ -171,6 +171,10 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
     """
     members_by_name: dict[str, Member] = {}
     for member in members:
+        if isinstance(member, list | tuple):
+            raise ConfigurationError(
+                "members are given one by one, not as a list", hint="write pipeline(*agents)"
+            )
         check_agent_function(member)
         name = name_of(member)
         try:

@@ -6,6 +6,7 @@ from typing import cast
 from greenroom.agents import stream_reply
 from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, Usage
 from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, mark_lines, serde
+from greenroom.flow.graph import is_above_zero
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
 from greenroom.flow.orchestrator_crew import (
@@ -105,7 +106,7 @@ def orchestrator(
         ("concurrency", concurrency),
         ("patience", patience),
     ):
-        if number is not None and not number > 0:
+        if number is not None and not is_above_zero(number):
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
     if llm is None and planner is None:
         raise ConfigurationError("nobody plans", hint="give a model, or planner=")

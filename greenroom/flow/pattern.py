@@ -16,10 +16,11 @@ from greenroom.agents._internal import (
     find_caller,
     find_cycle,
     is_answered,
+    read_capabilities,
     to_json_value,
     track_turn,
 )
-from greenroom.core import BudgetExceededError, ConfigurationError, Message, TextComplete, UserInput
+from greenroom.core import BudgetExceededError, Message, TextComplete, UserInput
 from greenroom.core._internal import ConversationInput, leaves, serde
 from greenroom.flow.errors import TeamError
 from greenroom.flow.members import Member, bind_deps
@@ -171,18 +172,6 @@ Work: TypeAlias = Callable[[TeamTurn], Awaitable[OutputT_co]]
 """Answers one input with several agents, and returns the output."""
 
 
-def read_capabilities(given: Iterable[str]) -> tuple[str, ...]:
-    """Return the words for what a team is good at.
-
-    Raises:
-        ConfigurationError: it is a string instead of a list.
-    """
-    if isinstance(given, str):
-        hint = f"write capabilities=[{given!r}]"
-        raise ConfigurationError(f"capabilities is {given!r}", hint=hint)
-    return tuple(given)
-
-
 class Pattern(Runnable[object, OutputT_co]):
     """Several agents as an agent function that is run, nested and delegated to like an `Agent`.
 
@@ -222,7 +211,7 @@ class Pattern(Runnable[object, OutputT_co]):
         """Take a function that answers one input.
 
         Raises:
-            ConfigurationError: `capabilities` is a string instead of a list.
+            ConfigurationError: `capabilities` is not a list of words.
         """
         self.name = name
         self.description = description

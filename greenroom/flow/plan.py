@@ -54,9 +54,9 @@ class Subtask(Wire, frozen=True):
     def __post_init__(self) -> None:
         """Check the fields."""
         freeze_fields(self, "arguments")
-        if not _ID.fullmatch(self.id):
+        if not isinstance(self.id, str) or not _ID.fullmatch(self.id):
             hint = "use letters, digits, '_' and '-', at most 64 of them"
-            raise PlanError(f"{self.id[:80]!r} can't be the id of a subtask", hint=hint)
+            raise PlanError(f"{self.id!r:.80} can't be the id of a subtask", hint=hint)
         if isinstance(self.after, str):
             hint = f"write after=({self.after!r},)"
             raise PlanError(f"{self.id}: `after` is a list of ids, not a string", hint=hint)
@@ -96,6 +96,10 @@ class Plan(Wire, frozen=True, dict=True, gc=True):
     def __post_init__(self) -> None:
         """Check the graph."""
         msgspec.structs.force_setattr(self, "subtasks", tuple(self.subtasks))
+        for each in self.subtasks:
+            if not isinstance(each, Subtask):
+                hint = "write Subtask('facts', 'Find the facts')"
+                raise PlanError(f"{each!r:.80} is not a subtask", hint=hint)
         counts = Counter(self.ids).items()
         faults = [f"{count} subtasks are called {id_!r}" for id_, count in counts if count > 1]
         faults += self._find_unknown_ids()

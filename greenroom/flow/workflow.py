@@ -1,7 +1,7 @@
 """`Workflow`: a graph of functions, agents and other workflows, over one typed state."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, cast
@@ -14,16 +14,19 @@ from greenroom.agents._internal import (
     Answers,
     Approve,
     OnBusy,
+    RunBlock,
     RunOptions,
     RunReport,
     as_answer,
     open_run,
+    read_capabilities,
     run_in_loop,
 )
 from greenroom.core import Answer, TurnStatus, utc_now
 from greenroom.core._internal import JSON, serde, strip_partials
 from greenroom.flow.errors import WorkflowError
-from greenroom.flow.pattern import TeamTurn, answer_inputs, read_capabilities
+from greenroom.flow.graph import is_above_zero
+from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
 from greenroom.flow.workflow_execution import WorkflowExecution
@@ -163,8 +166,9 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         is_agent = bool(input or output) or isinstance(inner, Runnable)
         if not is_agent and not is_async(fn):
             raise WorkflowError(f"{name}: {fn!r} is not an async function of the state")
-        if timeout is not None and not timeout > 0:
-            raise WorkflowError(f"{name} has a timeout of {timeout}", hint="give it more than 0")
+        if timeout is not None and not is_above_zero(timeout):
+            hint = "give it seconds, more than 0"
+            raise WorkflowError(f"{name} has a timeout of {timeout!r}", hint=hint)
         for each in filter(None, (input, output)):
             self._schema.field(each, name)
         inspect = find_inspection(fn) if is_agent else None
@@ -256,20 +260,28 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         """Do what `run` does, for code that is not async; an `EventLoopError` within a loop."""
         return run_in_loop(partial(self.run, input, **options), "run_sync")
 
-    @asynccontextmanager
-    async def stream(  # type: ignore[override]  # as `run`
+    def stream(  # type: ignore[override]  # as `run`
         self,
         input: Input[StateT] = None,  # noqa: A002 (as above)
         *,
         mode: StreamMode = "values",
         **options: Unpack[WorkflowOptions],
-    ) -> AsyncIterator[WorkflowStream[StateT]]:
+    ) -> AbstractAsyncContextManager[WorkflowStream[StateT]]:
         """Run like `run`, and stream the progress to the block; leaving it early stops the run.
 
         `mode` says what the stream yields: with "values", the state at the beginning and after each
         step; with "updates", each `WorkflowStep`; with "debug", all chunks of its agent and
         subagents.
         """
+        return RunBlock(self._open_stream(input, mode, options))
+
+    @asynccontextmanager
+    async def _open_stream(
+        self,
+        input: Input[StateT],  # noqa: A002 (as above)
+        mode: StreamMode,
+        options: WorkflowOptions,
+    ) -> AsyncIterator[WorkflowStream[StateT]]:
         if mode not in ("values", "updates", "debug"):
             raise WorkflowError(
                 f"mode={mode!r} is not a mode", hint="write values, updates or debug"
@@ -393,9 +405,13 @@ class Workflow(Runnable[object, object], Generic[StateT]):
 
     def _read_input(self, text: str) -> object:
         """Return the first state in a text: the JSON of one, or the value of its `input` field."""
-        if not self._input:
+        if self._input:
+            return {self._input: text}
+        try:
             return serde.loads(text)
-        return {self._input: text}
+        except serde.InvalidJSONError as error:
+            hint = "name the field that a text is for: Workflow(…, input='text')"
+            raise WorkflowError(f"the first state is {error.message}", hint=hint) from error
 
     def _result(self, progress: WorkflowProgress[StateT]) -> JSON:
         return self._schema.plain(progress.values, self._output)

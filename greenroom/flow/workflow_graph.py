@@ -100,6 +100,10 @@ class Graph(Generic[StateT]):
         if is_async(edge.when) or is_async(edge.route):
             hint = "use a plain function of the state, and do slow work in a node"
             raise WorkflowError(f"an edge of {source} has an async function", hint=hint)
+        for given, what in ((edge.when, "when"), (edge.route, "a route")):
+            if given is not None and not callable(given):
+                hint = "give a function of the state"
+                raise WorkflowError(f"{what} of {source} is {given!r}", hint=hint)
         self._edges.setdefault(source, []).append(edge)
 
     def check(self) -> None:

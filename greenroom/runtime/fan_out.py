@@ -107,9 +107,9 @@ async def fan_out(
         TurnError: the agent has no room for another subagent.
         AgentNotRunningError: the agent's function has returned.
         RuntimeClosedError: the runtime has been left.
-        InvalidJSONError: something in a prompt is not a block, or can't be stored.
-        TypeError: `agent_fn` is not an async function, `inputs` is a single one, or `spawner` is
-            something else, such as a handle.
+        InvalidJSONError: something in an input can't be stored.
+        TypeError: `agent_fn` is not an async function, `inputs` is a single one, something in one
+            is not a block, or `spawner` is something else, such as a handle.
 
     Example:
         ```python

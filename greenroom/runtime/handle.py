@@ -119,7 +119,8 @@ class AgentHandle:
 
         Raises:
             AgentNotRunningError: it has ended or is shutting down.
-            InvalidJSONError: something in it is not a block, or can't be stored.
+            TypeError: it is no text, and something in it is not a block.
+            InvalidJSONError: something in it can't be stored.
             ValueError: the sender is not a usable name, or the id is not usable, or it is taken by
                 another input (`session.has_input`) or by a message of the conversation.
         """
@@ -146,9 +147,7 @@ class AgentHandle:
 
         Raises:
             MailboxFullError: its mailbox has no room.
-            AgentNotRunningError: it has ended or is shutting down.
-            InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: as `send_input`.
+            Exception: as `send_input` says.
         """
         self._actor.check_loop("send_input_nowait()")
         message = self._input(content, sender, metadata, id)
@@ -432,12 +431,12 @@ class AgentHandle:
                 another task of the agent could still open one, this waits.
             SelfWaitError: called from inside the agent, or from the turn of an agent for which this
                 one waits, directly or through others; the message names all of them.
-            InvalidJSONError: something in it is not a block, or can't be stored.
-            ValueError: the time-out is negative or not a number, or the sender not a usable name;
-                or the id is not usable, or taken.
+            TypeError: it is no text, and something in it is not a block.
+            InvalidJSONError: something in it can't be stored.
+            ValueError: the time-out, the sender or the id is not usable, or the id is taken.
         """
         if timeout is not None:
-            check_grace(timeout)
+            check_grace(timeout, "timeout")
         return await self._wait_answer(self._input(content, sender, metadata, id), timeout)
 
     async def answer(self, receipt: Receipt | str) -> TurnResult:

@@ -55,14 +55,15 @@ def check_order(mode: str, grace: float) -> None:
     check_grace(grace)
 
 
-def check_grace(seconds: float) -> None:
+def check_grace(seconds: float, what: str = "grace") -> None:
     """Refuse a number that is not a length of time; infinity is one.
 
     Raises:
         ValueError: it is negative, or not a number.
     """
-    if not seconds >= 0:  # NaN compares to nothing, and is refused too
-        raise ValueError(f"a grace is a number of seconds from 0, not {seconds!r}")
+    # NaN compares to nothing, and is refused too
+    if not isinstance(seconds, int | float) or not seconds >= 0:
+        raise ValueError(f"a {what} is a number of seconds from 0, not {seconds!r}")
 
 
 Names: TypeAlias = deque[str]

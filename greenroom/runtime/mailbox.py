@@ -407,7 +407,8 @@ def user_input(
     take it.
 
     Raises:
-        InvalidJSONError: it says where.
+        TypeError: it is no text, and something in it is not a block.
+        InvalidJSONError: something in it can't be stored; it says where.
         ValueError: the sender is not a name, or the id is empty, too long or not printable.
     """
     if id is not None and not (0 < len(id) <= _LONGEST_ID and id.isprintable()):

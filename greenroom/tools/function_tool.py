@@ -295,8 +295,8 @@ def tool(
         destructive: a call may delete or overwrite something for good; the person who is asked sees
             that. None of the three changes the decision of rules.
         output_schema: a JSON Schema of the results; by default that of the return type, if it is a
-            pydantic model, a dataclass or a TypedDict. A result that does not fit is an error; one
-            that fits is a value in the metadata, `structured`.
+            pydantic model, a dataclass, a TypedDict or a msgspec struct. A result that does not fit
+            is an error; one that fits is a value in the metadata, `structured`.
         version: the tool's own version, which the metadata of its results repeat.
 
     Raises:
@@ -315,11 +315,20 @@ def tool(
         >>> greet.parameters["properties"]["name"]
         {'description': 'who is greeted.', 'type': 'string'}
     """
+    if unknown := options.keys() - ToolOptions.__optional_keys__:
+        raise TypeError(_unknown_option(min(unknown)))
 
     def decorate(decorated: Callable[P, R]) -> FunctionTool[P, R]:
         return FunctionTool(decorated, **options)
 
     return decorate if function is None else decorate(function)
+
+
+def _unknown_option(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, ToolOptions.__optional_keys__, 1)
+    return f"tool() has no option {name!r}" + (f": did you mean {near[0]!r}?" if near else "")
 
 
 def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str, Arguments]:
@@ -336,6 +345,8 @@ def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str
 
 
 def _check_function(function: object, inner: Callable[P, object]) -> None:
+    if callable(getattr(function, "as_tool", None)):
+        raise ToolError(f"{function!r} is not a function", hint="pass what its as_tool() returns")
     if isinstance(function, type) or not inspect.isroutine(inner):
         raise ToolError(f"{function!r} is not a function", hint="@tool decorates functions")
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):

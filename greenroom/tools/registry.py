@@ -138,6 +138,8 @@ class ToolRegistry:
         self._tools: dict[str, RegisteredTool] = {}
         self._provided: MergedTools | None = None  # of few registries
         self._defined: dict[str, tuple[RegisteredTool, ToolDefinition]] = {}
+        if isinstance(tools, str) or not isinstance(tools, Iterable):
+            raise ToolError(f"{tools!r} is not a list of tools", hint="write ToolRegistry([…])")
         for tool in tools:
             self.register(tool)
 
@@ -151,7 +153,7 @@ class ToolRegistry:
         if registered.name in self._tools and not replace:
             raise ToolError(
                 f"a tool named {registered.name} is already registered",
-                hint="pass replace=True to put this one in its place",
+                hint="give one another name, as in tool(name='…'), or register(…, replace=True)",
             )
         self._check_portable(registered.name)
         self._tools[registered.name] = registered

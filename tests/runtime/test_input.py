@@ -342,7 +342,7 @@ async def test_blocks_are_taken_as_they_are_and_bad_ones_refused_at_the_door(run
     with pytest.raises(InvalidJSONError):
         handle.send_input_nowait([TextBlock("x", {"bad": object()})])
     for no_block in (["a text"], [1]):
-        with pytest.raises(InvalidJSONError, match=r"not a UserInput.*content\[0\]"):
+        with pytest.raises(TypeError, match="is not a block: write TextBlock"):
             await handle.send_input(no_block)
     await handle.send_input("lone \ud800 surrogate")
     await wait_all_tasks_blocked()

@@ -24,6 +24,7 @@ from greenroom.core import (
     PermissionRequest,
     Restarted,
     SubAgentResult,
+    TextBlock,
     ToolStart,
     ToolUseBlock,
     TurnError,
@@ -949,7 +950,13 @@ async def test_a_replay_that_means_nothing_is_refused_with_what_there_is(runtime
 
 
 @pytest.mark.parametrize(
-    ("content", "meant"), [(UserInput(()), r"\.content"), (None, "a list of one"), (7, "a list")]
+    ("content", "meant"),
+    [
+        (UserInput(()), r"pass its \.content"),
+        (TextBlock("hello"), "pass a list of one"),
+        (None, "a text or a list of blocks, not None$"),
+        (7, "a text or a list of blocks, not 7$"),
+    ],
 )
 async def test_content_that_is_none_is_refused_with_what_was_meant(runtime, content, meant):
     handle = runtime.spawn(new(), echo)

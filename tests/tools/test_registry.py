@@ -150,7 +150,7 @@ def test_a_reference_within_the_schema_is_sound():
 
 def test_a_name_is_registered_once_unless_replaced():
     registry = ToolRegistry([Shout(), variant(name="Other")])
-    with pytest.raises(ToolError, match=r"Shout is already registered \(pass replace=True"):
+    with pytest.raises(ToolError, match=r"Shout is already registered \(give one another name"):
         registry.register(Shout())
     registry.register(variant(category="write"), replace=True)
     assert registry.list_tools() == ("Shout", "Other")

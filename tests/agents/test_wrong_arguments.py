@@ -1,0 +1,126 @@
+"""What somebody who is new here gets wrong, and what the error says."""
+
+import contextlib
+
+import pytest
+import trio
+
+from greenroom import (
+    Agent,
+    AgentRuntime,
+    AgentSession,
+    ConfigurationError,
+    Guard,
+    InMemoryStore,
+    Message,
+    TextBlock,
+    ToolError,
+    ToolRegistry,
+    tool,
+)
+from greenroom.core._internal import InvalidSessionIdError
+from greenroom.memory import SQLiteMemory
+from greenroom.testing import ScriptedProvider
+
+
+def look_up(word: str) -> str:
+    """Look a word up."""
+    return word
+
+
+def make_agent(**arguments):
+    return Agent(ScriptedProvider("Hello."), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "says"),
+    [
+        ({"tools": None}, ConfigurationError, r"tools is None \(write tools=\[look_up\]\)"),
+        ({"tools": "Read"}, ConfigurationError, "tools is 'Read'"),
+        ({"tools": [look_up, look_up]}, ToolError, r"tool\(name='…'\)"),
+        ({"memory": SQLiteMemory}, ConfigurationError, "is not a memory"),
+        ({"guards": Guard(look_up)}, ConfigurationError, r"write guards=\[Guard\(check\)\]"),
+        ({"handoffs": make_agent(name="sales")}, ConfigurationError, "handoffs is Agent"),
+        ({"name": 5}, ConfigurationError, "5 is not a name, which is a text"),
+        ({"description": 5}, ConfigurationError, "5 is not a description, which is a text"),
+        ({"deps_type": "Library"}, ConfigurationError, r"no type \(pass the type here"),
+    ],
+)
+def test_an_argument_of_another_kind_is_told_with_what_to_write(arguments, kind, says):
+    with pytest.raises(kind, match=says):
+        make_agent(**arguments)
+
+
+def test_an_agent_is_shown_in_a_few_words():
+    assert repr(Agent("offline:", name="desk")) == "Agent('offline:', name='desk')"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (5, "content is a text or a list of blocks, not 5$"),
+        (b"hello", "not b'hello'$"),
+        ({"role": "user"}, "not {'role': 'user'}$"),
+        (TextBlock("hello"), "pass a list of one, for a single block"),
+        (Message.user("hello"), "pass its .content"),
+        (["hello"], r"'hello' is not a block: write TextBlock\(…\) for a text"),
+        ([Message.user("hello")], "is not a block: pass its .content"),
+    ],
+)
+async def test_an_input_that_is_none_is_told_with_what_to_pass(given, says):
+    with pytest.raises(TypeError, match=says):
+        await make_agent().run(given)
+
+
+@pytest.mark.parametrize("given", [5, object()])
+async def test_a_session_that_is_none_is_told(given):
+    with pytest.raises(InvalidSessionIdError, match="use a text of 1 to 200 characters"):
+        await make_agent().run("Hello", session=given)
+
+
+async def test_a_timeout_that_is_no_number_is_told_as_one():
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        handle = runtime.spawn(AgentSession.new("desk"), make_agent())
+        for timeout in ("5", -1):
+            with pytest.raises(ValueError, match="a timeout is a number of seconds from 0"):
+                await handle.ask("Hello", timeout=timeout)
+
+
+async def test_iterating_over_a_stream_without_its_block_says_how_to_write_it():
+    with pytest.raises(TypeError, match=r"async with agent.stream\(…\) as run"):
+        async for _ in make_agent().stream("Hello"):
+            pass
+
+
+async def test_the_block_of_a_stream_passes_on_what_it_raises():
+    with pytest.raises(ZeroDivisionError):
+        async with make_agent().stream("Hello"):
+            raise ZeroDivisionError
+    with trio.CancelScope() as scope, contextlib.suppress(ZeroDivisionError):
+        async with make_agent().stream("Hello"):
+            scope.cancel()
+            await trio.sleep_forever()
+    assert scope.cancelled_caught
+
+
+async def test_calling_an_agent_says_what_to_write():
+    with pytest.raises(TypeError, match=r"write agent.run\(…\)"):
+        await make_agent()("Hello")
+
+
+def test_an_option_that_a_tool_does_not_have_is_told_with_the_nearest_one():
+    with pytest.raises(TypeError, match=r"tool\(\) has no option 'timout': did you mean 'timeout'"):
+        tool(timout=3)
+    with pytest.raises(TypeError, match=r"tool\(\) has no option 'xyz'$"):
+        tool(xyz=3)
+
+
+def test_an_agent_is_made_a_tool_by_its_own_method():
+    with pytest.raises(ToolError, match=r"pass what its as_tool\(\) returns"):
+        tool(make_agent())
+
+
+@pytest.mark.parametrize("given", ["Read", look_up])
+def test_a_registry_wants_a_list(given):
+    with pytest.raises(ToolError, match=r"write ToolRegistry\(\[…\]\)"):
+        ToolRegistry(given)
