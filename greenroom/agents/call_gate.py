@@ -92,8 +92,11 @@ async def run_tools(
 
     Raises:
         SessionError: calls could not be made durable; they did not start.
+        TypeError: it was given the reply instead of its calls.
         BudgetExceededError: a budget had nothing left; every call that ended was answered.
     """
+    if isinstance(tool_uses, Message):
+        raise TypeError("run_tools takes the calls of a reply: write reply.tool_uses")
     from greenroom.agents.verdict import Judge  # with the first call: there may be none
 
     judge = Judge(agent, tools, permissions)

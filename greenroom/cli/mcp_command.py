@@ -107,7 +107,7 @@ async def test_servers(options: MCPOptions) -> int:
 
     found = [each for each in await _find(options) if options.name in ("", each.name)]
     if not found:
-        tell(f"there is no MCP server {one_line(options.name)}".rstrip())
+        tell(_no_server(options.name))
         return USAGE
     page, failed = OutputWriter(), False
     for each in found:
@@ -203,8 +203,13 @@ async def _find_remote(options: MCPOptions) -> "MCPServer | None":
             told = each.fault or "it is a program, or its headers have a token already"
             tell(f"there is no login at {each.name}: {told}")
             return None
-    tell(f"there is no MCP server {one_line(options.name)}")
+    tell(_no_server(options.name))
     return None
+
+
+def _no_server(name: str) -> str:
+    what = f"there is no MCP server {one_line(name)}".rstrip()
+    return f"{what} (`greenroom mcp list` shows them; `greenroom mcp add` adds one)"
 
 
 def describe_status(status: "MCPServerStatus") -> list[str]:

@@ -84,7 +84,7 @@ async def forget_entries(options: MemoryOptions) -> int:
     for each in () if options.json else removed:
         await OutputWriter().text(f"forgot {each}")
     for each in unknown:
-        tell(f"there is no entry {each}")
+        tell(f"there is no entry {each} (`greenroom memory list` shows them)")
     return 1 if unknown else 0
 
 

@@ -99,6 +99,10 @@ def import_value(place: str, folder: str) -> object:
         ConfigurationError: the module or the name does not exist, or importing it failed.
     """
     module, _, name = place.partition(":")
+    if module.endswith(".py"):
+        raise ConfigurationError(
+            f"{module} is a file, not a module", hint=f"write {module.removesuffix('.py')}:{name}"
+        )
     if not (module and name):
         raise ConfigurationError(
             f"{place!r} does not say where the agent is", hint="write MODULE:NAME, as shop.bots:ann"

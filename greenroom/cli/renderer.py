@@ -70,7 +70,15 @@ class ConsoleRenderer:
         terminal: TerminalOpener | None = None,
         open_run: OpenRun | None = None,
     ) -> None:
-        """Take the agent; nothing is shown before `run`."""
+        """Take the agent; nothing is shown before `run`.
+
+        Raises:
+            TypeError: it is not the handle of one.
+        """
+        if not hasattr(handle, "subscribe"):
+            raise TypeError(
+                f"{handle!r} is not a handle: write ConsoleRenderer(runtime.spawn(session, agent))"
+            )
         self._handle = handle
         self._colors = colors or ColorScheme()
         self._model = model

@@ -11,6 +11,8 @@ from enum import StrEnum
 from itertools import takewhile
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
+from msgspec.structs import force_setattr
+
 from greenroom.core.frozen import freeze_fields
 from greenroom.core.late_pattern import compile_later
 from greenroom.core.message import utc_now
@@ -124,6 +126,8 @@ class Answer(Wire, frozen=True):
     prefix: bool = False
 
     def __post_init__(self) -> None:
+        if not isinstance(self.decision, RuleDecision):  # `allowed` would be false for "allow"
+            force_setattr(self, "decision", RuleDecision(self.decision))
         freeze_fields(self, "input")
 
     @property

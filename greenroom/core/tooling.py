@@ -120,7 +120,13 @@ class ToolResult(Wire, frozen=True):  # noqa: PLW1641 (its metadata are a dict)
 
     @classmethod
     def ok(cls, text: str, **metadata: object) -> "ToolResult":
-        """Make a successful result of a text."""
+        """Make a successful result of a text.
+
+        Raises:
+            TypeError: it is something else.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"a result is a text, not {text!r:.200}: return the value itself")
         return cls((TextBlock(valid_unicode(text)),), _SUCCESS, metadata)
 
     @classmethod

@@ -134,7 +134,9 @@ class Price(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         """Refuse values that are not prices."""
         for price in (self.input, self.output, self.cache_read, self.cache_write):
-            if price is not None and not 0 <= price < math.inf:
+            if price is None:
+                continue
+            if not isinstance(price, int | float) or not 0 <= price < math.inf:
                 raise ConfigurationError(f"{price!r} is not a price", hint="give 0 or more")
 
     @property

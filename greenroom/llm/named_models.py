@@ -8,7 +8,7 @@ with `open_provider`, and closes it with itself.
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from greenroom.core import Price, ResourceMap
+from greenroom.core import ConfigurationError, Price, ResourceMap
 from greenroom.llm.model_names import OFFLINE, open_provider
 from greenroom.llm.model_settings import ConfiguredModel, ModelSettings
 from greenroom.llm.provider import LLMProvider
@@ -58,6 +58,14 @@ def open_model(
         >>> open_model("gpt-5.4", {"OPENAI_API_KEY": "sk-1"}, retry=None)
         OpenAIResponsesProvider('gpt-5.4')
     """
+    if name is not None and not isinstance(name, str):
+        raise ConfigurationError(
+            f"{name!r} is not the name of a model", hint='write "anthropic:claude-sonnet-5-5"'
+        )
+    if isinstance(env, str):
+        raise ConfigurationError(
+            "env is a text, and should be a dict", hint="write {'OPENAI_API_KEY': key}"
+        )
     llm = open_provider(name, env, price=price, window=window)
     if llm.name != OFFLINE and (retry is not None or rate_limit is not None):
         once = Retry(attempts=1)

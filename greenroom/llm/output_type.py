@@ -296,6 +296,8 @@ def _line(path: str, reason: str) -> str:
 
 
 def _unfit_error(kind: object, error: Exception) -> ConfigurationError:
+    if isinstance(kind, str):
+        return ConfigurationError(f"{kind!r} is the name of a type", hint="pass the type itself")
     reason = str(error).partition("\n")[0]
     return ConfigurationError(
         f"no schema can express the type {getattr(kind, '__name__', kind)}: {reason}",

@@ -50,7 +50,12 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
         >>> from greenroom.memory.sqlite_memory import SQLiteMemory
         >>> [tool.name for tool in memory_tools(SQLiteMemory())]
         ['Remember', 'Recall', 'Forget']
+
+    Raises:
+        TypeError: it is not a memory.
     """
+    if not isinstance(memory, Memory) or isinstance(memory, type):
+        raise TypeError(f"{memory!r} is not a memory: write memory_tools(SQLiteMemory(path))")
     return _make_remember(memory), _make_recall(memory), _Forget(memory)
 
 

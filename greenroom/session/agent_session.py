@@ -61,7 +61,10 @@ class AgentSession:
 
         Raises:
             InvalidSessionIdError: the id is not valid.
+            TypeError: the agent's type is not a text, or the store not a store.
         """
+        if not isinstance(agent_type, str):
+            raise TypeError(f"the type of an agent is a text such as 'coder', not {agent_type!r}")
         return cls(SessionMetadata.begin(agent_type, session_id), store)
 
     @classmethod

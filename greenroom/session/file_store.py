@@ -324,11 +324,15 @@ def default_store() -> FileStore:
 
 
 def check_store(store: object) -> None:
-    """Refuse a path instead of a store.
+    """Refuse a path or a class instead of a store.
 
     Raises:
-        TypeError: it is a path; the message says which stores there are.
+        TypeError: it is one; the message says what to write.
     """
+    if isinstance(store, type):
+        raise TypeError(
+            f"{store.__name__} is a class, not a store: write store={store.__name__}(…)"
+        )
     if isinstance(store, str | os.PathLike):
         raise TypeError(
             f"{store!r} is a path, not a store: write store=FileStore({str(store)!r}), "

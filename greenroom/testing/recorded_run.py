@@ -291,6 +291,8 @@ async def run_agent_async(
     Raises:
         AgentRunError: as `run_agent` says.
     """
+    if not isinstance(inputs, Iterable):
+        raise TypeError(f"inputs is a text, or a list of inputs, not {inputs!r}")
     contents: list[Content] = [inputs] if isinstance(inputs, str) else list(inputs)
     person = approver or ScriptedApprover()
     session = session or AgentSession.new(getattr(agent_fn, "__name__", "agent"))

@@ -1,6 +1,7 @@
 """Blocking functions in threads, which a cancel leaves behind but can't stop."""
 
 import dataclasses
+import inspect
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
@@ -61,7 +62,7 @@ class _ThreadCall(Generic[T]):
                 raise RuntimeError("given up before it began")  # nobody waits for it any more
             self._running = True
         try:
-            return self._function(self._context)
+            return _refuse_coroutine(self._function(self._context))
         finally:
             with self._lock:
                 self._running = False
@@ -87,6 +88,13 @@ class _ThreadCall(Generic[T]):
     def _receive(self, hook: Callable[[Unpack[Ts]], None], *arguments: *Ts) -> None:
         if not self._given_up:
             hook(*arguments)
+
+
+def _refuse_coroutine(value: T) -> T:
+    if inspect.iscoroutine(value):
+        value.close()
+        raise ToolError("the function returned a coroutine", hint="make it an `async def`")
+    return value
 
 
 def _no_cleanup(_: str, __: float) -> AbstractContextManager[object]:

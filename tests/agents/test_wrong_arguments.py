@@ -9,18 +9,24 @@ from greenroom import (
     Agent,
     AgentRuntime,
     AgentSession,
+    Answer,
     ConfigurationError,
     Guard,
     InMemoryStore,
     Message,
+    PermissionManager,
     TextBlock,
     ToolError,
     ToolRegistry,
+    ToolResult,
+    open_model,
+    run_tools,
     tool,
 )
+from greenroom.core import Price
 from greenroom.core._internal import InvalidSessionIdError
-from greenroom.memory import SQLiteMemory
-from greenroom.testing import ScriptedProvider
+from greenroom.memory import SQLiteMemory, memory_tools
+from greenroom.testing import ScriptedProvider, call, run_agent
 
 
 def look_up(word: str) -> str:
@@ -124,3 +130,59 @@ def test_an_agent_is_made_a_tool_by_its_own_method():
 def test_a_registry_wants_a_list(given):
     with pytest.raises(ToolError, match=r"write ToolRegistry\(\[…\]\)"):
         ToolRegistry(given)
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "says"),
+    [
+        (lambda: AgentRuntime(InMemoryStore), TypeError, r"write store=InMemoryStore\(…\)"),
+        (lambda: AgentSession.new(make_agent()), TypeError, "the type of an agent is a text"),
+        (lambda: Price("2", "8"), ConfigurationError, "'2' is not a price"),
+        (lambda: Answer("yes"), ValueError, "'yes' is not a decision"),
+        (lambda: ToolResult.ok(5), TypeError, "a result is a text, not 5"),
+        (lambda: open_model(5), ConfigurationError, "5 is not the name of a model"),
+        (lambda: memory_tools("memory.db"), TypeError, r"write memory_tools\(SQLiteMemory"),
+        (lambda: memory_tools(SQLiteMemory), TypeError, r"write memory_tools\(SQLiteMemory"),
+        (lambda: make_agent(output_type="City"), ConfigurationError, "pass the type itself"),
+        (lambda: run_agent(make_agent(), inputs=5), TypeError, "inputs is a text, or a list"),
+    ],
+)
+def test_a_value_of_another_kind_is_told_where_it_is_passed(make, kind, says):
+    with pytest.raises(kind, match=says):
+        make()
+
+
+def test_a_key_in_place_of_the_environment_is_refused_and_not_shown():
+    with pytest.raises(ConfigurationError, match="should be a dict") as found:
+        open_model("openai:gpt-5.4", "sk-1")
+    assert "sk-1" not in str(found.value)
+
+
+def test_a_decision_that_is_given_as_its_word_counts():
+    assert Answer("allow").allowed
+
+
+async def test_a_tool_that_returns_a_coroutine_is_told_to_be_async():
+    async def fetch() -> str:
+        return "text"
+
+    @tool
+    def get_text() -> object:
+        """Get a text."""
+        return fetch()
+
+    llm = ScriptedProvider(call("get_text"), "Hm.")
+    result = await Agent(llm, tools=[get_text]).run("Go")
+    assert "make it an `async def`" in result.messages[2].tool_results[0].text
+
+
+async def test_the_reply_in_place_of_its_calls_is_told():
+    async def loop(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await run_tools(agent, Message.assistant("Hm."), registry, PermissionManager())
+
+    registry = ToolRegistry()
+    async with AgentRuntime(InMemoryStore()) as runtime:
+        result = await runtime.spawn(AgentSession.new("desk"), loop).ask("Go")
+    assert "write reply.tool_uses" in result.error

@@ -24,7 +24,9 @@ def test_servers_are_added_listed_tested_and_removed(run, env):
     assert tested.code == 0
     assert "demo: connected" in tested.out
     assert "mcp__demo__echo" in tested.out
-    assert run("mcp", "test", "other").code == 2
+    other = run("mcp", "test", "other")
+    assert other.code == 2
+    assert "there is no MCP server other (`greenroom mcp list` shows them" in other.err
     assert run("mcp", "remove", "demo").code == 0
     assert run("mcp", "remove", "demo").code == 1
 

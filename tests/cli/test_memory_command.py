@@ -38,7 +38,7 @@ def test_entries_are_listed_the_newest_first_and_forgotten(run, env, project):
     assert (listed["text"], listed["origin"]) == ("Use tabs.", "user")
     done = run("memory", "forget", first, "e-unknown")
     assert (done.code, done.out) == (1, f"forgot {first}\n")
-    assert "there is no entry e-unknown" in done.err
+    assert "there is no entry e-unknown (`greenroom memory list` shows them)" in done.err
     assert run("memory", "forget", second, "--json").json == {"forgotten": [second], "unknown": []}
     assert run("memory", "list", "--json").json["entries"] == []
 

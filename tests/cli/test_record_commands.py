@@ -61,6 +61,7 @@ def test_whether_an_agent_drifted_is_the_exit_code(run, place):
     ("agent", "why"),
     [
         ("shop", "does not say where the agent is"),
+        ("shop.py:ann", "shop.py is a file, not a module (write shop:ann)"),
         ("{}:eve", "has no attribute 'eve'"),
         ("no.such.module:ann", "No module named 'no'"),
         ("{}:number", "is not an agent: its type is int"),

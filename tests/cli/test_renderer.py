@@ -897,3 +897,8 @@ async def test_all_that_an_agent_said_is_printed_however_soon_it_ends(monkeypatc
             await ConsoleRenderer(handle, terminal=terminal.open).run()
     printed = "".join(frame.scrollback for frame in terminal.frames)
     assert [f"paragraph {n}." in printed for n in (0, 450, 899)] == [True] * 3
+
+
+def test_what_is_not_a_handle_is_told_with_what_to_write():
+    with pytest.raises(TypeError, match=r"write ConsoleRenderer\(runtime.spawn\(session, agent"):
+        ConsoleRenderer("desk")

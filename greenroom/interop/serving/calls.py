@@ -49,7 +49,10 @@ class Call:
         try:
             return serde.decode(self.body or b"{}", kind)
         except InvalidJSONError as error:
-            raise bad_request(error.message.replace(f"a {kind.__name__}", "such a body")) from error
+            reason = error.message.removeprefix(f"not a {kind.__name__}: ")
+            fields = ", ".join(getattr(kind, "__struct_encode_fields__", ()))
+            hint = f"its fields are {fields}; GET /openapi.json describes them" if fields else ""
+            raise bad_request(f"the body does not fit: {reason}", hint) from error
 
 
 def with_traceparent(metadata: dict[str, object], request: Request) -> dict[str, object]:

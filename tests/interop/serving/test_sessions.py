@@ -338,6 +338,19 @@ async def test_sessions_are_forked_listed_found_and_removed(serve):
         assert (await client.get(f"/api/sessions/{fork}")).status_code == 404
 
 
+async def test_a_body_that_does_not_fit_is_told_with_the_fields_there_are(serve):
+    async with serve() as service, service.client() as client:
+        made = (await client.post("/api/sessions", json={"agent": "echo"})).json()
+        reply = await client.post(f"/api/sessions/{made['id']}/input", json={"input": "hello"})
+        assert reply.status_code == 400
+        assert reply.json() == {
+            "error": "the body does not fit: Object contains unknown field `input`",
+            "kind": "bad_request",
+            "hint": "its fields are content, id, metadata, sender; "
+            "GET /openapi.json describes them",
+        }
+
+
 @pytest.mark.parametrize("key", ["owner", "archived", "forked_from", "workspace"])
 async def test_metadata_of_the_machinery_cannot_be_set(serve, key):
     async with serve() as service, service.client() as client:
