@@ -1,6 +1,6 @@
 """The long form of a permission prompt: all that is known about a call, in a fixed order.
 
-Facts come first, and the model's own words last. `short_prompt` has the form that is shown first.
+Facts come first, and the model's own words last. `question_view` has the form that is shown first.
 """
 
 from collections.abc import Iterator

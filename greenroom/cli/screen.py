@@ -17,8 +17,8 @@ from greenroom.cli.markdown_view import is_parser_loaded, load_parser, render_ma
 from greenroom.cli.notices import LONG, call_person, reset_title
 from greenroom.cli.painter import ColorScheme, Painter, is_simple
 from greenroom.cli.question_queue import QuestionQueue
+from greenroom.cli.question_view import QuestionView, render_record
 from greenroom.cli.renderables import RenderableType
-from greenroom.cli.short_prompt import QuestionView, render_record
 from greenroom.cli.terminal import Frame, Paint, PromptQuestion, Terminal
 from greenroom.core import OutputChunk, PermissionRequest
 from greenroom.core._internal import visible

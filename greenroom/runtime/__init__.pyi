@@ -1,5 +1,4 @@
 from greenroom.runtime.agent_runtime import AgentRuntime as AgentRuntime
-from greenroom.runtime.budgets import RuntimeLimits as RuntimeLimits
 from greenroom.runtime.calls import ToolCallScope as ToolCallScope
 from greenroom.runtime.errors import (
     AgentNotRunningError as AgentNotRunningError,
@@ -11,6 +10,7 @@ from greenroom.runtime.internals import (
     AgentInternals as AgentInternals,
     spawn_subagent as spawn_subagent,
 )
+from greenroom.runtime.limits import RuntimeLimits as RuntimeLimits
 from greenroom.runtime.output_ring import Subscription as Subscription
 from greenroom.runtime.results import (
     InterruptReport as InterruptReport,

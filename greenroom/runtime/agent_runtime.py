@@ -15,7 +15,6 @@ from greenroom.core._internal import EventLoopError, Instruments
 from greenroom.resilience import Backoff, Budget
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.approvals import Unattended
-from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.calls import current_actor, refuse_self_wait
 from greenroom.runtime.errors import AgentNotRunningError, RuntimeClosedError
 from greenroom.runtime.handle import AgentHandle
@@ -30,6 +29,7 @@ from greenroom.runtime.introspection import (
     write_dump,
 )
 from greenroom.runtime.kernel import Kernel
+from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.restarts import AgentHost, Strategy, Supervision
 from greenroom.runtime.spawning import spawn_root
 from greenroom.runtime.subagents import shut_down

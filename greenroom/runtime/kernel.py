@@ -9,8 +9,8 @@ import trio
 
 from greenroom.core import ResourceMap, SessionInUseError, Workspace
 from greenroom.core._internal import EndStatus, Instruments
-from greenroom.runtime.budgets import RuntimeLimits
 from greenroom.runtime.errors import RuntimeClosedError
+from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.results import Outcome
 from greenroom.runtime.tasks import Dependent, LiveTasks, is_cancelled, require_loop
 from greenroom.runtime.tool_runs import Gates
