@@ -25,7 +25,7 @@ from greenroom.agents._internal import (
 from greenroom.core import Answer, TurnStatus, utc_now
 from greenroom.core._internal import JSON, serde, strip_partials
 from greenroom.flow.errors import WorkflowError
-from greenroom.flow.graph import is_above_zero
+from greenroom.flow.graph import is_above_zero, suggest
 from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
@@ -286,6 +286,11 @@ class Workflow(Runnable[object, object], Generic[StateT]):
             raise WorkflowError(
                 f"mode={mode!r} is not a mode", hint="write values, updates or debug"
             )
+        known = WorkflowOptions.__optional_keys__
+        if unknown := options.keys() - known:
+            name = min(unknown)
+            near = suggest(name, known)
+            raise TypeError(f"{self.name} has no option {name!r}" + (f": {near}" if near else ""))
         self.build()
         if (settings := options.pop("settings", None)) is not None:
             self.replace_settings(settings)

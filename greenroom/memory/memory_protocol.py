@@ -13,10 +13,43 @@ from typing import Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from greenroom.core import GreenroomError, utc_now
-from greenroom.core._internal import freeze_fields, serde
+from greenroom.core._internal import freeze_fields, serde, valid_unicode
 
 MetadataValue: TypeAlias = str | int | float | bool | None
 """A value in an entry's metadata, or in a `where` that it is compared with."""
+
+
+_LONGEST = 64_000  # characters of an entry
+_LONGEST_QUERY = 8_000  # characters of a question that are looked at
+_MOST_RECALLED = 200  # entries that a question finds
+
+
+def check_text(text: str) -> str:
+    """Return the text of an entry, as valid Unicode.
+
+    Raises:
+        TypeError: it is not a text.
+        ValueError: it is blank or too long.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"an entry is a text, not {text!r:.200}")
+    if not text.strip() or len(text) > _LONGEST:
+        raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
+    return valid_unicode(text)
+
+
+def check_query(query: str, limit: int) -> str:
+    """Return what is looked at of a question, as valid Unicode.
+
+    Raises:
+        TypeError: it is not a text.
+        ValueError: the limit is not a number of entries.
+    """
+    if not isinstance(query, str):
+        raise TypeError(f"a query is a text, not {query!r:.200}")
+    if not isinstance(limit, int) or not 1 <= limit <= _MOST_RECALLED:
+        raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit!r}")
+    return valid_unicode(query[:_LONGEST_QUERY])
 
 
 class MemoryStorageError(GreenroomError):

@@ -12,7 +12,14 @@ import trio
 from greenroom.core import SessionError, utc_now
 from greenroom.core._internal import new_id, serde, valid_unicode
 from greenroom.memory import postgres_rows as table, rows
-from greenroom.memory.memory_protocol import Entry, MemoryStorageError, MetadataValue, Recalled
+from greenroom.memory.memory_protocol import (
+    Entry,
+    MemoryStorageError,
+    MetadataValue,
+    Recalled,
+    check_query,
+    check_text,
+)
 from greenroom.session._internal import open_server
 
 if TYPE_CHECKING:
@@ -22,9 +29,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_LONGEST = 64_000  # characters of an entry
-_LONGEST_QUERY = 8_000  # characters of a question that are looked at
-_MOST_RECALLED = 200
 _MOST_USED = 1_000  # ids of recalled entries, kept until the next write
 
 
@@ -139,8 +143,7 @@ class PostgresMemory:
                 than 4 KB or a value that is not a text, number, boolean or None.
             MemoryStorageError: the server refused, or was away for too long.
         """
-        if not text.strip() or len(text) > _LONGEST:
-            raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
+        text = check_text(text)
         about = serde.encode(rows.make_about(metadata))
         entry_id, now, used = new_id("e"), int(utc_now().timestamp()), list(self._used)
         is_due = self._adds % max(1, min(50, self._most // 20)) == 0
@@ -149,7 +152,7 @@ class PostgresMemory:
         def add(connection: "Connection") -> tuple[int, int]:
             with _transaction(connection):
                 table.mark_used(connection, used, now)
-                table.add(connection, entry_id, valid_unicode(text), about, now)
+                table.add(connection, entry_id, text, about, now)
                 oldest = self._oldest()
                 expired = table.remove_old(connection, oldest) if oldest else 0
                 return table.evict(connection, self._most) if is_due else 0, expired
@@ -179,11 +182,9 @@ class PostgresMemory:
             ValueError: the limit is not 1 to 200, or `where` holds what metadata can't.
             MemoryStorageError: the server refused, or was away for too long.
         """
-        if not 1 <= limit <= _MOST_RECALLED:
-            raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit}")
+        text = check_query(query, limit)
         wanted = rows.encode_filter(where or {})
         now = int(utc_now().timestamp())
-        text = valid_unicode(query[:_LONGEST_QUERY])
         question = table.ask(text, self._oldest(), now, self._half_life)
 
         def recall(connection: "Connection") -> list[Recalled]:

@@ -24,6 +24,8 @@ from greenroom.memory.memory_protocol import (
     MemoryStorageError,
     MetadataValue,
     Recalled,
+    check_query,
+    check_text,
 )
 from greenroom.memory.ranking import RecallRequest, RecallResult, list_recent
 from greenroom.memory.recall_cache import RecallCache
@@ -33,9 +35,6 @@ T = TypeVar("T")
 
 _log = logging.getLogger("greenroom.memory")
 
-_LONGEST = 64_000  # characters of an entry
-_LONGEST_QUERY = 8_000  # characters of a question that are looked at
-_MOST_RECALLED = 200  # as many candidates are ranked
 _MOST_USED = 1_000  # keys of recalled entries, kept until the next write
 _PATIENCE = 10.0  # seconds for the embedder
 _PAUSE = 30.0  # seconds until a failed embedder is asked again
@@ -148,9 +147,7 @@ class SQLiteMemory:
                 than 4 KB or a value that is not a text, number, boolean or None.
             MemoryStorageError: SQLite or the disk refused; nothing was kept.
         """
-        if not text.strip() or len(text) > _LONGEST:
-            raise ValueError(f"an entry has 1 to {_LONGEST:,} characters, not {len(text):,}")
-        text, about = valid_unicode(text), rows.make_about(metadata)
+        text, about = check_text(text), rows.make_about(metadata)
         used = list(self._used_keys)
         work = partial(_add, text=text, about=about, used=used, oldest=self._oldest())
         added = await self._change(partial(work, bounds=self._bounds))
@@ -181,9 +178,7 @@ class SQLiteMemory:
             ValueError: the limit is not 1 to 200, or `where` holds what metadata can't.
             MemoryStorageError: SQLite or the disk refused.
         """
-        if not 1 <= limit <= _MOST_RECALLED:
-            raise ValueError(f"the limit is 1 to {_MOST_RECALLED} entries, not {limit}")
-        query, only = valid_unicode(query[:_LONGEST_QUERY]), self._filter(where)
+        query, only = check_query(query, limit), self._filter(where)
         vector = await self._embed(query)
         request = RecallRequest(
             text=query,

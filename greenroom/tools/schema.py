@@ -297,7 +297,7 @@ def _check_parameter(name: str, parameter: inspect.Parameter, hints: Mapping[str
 
 def _how_to_type(tool: str, parameter: str) -> str:
     if parameter == "self":
-        return "a method is not a tool: write a function, and find the object in context.resources"
+        return "a method is a tool once it has its object: write tool(thing.method)"
     if tool == "<lambda>":
         return "a lambda is not a tool: write a function with def, a name and types"
     return f"write `{parameter}: str`, or its type"

@@ -68,6 +68,13 @@ def test_a_plan_is_made_of_subtasks_with_ids():
         Subtask(1, "Find it")
 
 
+async def test_an_option_that_a_workflow_does_not_have_is_told_with_the_nearest_one():
+    with pytest.raises(TypeError, match=r"has no option 'sesion': did you mean 'session'\?"):
+        await make_workflow().run({}, sesion="x")
+    with pytest.raises(TypeError, match=r"workflow has no option 'xyz'$"):
+        await make_workflow().run({}, xyz=1)
+
+
 def test_a_condition_is_a_function():
     with pytest.raises(WorkflowError, match=r"when of write is True \(give a function"):
         make_workflow().edge("write", END, when=True)

@@ -447,7 +447,10 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
 
     for function, message in [
         (untyped, r"the parameter 'b' has no type \(write `b: str`"),
-        (Till.take_in, r"the parameter 'self' has no type \(a method is not a tool: .*resources"),
+        (
+            Till.take_in,
+            r"the parameter 'self' has no type \(a method .* write tool\(thing.method\)\)",
+        ),
         (lambda x: x, r"the parameter 'x' has no type \(a lambda is not a tool: .*def"),
         (many, "the parameter 'files' takes any number"),
         (open_ended, "the parameter 'options' takes any number"),
