@@ -269,8 +269,8 @@ class _Execution:
     async def _handle_failure(self, end: SubtaskMove) -> float | None:
         """Decide about a failure and record both; return the seconds until another try, if any.
 
-        A person may be asked, which can take hours. If that is interrupted, the subtask is recorded
-        as cut off, so that its failure is found and the question asked again.
+        A person may be asked, which can take hours. If that is interrupted, the subtask is pending
+        with its failure, about which the next execution decides.
         """
         id_, is_refused = end.id, end.reason is FailureReason.CUT_OFF
         self.consecutive += 1
@@ -281,16 +281,15 @@ class _Execution:
             decided = _Decided() if is_refused else await self._decide(run, failure)
         except BaseException:
             pending = SubtaskStatus.PENDING
-            error = "" if failure.subtask.tool else failure.error
-            left = SubtaskMove(id_, pending, error=error, session_id=session_id)
-            self.recorder.write(msgspec.structs.replace(left, error_class=end.error_class))
+            self.recorder.write(msgspec.structs.replace(end, status=pending, session_id=session_id))
             raise
         if decided.result is not UNSET:
             self.runner.record_result(failure.subtask, decided.result, session_id)
             return None
         if end.error_class is ErrorClass.SPENT and self._is_put_off(decided, failure.error):
             pending, error = SubtaskStatus.PENDING, "" if self.spent else failure.error
-            self.recorder.write(msgspec.structs.replace(end, status=pending, error=error))
+            move = SubtaskMove(id_, pending, error=error, session_id=end.session_id, call=end.call)
+            self.recorder.write(move)
             return None
         self.recorder.write(end)
         return None if is_refused else self._apply_decision(failure, decided)

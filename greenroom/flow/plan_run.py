@@ -103,8 +103,9 @@ class SubtaskState(Wire, frozen=True):
         status: its status.
         result: its result once it is completed, a JSON value.
         error: why it failed, is blocked, or is uncertain; `UNKNOWN` if its result is not known.
-        reason: the kind of failure.
-        error_class: the kind of error, if it failed, or did before it was interrupted.
+        reason: the kind of failure; of a pending subtask, if it was interrupted before it was
+            decided what to do about that.
+        error_class: the kind of error of such a failure.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
         is_undone: whether `PlanRun.undo` has undone what it did.
@@ -462,7 +463,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
             status=after,
             result=_copy_result(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
-            reason=move.reason if after is _F else None,
+            reason=move.reason if after in (_F, _P) else None,
             error_class=move.error_class if after in (_F, _P) else ErrorClass.FAILED,
             failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",

@@ -82,12 +82,16 @@ class SubtaskRunner:
             is_again: whether this is another try after a failure.
         """
         before, trace = self.recorder.run.state(subtask.id), NOTHING
+        if before.reason is not None:  # nobody has decided about it yet
+            if before.session_id:
+                self._record_start(subtask, before.session_id)
+            return _make_failure(subtask, before.error, before.reason, before.error_class)
         if before.session_id:
             trace = await self._inspect_last_run(before.session_id, subtask)
             # If an agent failed after its last reply, that reply is not a result.
             if trace.kind == "result" and (subtask.tool or not before.error):
                 self._record_start(subtask, before.session_id)
-                return _end_of_trace(trace, subtask, before.error_class)
+                return _end_of_trace(trace, subtask)
         try:
             filled = self._fill(subtask)
         except PlanError as error:
@@ -364,11 +368,9 @@ def _make_failure(
     return SubtaskMove(subtask.id, failed, error=error, reason=reason, error_class=kind)
 
 
-def _end_of_trace(
-    trace: Trace, subtask: Subtask, kind: ErrorClass = ErrorClass.FAILED
-) -> SubtaskMove:
+def _end_of_trace(trace: Trace, subtask: Subtask) -> SubtaskMove:
     if trace.error:
-        return _make_failure(subtask, trace.error, kind=kind)
+        return _make_failure(subtask, trace.error)
     return _complete(subtask, trace.result)
 
 

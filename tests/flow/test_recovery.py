@@ -24,6 +24,7 @@ from greenroom import (
     RuleDecision,
     SubAgentOutput,
 )
+from greenroom.agents import stream_reply
 from greenroom.core import ConfigurationError, StopReason, ToolError, TurnStatus
 from greenroom.flow import Plan, PlanRun, RecoveryPolicy, Subtask, plan_and_execute, react
 from greenroom.flow._internal import RECOVERY_TABLE, Component, ErrorClass, RecoveryDecision
@@ -400,6 +401,37 @@ async def test_a_question_about_an_effect_may_be_answered_later(answer, effects,
     assert [each.request_id for each in run.pending] == [question.request_id]
     run = await agent.run(None, answers={question.request_id: answer}, **options)
     assert (run.output, len(booked)) == ("Done.", effects)
+    assert PlanRun.load(run.session).results.get("a", "") == told
+
+
+@pytest.mark.parametrize("uses_model", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "times", "told"), [("allow", 2, "done"), (RAN, 1, "room 7"), ("deny", 1, "")]
+)
+async def test_a_failure_of_an_agent_is_decided_later_as_it_was_asked(
+    answer, times, told, uses_model
+):
+    worked = []
+
+    async def work(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                worked.append(message.text)
+                if uses_model:
+                    await stream_reply(agent, ScriptedProvider("Hm."))
+                if len(worked) == 1:
+                    raise ValueError("no paper")
+                turn.set_result("done")
+
+    policy = RecoveryPolicy(rows={("agent", "crash"): ["ask_person", "give_up"]})
+    planner, options = Plan("", [Subtask("a", "A")]), {"session": "s", "store": InMemoryStore()}
+    llm = ScriptedProvider("Done.")
+    agent = plan_and_execute(llm, worker=work, planner=planner, recovery=policy)
+    run = await agent.run("Go.", approve="later", **options)
+    (question,) = run.pending
+    assert "no paper" in question.details
+    run = await agent.run(None, answers={question.request_id: answer}, **options)
+    assert (run.output, len(worked)) == ("Done.", times)
     assert PlanRun.load(run.session).results.get("a", "") == told
 
 
