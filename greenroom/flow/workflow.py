@@ -380,20 +380,19 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         """Continue the last run if the input asks for that, or begin one; take its steps."""
         session, state = turn.agent.session, task.take_state()
         last, progress = last_entry(session), None
-        if turn.goes_on and last is not None:
-            state = None  # that of the call of a tool, which is made again
-        if state is None and last is not None and (turn.goes_on or last.next):
+        if last is not None and (turn.goes_on or (state is None and last.next)):
             progress = WorkflowProgress.load(self._schema, session)
-        if state is None and (progress is None or not turn.goes_on):
-            state = self._schema.begin(self._read_input(turn.message.text))
-        if progress is not None and not turn.goes_on and progress.begin.state != state:
-            progress = None  # it is about another state
+        if progress is None or not turn.goes_on:  # else the first state is on record
+            if state is None:
+                state = self._schema.begin(self._read_input(turn.message.text))
+            if progress is not None and progress.begin.state != state:
+                progress = None  # it is about another state
         is_new = progress is None
         if progress is None:
             progress = self._begin(session, state or {}, last.run + 1 if last else 1)
         elif gone := [name for name in progress.ready if name not in self._graph.nodes]:
             raise WorkflowError(f"the stored run continues with {gone[0]!r}, which is not a node")
-        task.begin(progress)
+        task.show(progress)
         execution = WorkflowExecution(turn, self._graph, progress, task)
         if is_new:
             execution.begin()

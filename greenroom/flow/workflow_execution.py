@@ -145,7 +145,7 @@ class WorkflowExecution(Generic[StateT]):
         if not ready or any(self._graph.nodes[name].inspect for name in ready):
             await self._agent.session.save()  # before a function, its start saves this as well
         self._announce(step, step.number, step.updates)
-        self._task.show(step)
+        self._task.show(progress, step)
 
     def _announce(self, step: WorkflowBegin | WorkflowStep, number: int, updates: Changes) -> None:
         data: dict[str, object] = {"step": number, "updates": updates, "next": list(step.next)}

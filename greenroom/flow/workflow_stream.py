@@ -45,21 +45,13 @@ class RunTask(Generic[StateT]):
         state, self.state = self.state, None
         return state
 
-    def begin(self, progress: WorkflowProgress[StateT]) -> None:
-        """Take the progress of the run that begins or goes on."""
+    def show(self, progress: WorkflowProgress[StateT], step: WorkflowStep | None = None) -> None:
+        """Have the state of a run read that begins, goes on or has taken a step, or that step."""
         self.progress = progress
-        self._show_state(progress)
-
-    def show(self, step: WorkflowStep) -> None:
-        """Have a step read, or the state after it."""
-        if self.mode == "updates":
-            self.unread.append(lambda: step)
-        elif self.progress is not None:
-            self._show_state(self.progress)
-
-    def _show_state(self, progress: WorkflowProgress[StateT]) -> None:
         if self.mode == "values":
             self.unread.append(partial(progress.schema.make, progress.values))
+        elif self.mode == "updates" and step is not None:
+            self.unread.append(lambda: step)
 
 
 class WorkflowStream(Generic[StateT]):
