@@ -204,13 +204,13 @@ class SubtaskUndo(Wire, frozen=True, tag="undo"):
 
 
 class SubtaskReview(Wire, frozen=True, tag="review"):
-    """The end of a subtask was reviewed, so that others may get its result."""
+    """The end of a subtask was reviewed, or needed no review, so others may get its result."""
 
     id: str
     at: datetime | None = None
 
     def __str__(self) -> str:
-        return f"plan: {self.id} reviewed"
+        return ""  # who was asked knows, and often nobody was
 
 
 PlanStep: TypeAlias = PlanBegin | PlanRevision | SubtaskMove | SubtaskReview | SubtaskUndo | PlanEnd
