@@ -184,7 +184,6 @@ class _Execution:
     consecutive: int = 0  # failures since something was completed
     is_stopped: bool = False  # nothing else starts before the plan is revised
     spent: str = ""  # the error of a budget of the agent, with which the execution ends
-    abandoned_ids: set[str] = field(default_factory=set)
     tries: Counter[str] = field(default_factory=Counter)  # failed tries in this execution
 
     @property
@@ -291,8 +290,9 @@ class _Execution:
             move = SubtaskMove(id_, pending, error=error, session_id=end.session_id, call=end.call)
             self.recorder.write(move)
             return None
-        self.recorder.write(end)
-        return None if is_refused else self._apply_decision(failure, decided)
+        is_given_up = decided.decision == "give_up"
+        self.recorder.write(msgspec.structs.replace(end, is_given_up=is_given_up))
+        return None if is_refused or is_given_up else self._apply_decision(failure, decided)
 
     def _is_put_off(self, decided: "_Decided", error: str) -> bool:
         """Whether a subtask without a budget stays pending, since no other plan can help now."""
@@ -318,9 +318,7 @@ class _Execution:
                 )
             self.recorder.write(pending)
             return pause
-        if decision == "give_up":
-            self.abandoned_ids.add(id_)
-        elif decision == "replan" or self.policy.is_due(failure, self.consecutive):
+        if decision == "replan" or self.policy.is_due(failure, self.consecutive):
             self.is_stopped |= self._may_revise
         return None
 
@@ -370,8 +368,8 @@ class _Execution:
     def _find_failure(self) -> Failure | None:
         """Return the failure to revise the plan for: the first in the plan's order."""
         for id_ in self.run.ids(SubtaskStatus.FAILED):
-            is_refused = self.run.state(id_).reason is FailureReason.CUT_OFF
-            if not is_refused and id_ not in self.abandoned_ids:
+            state = self.run.state(id_)
+            if state.reason is not FailureReason.CUT_OFF and not state.is_given_up:
                 return self._make_failure(self.run, id_)
         return None
 
@@ -392,7 +390,6 @@ class _Execution:
         except PlanError as error:
             self.recorder.write(PlanEnd(str(error)))
         self.is_stopped, self.consecutive = False, 0
-        self.abandoned_ids.clear()  # the new plan may use an id for something else
         await self.agent.session.save(flush=False)
         return not self.run.error
 

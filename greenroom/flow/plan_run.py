@@ -41,7 +41,6 @@ UNKNOWN = "it has run, but its result is not known"
 _LONGEST_RESULT = 64 * 1024
 _CLIPPED_RESULT = 16_000
 
-
 Undo: TypeAlias = Callable[[Subtask, object], Awaitable[object]]
 """Undoes what a completed subtask has done; gets the subtask and its result."""
 
@@ -86,7 +85,6 @@ TRANSITIONS = MappingProxyType(
 )
 """The legal transitions of a subtask; a result is final."""
 
-
 _COLORS: Mapping[str, str] = {
     _E: "fill:#ffe9a8,stroke:#b98900",
     _C: "fill:#cdeccd,stroke:#3c8c3c",
@@ -106,6 +104,7 @@ class SubtaskState(Wire, frozen=True):
         reason: the kind of failure; of a pending subtask, if it was interrupted before it was
             decided what to do about that.
         error_class: the kind of error of such a failure.
+        is_given_up: whether it has failed, and the plan is not to be revised for that.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
         is_undone: whether `PlanRun.undo` has undone what it did.
@@ -117,6 +116,7 @@ class SubtaskState(Wire, frozen=True):
     error: str = ""
     reason: FailureReason | None = None
     error_class: ErrorClass = ErrorClass.FAILED
+    is_given_up: bool = False
     failures: int = 0
     session_id: str = ""
     is_undone: bool = False
@@ -174,6 +174,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     call: str = ""
     at: datetime | None = None
     error_class: ErrorClass = ErrorClass.FAILED
+    is_given_up: bool = False
 
     def __post_init__(self) -> None:
         freeze_fields(self, "result")
@@ -465,6 +466,7 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
             error=clip(move.error, MAX_ERROR_TEXT),
             reason=move.reason if after in (_F, _P) else None,
             error_class=move.error_class if after in (_F, _P) else ErrorClass.FAILED,
+            is_given_up=move.is_given_up,
             failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
         )

@@ -543,6 +543,33 @@ async def test_a_planner_is_told_the_kind_of_a_failure_in_another_process_too():
     assert seen == [ErrorClass.SPENT] * 2
 
 
+async def test_what_was_given_up_is_not_planned_anew_by_another_process(autojump_clock):
+    asked = []
+
+    class GiveUp:
+        async def recover(self, run, failure):
+            return "give_up"
+
+    class Other:
+        async def revise(self, run, failure):
+            asked.append(failure.subtask.id)
+            raise PlanError("no other plan")
+
+    plan = Plan("", [Subtask("a", "fail"), Subtask("b", "B")])
+    options = {"recovery": GiveUp(), "planner": Other()}
+    planned = Planned(plan, worker, {"b": 10}, **options)
+    async with planned.spawn() as handle:
+        await handle.send_input("Go.")
+        await trio.sleep(5)
+        await handle.interrupt()
+    assert words(PlanRun.load(planned.session)) == {"a": "failed", "b": "pending"}
+    again = Planned(plan, worker, session=planned.session, store=planned.store, **options)
+    again.options["recovery"] = None
+    await again.carry_out()
+    assert asked == []
+    assert again.run.state("a").is_given_up
+
+
 async def test_a_failure_that_was_none_after_all_does_not_count_to_a_revision():
     class Asking:
         async def recover(self, run, failure):
