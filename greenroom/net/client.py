@@ -174,6 +174,7 @@ class _Exchange:
         self._timeout = timeout
         self._address = address
 
+    @trio.lowlevel.enable_ki_protection  # a connection that is lent comes back
     async def __aenter__(self) -> HttpResponse:
         method, url, headers, content = self._request
         route, fields = _find_route(url, self._address), _check_headers(headers)
@@ -196,6 +197,7 @@ class _Exchange:
             raise
         return HttpResponse(answer.status, answer.headers, url, self._chunks)
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(self, *_error: object) -> None:
         try:
             await self._chunks.aclose()

@@ -94,6 +94,7 @@ class DirectConnection:
             raise _describe(error, host) from None
         return Answer(head.status, head.headers, _Body(self, self._reader))
 
+    @trio.lowlevel.enable_ki_protection  # a scope that is entered is left
     async def read_body(self, deadline: float) -> bytes:
         """Return the next piece of the body; nothing at its end.
 

@@ -105,14 +105,20 @@ class ConnectionPool:
     def _check_run(self) -> None:
         """Refuse a second run of trio while another uses the pool: it can't wake its tasks."""
         run = trio.lowlevel.current_trio_token()
-        if run is not self._run and self._places.value < self._limit:
-            raise ConfigurationError(
-                "this HTTP client is in use in another run of trio",
-                hint="make a client, or a provider, for each run and each thread",
-            )
-        if run is not self._run:
-            for connection in self._idle:  # since when they are idle, another clock has said
-                connection.idle_since = float("-inf")
+        if run is self._run:
+            return
+        if self._places.value < self._limit:
+            if self._run is not None and not _is_over(self._run):
+                raise ConfigurationError(
+                    "this HTTP client is in use in another run of trio",
+                    hint="make a client, or a provider, for each run and each thread",
+                )
+            # A Ctrl-C may strike anywhere, also between a connection and its way back.
+            self._idle.extend(self._busy)
+            self._busy.clear()
+            self._places = trio.Semaphore(self._limit, max_value=self._limit)
+        for connection in self._idle:  # since when they are idle, another clock has said
+            connection.idle_since = float("-inf")
         self._run = run
 
     def _take_idle(self, route: Route) -> Connection | None:
@@ -147,6 +153,15 @@ class ConnectionPool:
             if connection is not None:
                 self._busy.discard(connection)
             self._places.release()
+
+
+def _is_over(run: trio.lowlevel.TrioToken) -> bool:
+    """Whether a run of trio has ended."""
+    try:
+        run.run_sync_soon(bool)  # which does nothing
+    except trio.RunFinishedError:
+        return True
+    return False
 
 
 async def _make(route: Route) -> Connection:

@@ -496,6 +496,23 @@ async def test_a_client_serves_one_run_after_the_other_and_closes_what_the_first
     await client.aclose()
 
 
+async def test_what_a_run_that_is_over_has_never_given_back_is_closed(serve):
+    server = await serve(OK)
+    client = HttpClient(connections=1)
+
+    async def keep():
+        await client.stream("GET", server.url).__aenter__()
+
+    with trio.fail_after(60):
+        await trio.to_thread.run_sync(trio.run, keep)
+        assert client.statistics().busy == 1
+        assert await trio.to_thread.run_sync(trio.run, get, client, server.url) == b"hello"
+    assert server.connections == 2
+    assert client.statistics() == HttpStatistics(1, busy=0, idle=1, waiting=0)
+    await client.aclose()
+    await server.all_left()
+
+
 async def test_a_client_that_is_busy_in_another_run_says_so(serve):
     server = await serve(OK)
     async with HttpClient() as client, client.stream("GET", server.url) as response:
