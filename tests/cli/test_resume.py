@@ -4,7 +4,7 @@ import os
 import select
 import signal
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -193,8 +193,10 @@ def test_what_is_granted_in_a_session_that_came_with_the_project_holds_for_nothi
 
 def below(pid):
     """Return the processes that a process has started, and those that they have."""
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    children = [int(each) for t in threads for each in (t / "children").read_text().split()]
+    children = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has ended meanwhile
+            children += map(int, path.read_text().split())
     return [each for child in children for each in (child, *below(child))]
 
 

@@ -43,9 +43,9 @@ def children(pid: int = os.getpid()) -> set[int]:
         if each.name.isdigit():
             try:
                 state, parent = (each / "stat").read_text().rpartition(")")[2].split()[:2]
+                command = (each / "cmdline").read_bytes()
             except OSError:
-                continue
-            command = (each / "cmdline").read_bytes()
+                continue  # it ended while we looked
             if state != "Z" and not any(name in command for name in SHARED):
                 found[int(each.name)] = int(parent)
     below = {pid}

@@ -208,7 +208,7 @@ async def test_no_user_is_slowed_down_with_all_processes(held: Held) -> None:
 
 OURS = {
     # what is run: what it says
-    "nice -n 5 nice": "5",
+    "nice -n 19 nice": "19",  # the most, however nice the tests are
     "ulimit -n 64; ulimit -n": "64",
     "taskset 1 nproc": "1",
     "ionice -c 3 ionice": "idle",
