@@ -74,8 +74,10 @@ def count(id, _meta=None, **_):
     return text("counted")
 
 
-@tool("Wait until it is cancelled.")
-def wait(id, **_):
+@tool("Tell that it waits, and wait until it is cancelled.")
+def wait(id, _meta=None, **_):
+    token = (_meta or {}).get("progressToken")
+    send(method="notifications/progress", params={"progressToken": token, "progress": 1})
     cancelled.setdefault(id, threading.Event()).wait(60)
     return
 

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import trio
@@ -21,6 +22,18 @@ def registry(servers: MCPServers) -> ToolRegistry:
     made = ToolRegistry()
     made.add(servers)
     return made
+
+
+async def cancel_wait(servers: MCPServers) -> None:
+    """Call the tool that waits, and cancel the call once the server has it."""
+    begun = trio.Event()
+    context = AgentContext(session_id="s", agent_type="demo", on_progress=lambda *_: begun.set())
+    run = partial(registry(servers).execute, "mcp__demo__wait", {})
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(run, context.with_tool_use_id("t"))
+            await begun.wait()
+            nursery.cancel_scope.cancel()
 
 
 async def call(servers: MCPServers, name: str, /, *, server: str = "demo", **input) -> ToolResult:
