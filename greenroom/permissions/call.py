@@ -182,6 +182,8 @@ class Call(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def ask_git(self, folder: str, argv: Sequence[str]) -> str:
         """Return why a git command may do more than read in a folder; empty if it only reads."""
+        if self.script is None:
+            return "the tool runs git as it is, which may run what the repository names"
         if folder not in self.git:
             self.missing_answers[folder] = None
             return "git was not asked what this repository makes it run"
@@ -206,8 +208,7 @@ class Call(msgspec.Struct, frozen=True, eq=False, dict=True):
     def find_operands(self, care: Care) -> Iterator[Fact]:
         """Find the files and hosts that the words of commands name, if any rule is about some."""
         if care.paths or care.hosts:
-            shown = (fact for fact in self.facts if not isinstance(fact, HostUse | Whole))
-            found = (list_operands(fact, self.place, care) for fact in shown)
+            found = (list_operands(fact, self.place, care) for fact in self.facts)
             yield from dict.fromkeys(chain.from_iterable(found))
             yield from find_fed_files(self.commands, care)
 

@@ -17,7 +17,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial, reduce
-from itertools import chain
+from itertools import chain, islice
 from typing import TypeAlias
 from urllib.parse import unquote
 
@@ -48,7 +48,6 @@ from greenroom.shell._internal import (
     Command,
     PathUse,
     Place,
-    ShellEffect,
     Unknown,
 )
 
@@ -72,11 +71,11 @@ _SCRIPT = re.compile(r"[\s\"'(){}]")
 _URL_PATTERN = re.compile(r"file:[^\[{]*[\[{]", re.IGNORECASE)  # of curl
 
 
-def list_operands(fact: ShellEffect, place: Place, care: Care) -> Iterator[Operand]:
+def list_operands(fact: object, place: Place, care: Care) -> Iterator[Operand]:
     """Find the files and hosts that a fact names, if some rule is about files or hosts.
 
     Args:
-        fact: a command, a setting of one, or a redirection.
+        fact: a command, a setting of one, or a redirection; others name nothing.
         place: where the names begin, unless the command says so.
         care: what the rules are about.
 
@@ -315,8 +314,7 @@ def _is_in(path: str, folders: Iterable[str]) -> bool:
 
 def _ask_about(command: Command, found: Iterator[str], place: Place) -> Iterator[Unknown]:
     """Ask about a command that may read a file without naming it, if one was found."""
-    path = next(found, None)
-    if path is not None:
+    for path in islice(found, 1):
         name = path.removeprefix(f"{place.root}/") or "a file that a rule is about"
         why = f"{command.argv[0]} reads all it finds, and {_show(name)} may be among it"
         yield Unknown(reason=f"{why}: name files, or leave it out")

@@ -21,6 +21,7 @@ from greenroom.core import (
     WritePath,
 )
 from greenroom.core._internal import set_clock
+from greenroom.git._internal import GitAnswer
 from greenroom.permissions import PermissionManager, PermissionRule, RuleMatcher, RuleScope
 
 ALLOW, DENY, ASK = RuleDecision.ALLOW, RuleDecision.DENY, RuleDecision.ASK
@@ -232,6 +233,15 @@ def tool_with(*effects, **options):
         return effects
 
     return SimpleNamespace(**{"name": "T", "category": "odd", "effects": of, **options})
+
+
+def test_a_tool_that_runs_its_own_words_needs_a_rule_for_git(tmp_path):
+    context = AgentContext(session_id="s", agent_type="a", workspace=Workspace(tmp_path))
+    answers = {str(tmp_path): GitAnswer()}
+    for argv, wanted in ((("ls",), ALLOW), (("git", "diff"), ASK)):
+        found = PermissionManager().judge(tool_with(Execute(argv)), {}, context, git=answers)
+        assert found.decision is wanted, argv
+        assert found.missing_answers == ()  # its words stay as they are, whatever git says
 
 
 def test_a_tool_states_its_own_effects(context):
