@@ -217,6 +217,7 @@ chmod -R a+r .
 cp -r . /tmp/x
 cp -rt /tmp .
 cpio -o
+ctags -R
 diff -r . /tmp/x
 docker build .
 frob @src/a.py
