@@ -147,6 +147,7 @@ class ModelAttempt:
         is_full = any(isinstance(each, ConcurrencyLimit) and not each.is_free for each in limits)
         return (0.0, "other calls to end") if is_full else None
 
+    @trio.lowlevel.enable_ki_protection  # a place that is taken is given back
     async def take_place(self) -> None:
         """Wait for the limits, which takes none of the time of the attempts."""
         began = trio.current_time()
@@ -239,6 +240,7 @@ class ModelAttempt:
         """Return the reply so far, or None if the stream was not opened."""
         return None if self._stream is None else self._stream.partial()
 
+    @trio.lowlevel.enable_ki_protection
     async def close(self, error: BaseException | None) -> None:
         """Close the stream, as if its block were left with this error, and free the limits.
 

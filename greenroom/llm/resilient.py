@@ -7,6 +7,7 @@ from functools import partial
 from math import inf
 from typing import Literal, TypeAlias
 
+import trio
 from msgspec.structs import replace
 
 from greenroom.core import (
@@ -237,6 +238,7 @@ class _ResilientStream(ModelStream):
         self._errors: list[Exception] = []  # the last error of each model that was given up
         self._failure: GreenroomError | None = None  # the final error
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if self._attempt is not None:
             await self._attempt.close(error)

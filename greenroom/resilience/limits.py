@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Self, TypeVar, TypeVarTuple, Unpack
 
 import msgspec
+import trio
 
 from greenroom.core import ConfigurationError
 from greenroom.resilience.clock import shared_time
@@ -352,6 +353,7 @@ class ConcurrencyLimit:
         with self._queue.lock:
             self._running += 1
 
+    @trio.lowlevel.enable_ki_protection  # a place that is taken is given back
     def release(self) -> None:
         """Record that a call has ended; the one that has waited longest begins."""
         with self._queue.lock:
@@ -371,6 +373,7 @@ class ConcurrencyLimit:
         """Wait until the block may begin."""
         await self.acquire()
 
+    @trio.lowlevel.enable_ki_protection
     async def __aexit__(self, *_exit: object) -> None:
         """Allow the next call to begin."""
         self.release()

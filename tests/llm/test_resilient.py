@@ -1,6 +1,7 @@
 """`resilient`: retries, limits, circuit and fallbacks of one model, without a network."""
 
 import random
+import signal
 from contextlib import asynccontextmanager, suppress
 
 import pytest
@@ -31,6 +32,7 @@ from greenroom.llm._internal import (
     StreamRestart,
     collect,
 )
+from greenroom.llm.model_attempt import ModelAttempt
 from greenroom.resilience import (
     Backoff,
     CircuitBreaker,
@@ -542,3 +544,32 @@ async def test_three_overloaded_answers_of_a_server_and_then_a_reply():
     assert message.text == text == "Hello"
     assert [kind for kind, _ in told] == ["model.retry"] * 3
     assert len(server.requests) == 4
+
+
+@pytest.mark.parametrize(
+    ("owner", "name"),
+    [
+        pytest.param(ConcurrencyLimit, "acquire", id="taken"),
+        pytest.param(ModelAttempt, "_settle", id="settled"),
+        pytest.param(ConcurrencyLimit, "release", id="released"),
+    ],
+)
+def test_a_ctrl_c_leaves_no_place_of_a_limit_taken(monkeypatch, owner, name):
+    real, limit = getattr(owner, name), ConcurrencyLimit(1)
+
+    def interrupt(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    async def main():
+        await resilient(ScriptedProvider("hello"), limits=limit).generate(HELLO)
+        await trio.sleep_forever()
+
+    async def interrupt_after(*arguments):
+        await real(*arguments)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(owner, name, interrupt_after if name == "acquire" else interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert limit.is_free
