@@ -288,7 +288,7 @@ def test_the_name_of_a_schema_is_one_that_vendors_take(kind, name):
 
 
 @pytest.mark.parametrize(
-    "kind", [object.__init__, list[pytest.Config], pytest.Config | Cat, "Absent"]
+    "kind", [object.__init__, list[pytest.Config], pytest.Config | Cat, list["Absent"]]
 )
 def test_a_type_without_schema_is_refused_at_once(kind):
     with pytest.raises(ConfigurationError, match="no schema can express the type"):
