@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, cast, get_origin
+from typing import TYPE_CHECKING, NewType, cast, get_origin
 
 from msgspec import UNSET
 from typing_extensions import TypeVar
@@ -284,11 +284,10 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
         )
     if not callable(agent.instructions) and not isinstance(agent.instructions, str):
         raise ConfigurationError(f"instructions are a text, not {agent.instructions!r}")
-    if agent.deps_type is not None and not isinstance(
-        get_origin(agent.deps_type) or agent.deps_type, type
-    ):
+    wanted: object = agent.deps_type
+    if wanted is not None and not get_origin(wanted) and not isinstance(wanted, type | NewType):
         raise ConfigurationError(
-            f"deps_type is {agent.deps_type!r}, which is no type",
+            f"deps_type is {wanted!r}, which is no type",
             hint="pass the type here, and the value to run(…, deps=…)",
         )
 

@@ -26,6 +26,8 @@ from greenroom.runtime import AgentInternals
 P = ParamSpec("P")
 DepsT_co = TypeVar("DepsT_co", covariant=True, default=None)
 
+_UNIONS = (Union, types.UnionType)  # how `Optional[int]` and `int | None` are made
+
 
 class RunState:
     """The state of a run of an `Agent`; one of its resources."""
@@ -146,8 +148,10 @@ def _find_deps_types(hint: object) -> Iterator[object]:
 
 def fits(given: object, wanted: object) -> bool:
     """Whether a value of one type passes for the other; true if that can't be told."""
-    if get_origin(wanted) in (Union, types.UnionType):
+    if get_origin(wanted) in _UNIONS:
         return any(fits(given, each) for each in get_args(wanted))
+    if get_origin(given) in _UNIONS:
+        return any(fits(each, wanted) for each in get_args(given))  # which it is can't be told
     wanted = get_origin(wanted) or wanted
     if wanted in (None, types.NoneType):
         return given in (None, types.NoneType)
@@ -163,8 +167,10 @@ def fits(given: object, wanted: object) -> bool:
 
 def is_instance(value: object, kind: object) -> bool:
     """Whether a value is of this type; true if that can't be told, as for a protocol."""
+    if get_origin(kind) in _UNIONS:
+        return any(is_instance(value, each) for each in get_args(kind))
     kind = get_origin(kind) or kind
-    if not isinstance(kind, type) or is_protocol(kind) or is_typeddict(kind):
+    if kind is Any or not isinstance(kind, type) or is_protocol(kind) or is_typeddict(kind):
         return True
     return isinstance(value, kind)
 

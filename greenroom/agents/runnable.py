@@ -23,7 +23,7 @@ from greenroom.agents.agent_run import (
 from greenroom.agents.bound_agent import to_json_value
 from greenroom.agents.callers import find_cycle
 from greenroom.agents.cut_off import is_answered
-from greenroom.agents.run_context import RunState, is_instance
+from greenroom.agents.run_context import RunState, is_instance, type_name
 from greenroom.agents.session_queue import OnBusy
 from greenroom.core import (
     AgentContext,
@@ -413,5 +413,5 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
     def _check_deps(self, deps: object) -> None:
         if self.deps_type is not None and not is_instance(deps, self.deps_type):
             raise TypeError(
-                f"{self.name} wants deps of the type {self.deps_type.__name__}, not {deps!r}"
+                f"{self.name} wants deps of the type {type_name(self.deps_type)}, not {deps!r}"
             )

@@ -1,7 +1,7 @@
 """`RunContext` reaches tools, instructions and functions of tools; its type is checked early."""
 
 import dataclasses
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, NewType, Optional, Protocol
 
 import pytest
 import trio
@@ -25,6 +25,9 @@ class Database:
 
 class Archive(Database):
     """A database, too."""
+
+
+Shelves = NewType("Shelves", Database)
 
 
 class HasBooks(Protocol):
@@ -149,6 +152,9 @@ def wants(hint):
         (Database, RunContext[Any]),
         (Database, RunContext),
         (dict[str, int], RunContext[dict[str, int]]),
+        (Database | None, RunContext[Database | None]),
+        (Optional[Database], RunContext[Database]),  # noqa: UP045 (what older code has)
+        (Shelves, RunContext[Database]),
         (None, RunContext),
         (None, RunContext[None]),
         (None, RunContext[Database | None]),
@@ -169,6 +175,7 @@ def test_deps_that_fit(deps_type, hint):
         (Database, RunContext[int | str]),
         (None, RunContext[Database]),
         (Database, RunContext[None]),
+        (int | None, RunContext[Database]),
     ],
 )
 def test_deps_that_do_not_fit_are_refused_when_the_agent_is_made(deps_type, hint):
@@ -184,6 +191,15 @@ def test_deps_that_do_not_fit_are_refused_when_the_agent_is_made(deps_type, hint
 async def test_a_run_has_to_be_given_deps_of_that_type(deps):
     with pytest.raises(TypeError, match="wants deps of the type Database"):
         await librarian("Hi").run("Hi", deps=deps)
+
+
+@pytest.mark.parametrize("deps_type", [Database | None, Optional[Database]])  # noqa: UP045
+def test_deps_may_be_of_one_type_or_another(deps_type):
+    agent = Agent(ScriptedProvider("Hello.", "Hello."), deps_type=deps_type)
+    for deps in (Database({}), None):
+        assert agent.run_sync("Hi", deps=deps).output == "Hello."
+    with pytest.raises(TypeError, match=r"wants deps of the type .*Database.*, not 7"):
+        agent.run_sync("Hi", deps=7)
 
 
 async def test_a_function_that_is_no_choice_of_tools_is_told_so():
