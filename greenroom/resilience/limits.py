@@ -335,6 +335,7 @@ class ConcurrencyLimit:
         """Whether a call could begin at once."""
         return self._running < self._concurrency and not self._queue
 
+    @trio.lowlevel.enable_ki_protection  # who is admitted also enters its block
     async def acquire(self) -> None:
         """Wait until a call may begin."""
         await self._queue.wait(self._admit)
@@ -369,6 +370,7 @@ class ConcurrencyLimit:
         async with self:
             return await fn(*args)
 
+    @trio.lowlevel.enable_ki_protection
     async def __aenter__(self) -> None:
         """Wait until the block may begin."""
         await self.acquire()

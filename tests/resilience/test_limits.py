@@ -1,5 +1,7 @@
 """`RateLimit` and `ConcurrencyLimit`: fair, and never more than allowed."""
 
+import signal
+
 import pytest
 import trio
 from hypothesis import given, strategies as st
@@ -7,6 +9,7 @@ from trio.testing import MockClock
 
 from greenroom.core import ConfigurationError
 from greenroom.resilience import ConcurrencyLimit, RateLimit
+from greenroom.resilience.waiting import WaitQueue
 
 ARRIVALS = st.lists(
     st.tuples(st.integers(0, 20), st.integers(1, 12), st.booleans(), st.integers(0, 12)),
@@ -181,3 +184,16 @@ def test_a_rate_limit_that_makes_no_sense_is_refused(wrong):
 def test_a_concurrency_limit_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         ConcurrencyLimit(wrong)
+
+
+def test_a_ctrl_c_behind_the_wait_for_a_place_leaves_it_free(monkeypatch):
+    wait, limit = WaitQueue.wait, ConcurrencyLimit(1)
+
+    async def interrupt(*arguments):
+        await wait(*arguments)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(WaitQueue, "wait", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(limit.call, trio.sleep_forever)
+    assert limit.is_free
