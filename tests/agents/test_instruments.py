@@ -1,6 +1,7 @@
 """Instruments see each model call, tool call, permission, turn and agent: before it, and after."""
 
 import importlib.util
+import signal
 from pathlib import Path
 from typing import get_args
 
@@ -177,6 +178,32 @@ async def test_a_hook_that_aborts_the_program_before_an_agent_leaves_nobody_wait
     with trio.fail_after(60), pytest.raises(KeyboardInterrupt):
         await program()
     assert (await handles[0].wait()).status == "crashed"
+
+
+@pytest.mark.parametrize("hook", ["before_agent", "after_agent"])
+def test_a_ctrl_c_ends_a_hook_that_would_go_on_for_good(hook):
+    class Endless:
+        went_on = False
+
+    def run_on(self, *details):
+        signal.raise_signal(signal.SIGINT)
+        Endless.went_on = True  # for good, in the hook of a program
+
+    setattr(Endless, hook, run_on)
+    handles = []
+
+    async def returns(agent):
+        pass
+
+    async def program():
+        async with AgentRuntime(store=InMemoryStore(), instruments=[Endless()]) as runtime:
+            handles.append(runtime.spawn(new(), returns))
+            await handles[0].wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(program)
+    assert not Endless.went_on
+    assert handles[0].state.is_final
 
 
 async def test_a_session_that_is_locked_is_an_agent_that_ends_at_once():
