@@ -106,7 +106,8 @@ class ModelAttempt:
         self._attempts = attempts
         self._ticket = ticket
         self._alone, self._tokens = self._estimate()
-        self._stack = AsyncExitStack()
+        self._limits = AsyncExitStack()
+        self._opened = AsyncExitStack()  # the provider's block, once it is entered
         self._stream: ModelStream | None = None
         self._reservations: list[Reservation] = []
         self._passage: Passage | None = None
@@ -154,9 +155,9 @@ class ModelAttempt:
         for limit in self.target.limits:
             if isinstance(limit, RateLimit):
                 reservation = await limit.acquire(self._tokens, alone=self._alone)
-                self._reservations.append(self._stack.enter_context(reservation))
+                self._reservations.append(self._limits.enter_context(reservation))
             else:
-                await self._stack.enter_async_context(limit)
+                await self._limits.enter_async_context(limit)
         self._attempts.extend(trio.current_time() - began)
         self.has_place = True
 
@@ -201,7 +202,7 @@ class ModelAttempt:
         for reservation in self._reservations:
             reservation.begin()
         self._is_sent = True
-        return await self._stack.enter_async_context(self.target.llm.stream(self._request))
+        return await self._opened.enter_async_context(self.target.llm.stream(self._request))
 
     async def _pass(self, gate: Gate) -> Passage:
         """Wait at the gate, but not beyond the time of the attempts.
@@ -250,9 +251,9 @@ class ModelAttempt:
         if self._passage is not None:
             self._passage.abandon()
         try:
-            trace = None if error is None else error.__traceback__
-            await self._stack.__aexit__(None if error is None else type(error), error, trace)
+            await _leave(self._opened, error)
         finally:
+            await self._limits.aclose()
             if self._circuit is not None:
                 self._circuit.abandon()
 
@@ -279,3 +280,9 @@ class ModelAttempt:
         self.target.replies.observe(usage.output_tokens or 0)
         if self._reservations and self.target.counts_tokens:
             self.target.counter.observe(self._request, usage, model=self.target.llm.model)
+
+
+@trio.lowlevel.disable_ki_protection  # a provider may be the program's own code, and take long
+async def _leave(block: AsyncExitStack, error: BaseException | None) -> None:
+    trace = None if error is None else error.__traceback__
+    await block.__aexit__(None if error is None else type(error), error, trace)

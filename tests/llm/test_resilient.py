@@ -573,3 +573,23 @@ def test_a_ctrl_c_leaves_no_place_of_a_limit_taken(monkeypatch, owner, name):
     with pytest.raises(KeyboardInterrupt):
         trio.run(main)
     assert limit.is_free
+
+
+def test_a_ctrl_c_ends_the_end_of_a_provider_s_own_block_that_would_go_on_for_good():
+    limit, went_on = ConcurrencyLimit(1), []
+
+    class Endless(ScriptedProvider):
+        @asynccontextmanager
+        async def stream(self, request):
+            async with super().stream(request) as opened:
+                yield opened
+            signal.raise_signal(signal.SIGINT)
+            went_on.append(True)  # for good, in the code of a program
+
+    async def main():
+        await resilient(Endless("hello"), limits=limit).generate(HELLO)
+
+    with pytest.raises(KeyboardInterrupt):
+        trio.run(main)
+    assert not went_on
+    assert limit.is_free
