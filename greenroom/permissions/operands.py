@@ -105,7 +105,8 @@ def find_fed_files(commands: Iterable[Command], care: Care) -> Iterator[Unknown]
 
     The text of the whole call may be that, so it is looked at once.
     """
-    fed = next((each for each in commands if each.fed and each.extent == "any"), None)
+    reading = (each for each in commands if each.invocation.name not in REACH["data"])
+    fed = next((each for each in reading if each.fed and each.extent == "any"), None)
     if fed and care.paths:
         yield from _find_inner_files(fed, (fed.fed,), fed.place, Search.of(fed.place, care))
 

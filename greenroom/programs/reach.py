@@ -84,6 +84,8 @@ def list_folders(invocation: Invocation, exists: Callable[[str], bool]) -> Seque
     if name in REACH["folders first"]:
         is_into = len(operands) < 2 or any(map(_INTO.match, argv[1:]))
         return argv[1:] if is_into else operands[:-1]
+    if name in REACH["folders deep"]:
+        return operands if any(map(_RECURSIVE.match, argv[1:])) else ()
     reads_here = name in REACH["folders here"]
     if not reads_here and name not in REACH["folders recursive"]:
         return ()

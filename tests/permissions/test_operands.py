@@ -283,6 +283,7 @@ NO_FILES = r"""
 cat /dev/stdin
 cat /proc/self/fd/0
 cat /proc/self/status
+chmod -R a+r out
 chmod -R a+r src
 cp src/a.py .
 echo .env
@@ -294,7 +295,9 @@ git add -u
 git checkout -b x
 git clone https://good.test/x
 md5sum src/a.py
+zstd -d src/a.py
 zstd -q src/a.py
+zstd -r src
 git blame src/a.py
 git branch --list 'v*'
 git commit -am .env
@@ -614,6 +617,8 @@ def test_a_denied_file_that_is_named_in_the_input_of_a_program_is_asked_about(pr
         ("printf '#include \"linked/key\"' | cpp", "ask"),
         ("frob <<'E'\nread .env\nE", "ask"),
         ("tee x <<< 'src/a.py'", "allow"),
+        ("tee -a x <<< 'leave out .env'", "allow"),
+        ("git commit -m 'Leave out .env' && printf x | tee y", "allow"),
         ("cat > x <<'E'\nleave out .env\nE", "allow"),
         ("git commit -F - <<'E'\nLeave out .env\nE", "allow"),
     ):
