@@ -141,6 +141,7 @@ async def execute_plan(
     check = partial(_check, tools=box.registry, has_worker=worker is not None)
     check(run)
     recorder = PlanRecorder(agent, run)
+    recorder.has_reviews = on_end is not None
 
     def spawn(session: AgentSession, name: str) -> AgentHandle:
         assert worker is not None  # `_check` refuses a plan that needs a missing worker
@@ -245,7 +246,7 @@ class _Execution:
 
     async def _review_end(self, id_: str) -> None:
         """Have the end of a subtask reviewed, unless it was."""
-        if self.on_end is not None and not self.run.state(id_).is_reviewed:
+        if self.on_end is not None and self.run.state(id_).awaits_review:
             await self.on_end(self.run, id_)
             self.recorder.write(SubtaskReview(id_))
             await self.agent.session.save(flush=False)
@@ -279,8 +280,8 @@ class _Execution:
         try:
             decided = _Decided() if is_refused else await self._decide(run, failure)
         except BaseException:
-            pending = SubtaskStatus.PENDING
-            self.recorder.write(msgspec.structs.replace(end, status=pending, session_id=session_id))
+            left = {"status": SubtaskStatus.PENDING, "is_undecided": True}
+            self.recorder.write(msgspec.structs.replace(end, **left, session_id=session_id))
             raise
         if decided.result is not UNSET:
             self.runner.record_result(failure.subtask, decided.result, session_id)

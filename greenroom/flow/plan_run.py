@@ -101,14 +101,13 @@ class SubtaskState(Wire, frozen=True):
         status: its status.
         result: its result once it is completed, a JSON value.
         error: why it failed, is blocked, or is uncertain; `UNKNOWN` if its result is not known.
-        reason: the kind of failure; of a pending subtask, if it was interrupted before it was
-            decided what to do about that.
+        reason: the kind of failure; of a pending subtask, of one that nobody has decided about.
         error_class: the kind of error of such a failure.
         is_given_up: whether it has failed, and the plan is not to be revised for that.
         failures: how often it has failed.
         session_id: the session in which it runs or was interrupted; empty once it has ended.
         is_undone: whether `PlanRun.undo` has undone what it did.
-        is_reviewed: whether `on_end` of `execute_plan` has returned since it ended.
+        awaits_review: whether it has ended, and `on_end` of `execute_plan` is still to return.
     """
 
     status: SubtaskStatus = SubtaskStatus.PENDING
@@ -120,7 +119,7 @@ class SubtaskState(Wire, frozen=True):
     failures: int = 0
     session_id: str = ""
     is_undone: bool = False
-    is_reviewed: bool = False
+    awaits_review: bool = False
 
     def __post_init__(self) -> None:
         freeze_fields(self, "result")
@@ -162,6 +161,7 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
 
     `call` is a hash of the call that starts, if its tool may not be called twice. A failure has it
     as well unless the tool itself reported the failure, since the call may have had its effect.
+    `is_undecided` says of a pending one that it has failed, and nobody has decided about that.
     """
 
     id: str
@@ -175,6 +175,8 @@ class SubtaskMove(Wire, frozen=True, tag="move"):
     at: datetime | None = None
     error_class: ErrorClass = ErrorClass.FAILED
     is_given_up: bool = False
+    is_undecided: bool = False
+    awaits_review: bool = False
 
     def __post_init__(self) -> None:
         freeze_fields(self, "result")
@@ -425,12 +427,11 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
                 return self.revise(step.plan)
             case PlanEnd():
                 return replace(self, error=step.error)
-            case SubtaskReview():
-                reviewed = replace(self.state(step.id), is_reviewed=True)
-                return replace(self, states={**self.states, step.id: reviewed})
-            case SubtaskUndo():
-                undone = replace(self.state(step.id), is_undone=True)
-                return replace(self, states={**self.states, step.id: undone})
+            case SubtaskReview() | SubtaskUndo():
+                is_undo = isinstance(step, SubtaskUndo)
+                about = {"is_undone": True} if is_undo else {"awaits_review": False}
+                state = replace(self.state(step.id), **about)
+                return replace(self, states={**self.states, step.id: state})
             case SubtaskMove():
                 return self._move(step)
 
@@ -440,14 +441,12 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         for id_ in self.plan.order():
             state = self.states[id_]
             facts = asdict(state)
-            is_reviewed, is_undone = facts.pop("is_reviewed"), facts.pop("is_undone")
-            move = SubtaskMove(id_, **facts)
+            is_undone = facts.pop("is_undone")
+            move = SubtaskMove(id_, **facts, is_undecided=bool(state.status is _P and state.reason))
             if state.status in (_C, _E):
                 yield replace(move, status=_E)
             if state.status in (_C, _F) or (state.status is _P and state != SubtaskState()):
                 yield move
-            if is_reviewed:
-                yield SubtaskReview(id_)
             if is_undone:
                 yield SubtaskUndo(id_)
         if self.error:
@@ -460,15 +459,17 @@ class PlanRun(Wire, frozen=True):  # noqa: PLW1641 (its states are a dict)
         if any(self.states[each].status is not _C for each in self.plan[move.id].after):
             raise PlanError(f"{move.id} can't start: its dependencies are not completed")
         failures = before.failures + (after is _F)
+        is_failure = after is _F or move.is_undecided
         state = SubtaskState(
             status=after,
             result=_copy_result(move.result) if after is _C else None,
             error=clip(move.error, MAX_ERROR_TEXT),
-            reason=move.reason if after in (_F, _P) else None,
-            error_class=move.error_class if after in (_F, _P) else ErrorClass.FAILED,
+            reason=move.reason if is_failure else None,
+            error_class=move.error_class if is_failure else ErrorClass.FAILED,
             is_given_up=move.is_given_up,
             failures=failures if move.failures is None else move.failures,
             session_id=move.session_id if after in (_E, _P) else "",
+            awaits_review=move.awaits_review,
         )
         run = replace(self, states={**self.states, move.id: state})
         return run._block_dependents() if _F in (before.status, after) else run
@@ -526,11 +527,7 @@ def find_start(session: AgentSession, id_: str) -> Start:
         match record:
             case {"type": "move", "id": one, "status": "executing", **more} if one == id_:
                 starts.setdefault(str(more.get("session_id", "")), more.get("at"))
-            case _:
-                pass
-    if not starts:
-        return Start(count=0)
-    session_id, at = list(starts.items())[-1]
+    session_id, at = next(reversed(starts.items()), ("", None))
     return Start(session_id, serde.convert(at, datetime | None), len(starts))
 
 
@@ -545,6 +542,8 @@ def _copy_result(result: object) -> JSON:
 
 class PlanRecorder:
     """Keeps the current run of an agent, and records and publishes each change of it."""
+
+    has_reviews = False  # whether what ends from now on awaits one
 
     def __init__(self, agent: AgentInternals, run: PlanRun) -> None:
         """Take a run, and record it as a whole unless the session has it already."""
@@ -571,6 +570,8 @@ class PlanRecorder:
             PlanError: the step is illegal or too long for a record; nothing was changed.
         """
         step = replace(step, at=step.at or utc_now())
+        if isinstance(step, SubtaskMove) and step.status in (_C, _F) and self.has_reviews:
+            step = replace(step, awaits_review=True)
         run = self.run.apply(step)
         if isinstance(step, SubtaskMove):
             step = replace(step, result=run.state(step.id).result)  # shortened if it was long

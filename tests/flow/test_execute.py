@@ -499,6 +499,24 @@ async def test_what_a_spent_budget_keeps_from_running_waits_for_another_one():
     assert (again.run.is_completed, looked) == (True, [1])
 
 
+async def test_what_a_spent_budget_stopped_goes_on_from_a_record_that_names_a_reason():
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    plan = Plan("", [Subtask("a", "", tool="look")])
+    session = AgentSession.new("planned", session_id="planned")
+    session.add_record(
+        "plan.step", {"type": "begin", "plan": msgspec.json.decode(msgspec.json.encode(plan))}
+    )
+    for status, more in (("executing", {"session_id": "s-1"}), ("pending", {"reason": "tool"})):
+        step = {"type": "move", "id": "a", "status": status, **more}  # as was stored before
+        session.add_record("plan.step", step)
+    planned = Planned(plan, tools=[look], session=session)
+    await planned.carry_out()
+    assert planned.run.results == {"a": "seen"}
+
+
 async def test_what_spends_a_budget_of_its_own_is_planned_anew():
     class Split:
         async def revise(self, run, failure):

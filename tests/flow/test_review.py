@@ -1,8 +1,9 @@
 """A person sees every plan that would start, and each result, where a review is wanted."""
 
+import msgspec
 import pytest
 
-from greenroom import Answer, ConfigurationError, InMemoryStore, RuleDecision
+from greenroom import AgentSession, Answer, ConfigurationError, InMemoryStore, RuleDecision
 from greenroom.core import TurnStatus
 from greenroom.flow import Plan, PlanRun, Subtask, plan_and_execute, run_task
 from greenroom.memory import SQLiteMemory
@@ -98,7 +99,28 @@ async def test_a_subtask_that_was_not_looked_at_before_a_kill_is_looked_at_then(
     asked = [request.action.removeprefix("Go on after the subtask ") for request in person.asked]
     assert asked == ["yacht", "then"][: len(booked)]
     told = PlanRun.load(again.session)
-    assert told.state("yacht").is_reviewed == (answer is True)
+    assert told.state("yacht").awaits_review == (answer is NO)
+
+
+async def test_what_ended_before_reviews_were_on_record_is_not_reviewed_again():
+    person = Person(True)
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    car = Subtask("then", "", tool="book", arguments={"what": "a car"}, after=["yacht"])
+    plan = Plan("A trip", [Subtask("yacht", "", tool="book", arguments={"what": "a yacht"}), car])
+    session = AgentSession.new("planner")
+    session.add_record(
+        "plan.step", {"type": "begin", "plan": msgspec.json.decode(msgspec.json.encode(plan))}
+    )
+    for status in ("executing", "completed"):
+        session.add_record("plan.step", {"type": "move", "id": "yacht", "status": status})
+    planner = plan_and_execute(ScriptedProvider("Done."), [book], planner=plan, review=["subtask"])
+    await planner.run("A trip", session=session, approve=person.approve)
+    assert person.booked == ["a car"]
+    assert [request.action for request in person.asked] == ["Go on after the subtask then"]
 
 
 @pytest.mark.parametrize("word", ["plan", "subtask"])
