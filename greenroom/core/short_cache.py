@@ -42,7 +42,7 @@ def cache_short(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         def run_short(*args: P.args, **kwargs: P.kwargs) -> R:
             result = function(*args, **kwargs)
-            if sum(map(_count_characters, args)) > _LONGEST:  # only a miss pays for the count
+            if _count_characters((*args, *kwargs.values())) > _LONGEST:  # only a miss pays for it
                 raise _LongError(result)
             return result
 

@@ -17,7 +17,7 @@ def count_calls(most=4):
     return join, calls
 
 
-@pytest.mark.parametrize("given", [("a" * 1_000,), ("a", "b"), (("a", "b"), "c"), ()])
+@pytest.mark.parametrize("given", [("a" * 999,), ("a", "b"), (("a", "b"), "c"), ()])
 def test_a_call_with_short_texts_is_made_once(given):
     join, calls = count_calls()
     assert join(*given, end="!") == join(*given, end="!")
@@ -31,6 +31,12 @@ def test_a_call_with_long_texts_is_made_each_time(given):
     join, calls = count_calls()
     assert join(*given) == join(*given) == "".join(map("".join, given))
     assert calls == [given, given]
+
+
+def test_a_long_text_that_is_given_by_its_name_is_counted_too():
+    join, calls = count_calls()
+    assert join("a", end="b" * 1_000) == join("a", end="b" * 1_000)
+    assert calls == [("a",), ("a",)]
 
 
 def test_a_long_text_drives_nothing_out():
