@@ -7,8 +7,8 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from greenroom.core import ResourceMap, SessionInUseError, Workspace
-from greenroom.core._internal import EndStatus, Instruments
+from greenroom.core import AgentContext, ResourceMap, SessionInUseError, Workspace
+from greenroom.core._internal import EndStatus, Hook, Instruments
 from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.results import Outcome
@@ -141,3 +141,11 @@ class Kernel(Generic[A]):
             )
         require_loop(self.token, "spawn()")
         return self.nursery
+
+
+@trio.lowlevel.disable_ki_protection  # hooks are the program's own code, and may take long
+def call_hooks(
+    instruments: Instruments, hook: Hook, context: AgentContext, *details: object
+) -> None:
+    """Call a hook of every instrument that has it, so that a Ctrl-C can end one."""
+    instruments.notify(hook, context, *details)

@@ -46,7 +46,6 @@ from greenroom.core._internal import (
     RUNTIME,
     ConversationInput,
     EndStatus,
-    Hook,
     describe_error,
     log_error,
 )
@@ -76,7 +75,7 @@ async def run_agent(actor: Actor) -> None:
         current_cleanup.set(None)  # a subagent that is spawned in a clean-up lives longer than that
     task = begin_owning(actor)
     try:
-        _notify(actor, "before_agent")
+        actor.notify("before_agent")
         await _run_life(actor)
         while actor.member is not None and await _wait_next_life(actor, actor.member):
             await _run_life(actor)
@@ -316,12 +315,7 @@ def _tell_end(actor: Actor, outcome: Outcome) -> None:
         actor.tell_monitors(outcome)
         if actor.member is not None:
             actor.member.mark_gone()
-        _notify(actor, "after_agent", exited)
-
-
-@trio.lowlevel.disable_ki_protection  # hooks are the program's own code, and may take long
-def _notify(actor: Actor, hook: Hook, *details: Exited) -> None:
-    actor.notify(hook, *details)
+        actor.notify("after_agent", exited)
 
 
 def _publish_end(actor: Actor, exited: Exited) -> None:

@@ -9,7 +9,17 @@ import pytest
 import trio
 
 from greenroom.agents import Task, coder, run_tools, stream_reply
-from greenroom.core import PermissionRequest, TextBlock, ToolStart, ToolUseBlock, TurnStatus
+from greenroom.core import (
+    Exited,
+    PermissionRequest,
+    SubAgentComplete,
+    SubAgentSpawned,
+    TextBlock,
+    ToolStart,
+    ToolUseBlock,
+    TurnStart,
+    TurnStatus,
+)
 from greenroom.core._internal import Hook
 from greenroom.llm import ModelOverloadedError
 from greenroom.permissions import PermissionManager, PermissionRule
@@ -180,14 +190,26 @@ async def test_a_hook_that_aborts_the_program_before_an_agent_leaves_nobody_wait
     assert (await handles[0].wait()).status == "crashed"
 
 
-@pytest.mark.parametrize("hook", ["before_agent", "after_agent"])
-def test_a_ctrl_c_ends_a_hook_that_would_go_on_for_good(hook):
+@pytest.mark.parametrize(
+    ("hook", "kind"),
+    [
+        ("before_agent", None),
+        ("before_turn", None),
+        ("on_chunk", TurnStart),
+        ("on_chunk", SubAgentSpawned),
+        ("on_chunk", SubAgentComplete),
+        ("on_chunk", Exited),
+        ("after_agent", None),
+    ],
+)
+def test_a_ctrl_c_ends_a_hook_that_would_go_on_for_good(hook, kind):
     class Endless:
         went_on = False
 
-    def run_on(self, *details):
-        signal.raise_signal(signal.SIGINT)
-        Endless.went_on = True  # for good, in the hook of a program
+    def run_on(self, agent, detail=None):
+        if kind is None or isinstance(detail, kind):
+            signal.raise_signal(signal.SIGINT)
+            Endless.went_on = True  # for good, in the hook of a program
 
     setattr(Endless, hook, run_on)
     handles = []
@@ -195,9 +217,14 @@ def test_a_ctrl_c_ends_a_hook_that_would_go_on_for_good(hook):
     async def returns(agent):
         pass
 
+    async def parent(agent):
+        async with agent.turn(await agent.receive()):
+            await agent.spawn(new(), returns).wait()
+
     async def program():
         async with AgentRuntime(store=InMemoryStore(), instruments=[Endless()]) as runtime:
-            handles.append(runtime.spawn(new(), returns))
+            handles.append(runtime.spawn(new(), parent))
+            handles[0].send_input_nowait("go")
             await handles[0].wait()
 
     with pytest.raises(KeyboardInterrupt):
