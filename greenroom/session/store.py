@@ -228,7 +228,11 @@ async def release_after(writer: Writer) -> AsyncIterator[Writer]:
 
 @runtime_checkable
 class SessionStore(KeepsFiles, Protocol):
-    """Keeps sessions. Reading needs no lock; to write, acquire the session's writer."""
+    """Keeps sessions. Reading needs no lock; to write, acquire the session's writer.
+
+    A Ctrl-C can't break off a step of what a session calls to open, save or close: it is raised
+    where the program waits next. So what takes long belongs in a thread.
+    """
 
     async def exists(self, session_id: str) -> bool:
         """Whether a session with this id is stored."""
