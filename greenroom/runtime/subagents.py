@@ -125,9 +125,9 @@ async def shut_down(agents: Sequence[Subagent], deadline: float) -> None:
     A cancel takes nothing back. Most agents of many wait for input, and have ended before a
     deadline is set for each of the others.
     """
-    for agent in agents:
-        agent.mailbox.refuse()  # all of them, before the first can learn of it
     try:
+        for agent in agents:
+            agent.mailbox.refuse()  # all of them, before the first can learn of it
         for first in range(0, len(agents), _AT_ONCE):
             for agent in agents[first : first + _AT_ONCE]:
                 agent.take_no_more()

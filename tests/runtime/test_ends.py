@@ -26,6 +26,7 @@ from greenroom.core._internal import EndStatus, StateKind, leaves
 from greenroom.llm import ModelError, ModelOverloadedError
 from greenroom.runtime import AgentNotRunningError, AgentRuntime, RuntimeLimits
 from greenroom.runtime.kernel import Registry
+from greenroom.runtime.mailbox import Mailbox
 from greenroom.runtime.subagents import Children
 from greenroom.runtime.tasks import LiveTasks
 from greenroom.runtime.turn import Turn
@@ -345,6 +346,26 @@ def test_a_ctrl_c_while_a_runtime_opens_leaves_nothing_behind(monkeypatch):
 
     monkeypatch.setattr(trio.lowlevel, "add_instrument", interrupt)
     trio.run(main)
+
+
+async def test_a_ctrl_c_while_agents_are_shut_down_leaves_none_that_waits_for_good(monkeypatch):
+    refuse, refused = Mailbox.refuse, []
+
+    def interrupt(mailbox):
+        refuse(mailbox)
+        refused.append(mailbox)
+        if len(refused) == 2:
+            signal.raise_signal(signal.SIGINT)
+
+    async with AgentRuntime(store=InMemoryStore()) as runtime:
+        handles = [runtime.spawn(new(), idle) for _ in range(3)]
+        await wait_all_tasks_blocked()
+        monkeypatch.setattr(Mailbox, "refuse", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            await runtime.shutdown_all()
+        with trio.fail_after(60):
+            for handle in handles:
+                assert (await handle.wait()).status is EndStatus.COMPLETED
 
 
 def test_a_ctrl_c_while_a_runtime_closes_leaves_nothing_behind(monkeypatch):
