@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, get_args, get_origin
 
 import msgspec
 import orjson
@@ -109,7 +109,8 @@ def make_decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
 
 def has_struct(hint: object) -> bool:
     """Whether a type is a struct, or has one as a part, as in `list[Order] | None`."""
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+    kind = get_origin(hint) or hint
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return True
     return any(map(has_struct, get_args(hint)))
 

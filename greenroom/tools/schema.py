@@ -26,7 +26,7 @@ import msgspec
 
 from greenroom.core import AgentContext, ToolError
 from greenroom.core._internal import Wire, serde, strip_partials
-from greenroom.tools.struct_schema import add_structs, convert_by_msgspec
+from greenroom.tools.struct_schema import add_structs, convert_by_msgspec, make_result_schema
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -202,9 +202,10 @@ def read_output_schema(function: Callable[P, object]) -> dict[str, object] | Non
 
     try:
         kind: object = get_type_hints(function, include_extras=True).get("return")
-        is_struct = isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-        if is_struct and not issubclass(cast("type", kind), Wire):  # as a `ToolResult` is
-            return serde.make_schema(kind)
+        inner = get_origin(kind) or kind
+        is_struct = isinstance(inner, type) and issubclass(inner, msgspec.Struct)
+        if is_struct and not issubclass(cast("type", inner), Wire):  # as a `ToolResult` is
+            return make_result_schema(kind)
         is_class = isinstance(kind, type) and (issubclass(kind, BaseModel) or is_dataclass(kind))
         if not (is_class or is_typeddict(kind)):
             return None
@@ -323,7 +324,7 @@ def _build_model(
     try:
         model = _make_model(fields)
         schema = _json_schema(model)
-        add_structs(schema, structs, name)
+        add_structs(schema, structs)
     except PydanticUserError as error:
         for parameter, definition in zip(parameters, fields.values(), strict=True):
             _check_type(name, parameter, definition)

@@ -47,24 +47,44 @@ def _converter(decode: Callable[[bytes], object]) -> Callable[[object], object]:
     return convert
 
 
-def add_structs(schema: dict[str, object], hints: Mapping[str, object], name: str) -> None:
+def add_structs(schema: dict[str, object], hints: Mapping[str, object]) -> None:
     """Write the schemas of parameters with structs into that of a tool.
 
-    Raises:
-        ToolError: another type of the tool has the name of a struct.
+    pydantic may have described an enum or a dataclass that a struct has as well, or another type of
+    that name, so those of the structs get another name then.
     """
     if not hints:
         return
-    whole = serde.make_schema(msgspec.defstruct("Arguments", list(hints.items())))
+    defined = _as_dicts(schema.setdefault("$defs", {}))
+    text = serde.dumps(serde.make_schema(msgspec.defstruct("Arguments", list(hints.items()))))
+    for name in defined:
+        text = text.replace(_refer_to(name), _refer_to(f"{name}-2"))
+    whole = serde.decode(text, dict[str, object])
     parts = _as_dicts(whole["$defs"])
-    own = parts.pop(str(whole["$ref"]).removeprefix("#/$defs/"))
+    own = parts.pop(_read_name(whole))
     properties = _as_dicts(schema["properties"])
     for parameter, part in _as_dicts(own["properties"]).items():
         properties[parameter] = {**part, **properties[parameter]}
-    defined = _as_dicts(schema.setdefault("$defs", {}))
-    if both := defined.keys() & parts.keys():
-        raise ToolError(f"tool {name}: two types are called {min(both)}", hint="rename one")
-    defined.update(parts)
+    defined.update({f"{name}-2" if name in defined else name: parts[name] for name in parts})
+
+
+def make_result_schema(kind: object) -> dict[str, object] | None:
+    """Make the schema of a struct that a tool returns; None if its JSON is not an object."""
+    schema = serde.make_schema(kind)
+    parts, name = _as_dicts(schema["$defs"]), _read_name(schema)
+    root = parts[name]
+    if _refer_to(name) not in serde.dumps(parts):  # no type has one of its own kind in it
+        del parts[name]
+    whole = {**root, "$defs": parts} if parts else root
+    return whole if root["type"] == "object" else None
+
+
+def _refer_to(name: str) -> bytes:
+    return serde.dumps({"$ref": f"#/$defs/{name}"})[1:-1]
+
+
+def _read_name(schema: Mapping[str, object]) -> str:
+    return str(schema["$ref"]).removeprefix("#/$defs/")
 
 
 def _as_dicts(value: object) -> dict[str, dict[str, object]]:

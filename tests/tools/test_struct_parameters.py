@@ -1,6 +1,7 @@
 """Tools whose parameters or results are msgspec structs."""
 
-from typing import Annotated
+from enum import Enum
+from typing import Annotated, Generic, TypeVar
 
 import msgspec
 import pytest
@@ -8,6 +9,8 @@ from pydantic import BaseModel
 
 from greenroom.core import AgentContext, ToolError, ToolResult
 from greenroom.tools import ToolRegistry, tool
+
+T = TypeVar("T")
 
 
 class Item(msgspec.Struct):
@@ -32,6 +35,24 @@ class Note(msgspec.Struct):
 
 class Odd(msgspec.Struct):
     value: Customer
+
+
+class Urgency(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Errand(msgspec.Struct):
+    urgency: Urgency = Urgency.LOW
+
+
+class Page(msgspec.Struct, Generic[T]):
+    items: list[T]
+
+
+class Pair(msgspec.Struct, array_like=True):
+    one: int
+    two: int
 
 
 CARD = Item("card")
@@ -120,12 +141,44 @@ def test_a_field_may_hold_any_value():
     assert parts["data"]["additionalProperties"] == {"description": "any JSON value"}
 
 
-def test_two_types_of_one_name_are_refused():
-    other = type("Item", (BaseModel,), {"__annotations__": {"size": int}})
-    look_up = lambda one, two: ""  # noqa: E731
-    look_up.__annotations__ = {"one": Item, "two": other}
-    with pytest.raises(ToolError, match="two types are called Item"):
-        tool(name="look_up")(look_up)
+async def test_a_type_may_be_a_parameter_and_a_part_of_a_struct():
+    @tool
+    def plan(first: Urgency, rest: list[Errand]) -> str:
+        return f"{first.name} {rest[0].urgency.name}"
+
+    defined, properties = plan.parameters["$defs"], plan.parameters["properties"]
+    assert sorted(defined) == ["Errand", "Urgency", "Urgency-2"]
+    assert properties["first"] == {"$ref": "#/$defs/Urgency"}
+    assert defined["Errand"]["properties"]["urgency"]["$ref"] == "#/$defs/Urgency-2"
+    context = AgentContext(session_id="s-1", agent_type="test")
+    given = {"first": "high", "rest": [{"urgency": "low"}]}
+    result = await ToolRegistry([plan]).execute("plan", given, context)
+    assert result.text == "HIGH LOW"
+
+
+async def test_a_generic_struct_is_one_too():
+    @tool
+    def turn(page: Page[int]) -> Page[int]:
+        return Page(page.items[::-1])
+
+    context = AgentContext(session_id="s-1", agent_type="test")
+    result = await ToolRegistry([turn]).execute("turn", {"page": {"items": [1, 2]}}, context)
+    assert result.metadata["structured"] == {"items": [2, 1]}
+
+
+def test_the_schema_of_a_result_is_one_of_an_object():
+    @tool
+    def find() -> Folder:
+        return Folder(0)
+
+    @tool
+    def split() -> Pair:
+        return Pair(1, 2)
+
+    assert order.output_schema["type"] == find.output_schema["type"] == "object"
+    assert "$defs" not in order.output_schema
+    assert list(find.output_schema["$defs"]) == ["Folder"]
+    assert split.output_schema is None
 
 
 def test_a_result_of_ours_has_no_schema():
@@ -134,4 +187,3 @@ def test_a_result_of_ours_has_no_schema():
         return ToolResult.ok("done")
 
     assert look.output_schema is None
-    assert order.output_schema["$ref"] == "#/$defs/Item"
