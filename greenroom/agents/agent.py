@@ -15,7 +15,7 @@ from greenroom.agents.configuration import (
     Toolbox,
     Tools,
     check_tools,
-    list_items as _items,
+    list_items,
     list_tools,
     read_capabilities,
     tool_name,
@@ -248,8 +248,8 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     """Refuse invalid arguments, with a hint at what was probably meant."""
     models = 'write "anthropic:claude-sonnet-5-5", or a provider'
     rules = 'write permissions=PermissionManager([PermissionRule.allow_tool("deploy")])'
-    guards = _items(agent.guards, "guards", "[Guard(check)]")
-    handoffs = _items(agent.handoffs, "handoffs", "[sales, 'support']")
+    guards = list_items(agent.guards, "guards", "[Guard(check)]")
+    handoffs = list_items(agent.handoffs, "handoffs", "[sales, 'support']")
     for given, kind, what, hint in (
         (agent.llm, str | LLMProvider, "a model", models),
         (agent.memory, Memory | None, "a memory", "write memory=SQLiteMemory('memory.db')"),

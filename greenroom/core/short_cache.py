@@ -1,20 +1,13 @@
 """Caches results by short texts only: a full cache of long texts could hold gigabytes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache, wraps
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import ParamSpec, TypeVar, cast
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 _LONGEST = 1_000  # characters: usual paths, names, patterns and URLs are shorter
-
-
-class _LongError(Exception, Generic[R]):
-    """Carries a result past the cache, which keeps nothing of a call that raises."""
-
-    def __init__(self, result: R) -> None:
-        self.result = result
 
 
 def cache_short(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -40,29 +33,24 @@ def cache_short(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        def run_short(*args: P.args, **kwargs: P.kwargs) -> R:
-            result = function(*args, **kwargs)
-            if _count_characters((*args, *kwargs.values())) > _LONGEST:  # only a miss pays for it
-                raise _LongError(result)
-            return result
-
-        keep = cast("Callable[P, R]", lru_cache(most)(run_short))
+        keep = cast("Callable[P, R]", lru_cache(most)(function))
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            try:
-                return keep(*args, **kwargs)
-            except _LongError as past:
-                result: R = past.result
-                return result
+            is_short = _count_characters((*args, *kwargs.values())) <= _LONGEST
+            return keep(*args, **kwargs) if is_short else function(*args, **kwargs)
 
         return call
 
     return decorate
 
 
-def _count_characters(given: object) -> int:
-    """Count the characters of a text, or of all texts in a tuple."""
-    if isinstance(given, str):
-        return len(given)
-    return sum(map(_count_characters, given)) if isinstance(given, tuple) else 0
+def _count_characters(given: Iterable[object]) -> int:
+    """Count the characters of the texts among these, also of those in tuples."""
+    count = 0
+    for each in given:
+        if isinstance(each, str):
+            count += len(each)
+        elif isinstance(each, tuple):
+            count += _count_characters(each)
+    return count
