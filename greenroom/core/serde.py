@@ -108,9 +108,11 @@ def make_decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
 
 
 def has_struct(hint: object) -> bool:
-    """Whether a type is a struct, or has one as a part, as in `list[Order] | None`."""
+    """Whether a type is a struct, or has one or a `Meta` as a part, as in `list[Order] | None`."""
     kind = get_origin(hint) or hint
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+    if isinstance(hint, msgspec.Meta) or (
+        isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+    ):
         return True
     return any(map(has_struct, get_args(hint)))
 

@@ -1,7 +1,7 @@
 """msgspec structs as parameters of a tool: msgspec makes their schema and converts their values."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, cast, get_args, get_origin
 
 import msgspec
 
@@ -16,7 +16,7 @@ def convert_by_msgspec(hint: object, place: str) -> object:
     """Return a type for pydantic, whose values msgspec converts into this one.
 
     Args:
-        hint: a type that holds a struct.
+        hint: a type that holds a struct, or a `Meta` of msgspec.
         place: the parameter, for the error.
 
     Raises:
@@ -32,7 +32,9 @@ def convert_by_msgspec(hint: object, place: str) -> object:
             f"{place}: no schema can express its type: {error}",
             hint="use what msgspec knows inside of a struct: structs, dataclasses, plain types",
         ) from None
-    return Annotated[object, BeforeValidator(_converter(decoder.decode))]
+    extras = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+    of_pydantic = (each for each in extras if not isinstance(each, str | msgspec.Meta))
+    return Annotated[(object, BeforeValidator(_converter(decoder.decode)), *of_pydantic)]
 
 
 def _converter(decode: Callable[[bytes], object]) -> Callable[[object], object]:

@@ -5,7 +5,7 @@ from typing import Annotated, Generic, TypeVar
 
 import msgspec
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from greenroom.core import AgentContext, ToolError, ToolResult
 from greenroom.tools import ToolRegistry, tool
@@ -164,6 +164,27 @@ async def test_a_generic_struct_is_one_too():
     context = AgentContext(session_id="s-1", agent_type="test")
     result = await ToolRegistry([turn]).execute("turn", {"page": {"items": [1, 2]}}, context)
     assert result.metadata["structured"] == {"items": [2, 1]}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"items": [{"name": "a"}] * 3}, {"items": [], "most": 10}, {"items": [], "sizes": [0]}],
+)
+async def test_what_stands_beside_a_type_counts(given):
+    @tool
+    def pack(
+        items: Annotated[list[Item], Field(max_length=2, description="the things")],
+        most: Annotated[int, msgspec.Meta(le=9, description="at most")] = 1,
+        sizes: tuple[Annotated[int, msgspec.Meta(ge=1)], ...] = (),
+    ) -> str:
+        return "packed"
+
+    properties = pack.parameters["properties"]
+    assert properties["items"]["description"] == "the things"
+    assert properties["most"]["description"] == "at most"
+    context = AgentContext(session_id="s-1", agent_type="test")
+    assert (await ToolRegistry([pack]).execute("pack", {"items": []}, context)).text == "packed"
+    assert (await ToolRegistry([pack]).execute("pack", given, context)).is_error
 
 
 def test_the_schema_of_a_result_is_one_of_an_object():
