@@ -96,15 +96,17 @@ def _decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
     return cast("msgspec.json.Decoder[T]", _decoders[kind])
 
 
-def make_decoder(kind: "TypeForm[T]") -> msgspec.json.Decoder[T]:
+def make_decoder(kind: "TypeForm[T]", *, strict: bool = True) -> msgspec.json.Decoder[T]:
     """Make a decoder for a type; unlike those of `decode`, it is not kept here.
+
+    One that is not strict also takes 3.0 for a whole number, and texts for numbers.
 
     Raises:
         TypeError: JSON can't express the type.
         NameError: an annotation names something that does not exist.
     """
     with _building:
-        return msgspec.json.Decoder(cast("type[T]", kind))
+        return msgspec.json.Decoder(cast("type[T]", kind), strict=strict)
 
 
 def has_struct(hint: object) -> bool:

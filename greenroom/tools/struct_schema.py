@@ -26,7 +26,8 @@ def convert_by_msgspec(hint: object, place: str) -> object:
 
     try:
         serde.make_schema(hint)
-        decoder = serde.make_decoder(cast("TypeForm[object]", hint))
+        # For a JSON Schema, 3.0 is a whole number; all else has been checked by then.
+        decoder = serde.make_decoder(cast("TypeForm[object]", hint), strict=False)
     except (TypeError, NameError) as error:
         raise ToolError(
             f"{place}: no schema can express its type: {error}",

@@ -183,7 +183,8 @@ async def test_what_stands_beside_a_type_counts(given):
     assert properties["items"]["description"] == "the things"
     assert properties["most"]["description"] == "at most"
     context = AgentContext(session_id="s-1", agent_type="test")
-    assert (await ToolRegistry([pack]).execute("pack", {"items": []}, context)).text == "packed"
+    fits = {"items": [{"name": "a", "count": 2.0}], "most": 3.0}
+    assert (await ToolRegistry([pack]).execute("pack", fits, context)).text == "packed"
     assert (await ToolRegistry([pack]).execute("pack", given, context)).is_error
 
 
