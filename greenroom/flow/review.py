@@ -83,7 +83,7 @@ class ReviewedPlanner:
             plan = await self.planner.revise(run, replace(failure, error=told))
             return run.revise(plan).plan  # with what is completed
 
-        about = f"{run.revisions} {failure.subtask.id}"
+        about = f"{run.revisions} {failure.subtask.id} {run.plan.goal}"
         return await self._have_approved("revision", about, failure.error, propose)
 
     async def _have_approved(

@@ -185,6 +185,23 @@ async def test_a_plan_that_was_declined_is_not_proposed_again():
     assert (run.output, person.booked) == ("Done.", ["a canoe"])
 
 
+async def test_a_revision_that_nobody_has_decided_about_is_not_one_of_another_goal():
+    person, store = Person(True), InMemoryStore()
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    script = [call("final_answer", subtasks=each) for each in (BOAT, YACHT, BOAT, CANOE)]
+    llm = ScriptedProvider(*script, "Done.")
+    planner = plan_and_execute(llm, [book], review=["revision"])
+    again = {"session": "trip", "store": store}
+    assert (await planner.run("A trip", approve="later", **again)).status is TurnStatus.WAITING
+    await planner.run("Another trip", approve=person.approve, **again)
+    assert person.asked[0].details.startswith("Another trip")
+    assert person.booked == ["a canoe"]
+
+
 @pytest.mark.parametrize(("confidence", "asked"), [(0.2, 1), (0.9, 0), (None, 0)])
 async def test_a_result_that_is_unsure_may_be_looked_at(confidence, asked):
     person, answer = Person(True), {"answer": "7", "reason": "", "confidence": confidence}
