@@ -1,5 +1,6 @@
 """`ReviewedPlanner`: plans that a person approves before they start."""
 
+import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, get_args
@@ -12,6 +13,7 @@ from greenroom.flow.plan import Plan
 from greenroom.flow.plan_run import PlanRun
 from greenroom.flow.revision import Failure, Planner
 from greenroom.runtime import AgentInternals
+from greenroom.session._internal import LONGEST_RECORD
 from greenroom.tools import ToolRegistry
 
 _PROPOSAL = "plan.proposal"
@@ -96,6 +98,7 @@ class ReviewedPlanner:
         if word not in self.review:
             return await propose(told)
         change, (action, reason) = "", _QUESTIONS[word]
+        about = hashlib.sha256(about.encode("utf-8", "backslashreplace")).hexdigest()
         for _ in range(_PROPOSALS):
             stored = serde.convert(self.agent.session.last_record(_PROPOSAL), _Proposal | None)
             is_open = stored is not None and (stored.word, stored.about) == (word, about)
@@ -145,11 +148,15 @@ class ReviewedPlanner:
         raise PlanError(f"the plan was not approved: {answer.message or 'a person declined it'}")
 
     def _note_proposal(self, proposal: "_Proposal | None") -> None:
-        self.agent.session.add_record(_PROPOSAL, serde.loads(serde.encode(proposal)))
+        encoded = serde.encode(proposal)
+        if len(encoded) > LONGEST_RECORD:
+            hint = "shorten goals and arguments, and keep long texts in files"
+            raise PlanError(f"the plan is too long: {len(encoded):,} bytes", hint=hint)
+        self.agent.session.add_record(_PROPOSAL, serde.loads(encoded))
 
 
 class _Proposal(Wire, frozen=True):
-    """A plan that a person is asked about, and what for, as a record."""
+    """A plan that a person is asked about, and what for, as a hash, which is short."""
 
     word: ReviewWord
     about: str

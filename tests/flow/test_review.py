@@ -202,6 +202,21 @@ async def test_a_revision_that_nobody_has_decided_about_is_not_one_of_another_go
     assert person.booked == ["a canoe"]
 
 
+@pytest.mark.parametrize(("length", "status"), [(150_000, "completed"), (300_000, "failed")])
+async def test_a_plan_that_may_start_is_asked_about_however_long_its_goal_is(length, status):
+    person = Person(True)
+    plan = Plan("", [Subtask("car", "", tool="book", arguments={"what": "a car"})])
+
+    async def book(what: str) -> str:
+        """Book."""
+        return await person.book(what)
+
+    planner = plan_and_execute(ScriptedProvider("Done."), [book], planner=plan, review=["plan"])
+    result = await planner.run("g" * length, approve=person.approve)
+    assert (result.status, len(person.asked)) == (status, len(person.booked))
+    assert ("the plan is too long" in str(result.error)) == (status == "failed")
+
+
 @pytest.mark.parametrize(("confidence", "asked"), [(0.2, 1), (0.9, 0), (None, 0)])
 async def test_a_result_that_is_unsure_may_be_looked_at(confidence, asked):
     person, answer = Person(True), {"answer": "7", "reason": "", "confidence": confidence}
