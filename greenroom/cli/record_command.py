@@ -100,9 +100,10 @@ def import_value(place: str, folder: str) -> object:
     """
     module, _, name = place.partition(":")
     if module.endswith(".py"):
-        raise ConfigurationError(
-            f"{module} is a file, not a module", hint=f"write {module.removesuffix('.py')}:{name}"
-        )
+        path = os.path.relpath(os.path.join(folder, module), folder)
+        dotted = path.removesuffix(".py").replace("/", ".")
+        hint = f"write {dotted}:{name or 'NAME'}"
+        raise ConfigurationError(f"{module} is a file, not a module", hint=hint)
     if not (module and name):
         raise ConfigurationError(
             f"{place!r} does not say where the agent is", hint="write MODULE:NAME, as shop.bots:ann"

@@ -62,6 +62,8 @@ def test_whether_an_agent_drifted_is_the_exit_code(run, place):
     [
         ("shop", "does not say where the agent is"),
         ("shop.py:ann", "shop.py is a file, not a module (write shop:ann)"),
+        ("./bots/shop.py:ann", "shop.py is a file, not a module (write bots.shop:ann)"),
+        ("shop.py", "shop.py is a file, not a module (write shop:NAME)"),
         ("{}:eve", "has no attribute 'eve'"),
         ("no.such.module:ann", "No module named 'no'"),
         ("{}:number", "is not an agent: its type is int"),
