@@ -68,7 +68,7 @@ Operand: TypeAlias = PathUse | HostUse | Unknown
 
 _SETTING = re.compile(r"[A-Za-z_]\w*=")
 _SCRIPT = re.compile(r"[\s\"'(){}]")
-_URL_PATTERN = re.compile(r"file:[^\[{]*[\[{]", re.IGNORECASE)  # of curl
+_URL_PATTERN = re.compile(r"file:[^\s\[{]*[\[{]", re.IGNORECASE)  # of curl
 
 
 def list_operands(fact: object, place: Place, care: Care) -> Iterator[Operand]:

@@ -19,6 +19,8 @@ _MESSAGE = re.compile(r"-[A-Za-z]*m|--message")
 _PATCH = re.compile(
     r"-[A-Za-z]*[pUuLWcv]|--(?:pa|cc|bi|un|uni|dd|diff-m|rem|func|word|color-w|show-c|verb|check)"
 )
+_NO_CHANGE = re.compile(r"--(?:check|stat|numstat|summary|abort|quit)\Z")  # of apply and am
+_CHANGES = re.compile(r"--(?:ap|no-)")
 _CHOOSES = re.compile(r"-[A-Za-z]*[eip]|--(?:pa|ed|int)")
 _NO_PATCH = re.compile(r"--(?:\w*stat|name-|summ|compact|no-pat|quiet)|-s\Z")
 # A file or folder in a tree, not the text of a commit, such as `HEAD^{/a:b}` and `:/text`.
@@ -89,7 +91,8 @@ class GitWords(NamedTuple):
         options = [argv[part.at] for part in sure if part.option]
         named = [argv[part.at] for part in sure if not part.option]
         is_elsewhere = any(map(_ELSEWHERE.match, (*argv[1:at], *settings)))
-        is_elsewhere = is_elsewhere or verb in REACH["git patched"]
+        changes = any(map(_CHANGES.match, words)) or not any(map(_NO_CHANGE.match, options))
+        is_elsewhere |= changes and verb in REACH["git patched"]
         end = words.index("--") if "--" in words else len(words)
         operands = [each for each in words[:end] if each[:1] != "-" and not is_excluded(each)]
         excluded = list(filter(is_excluded, named))

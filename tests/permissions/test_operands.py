@@ -227,6 +227,8 @@ git add --pathspec-from-file=src/a.py
 git add -p
 git am x
 git apply x
+git apply --stat --apply x
+git apply --check --no-check x
 git checkout -p
 git clone .git /tmp/x
 git clone file://{root} /tmp/x
@@ -289,7 +291,12 @@ cp src/a.py .
 echo .env
 curl -w '%{{url.x}}' 'https://good.test/?q={{a.b}}'
 find . -name '*.py'
+gh api graphql -f query='{{ file: object {{ id }} }}'
+gh pr list --json files -q '.[] | {{file: .path, in: {{a: 1}}}}'
 git add .
+git am --abort
+git apply --check x.patch
+git apply --stat x.patch
 git add -p -- src
 git add -u
 git checkout -b x
