@@ -16,7 +16,7 @@ _RAW_ENDS = {
     "text": compile_later("</(?:pre|script|style|textarea)>", re.IGNORECASE),
     "element": compile_later(r"\A\s*\Z"),
 }
-"""What ends HTML, in which fences, and all blank lines but the last, mean nothing.
+"""What ends HTML: fences in it mean nothing, and blank lines only end the last kind.
 
 These are the kinds 1 to 6 of section 4.6 of CommonMark.
 """
