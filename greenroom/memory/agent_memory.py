@@ -54,7 +54,7 @@ def memory_tools(memory: Memory) -> tuple[Tool, ...]:
     Raises:
         TypeError: it is not a memory.
     """
-    if not isinstance(memory, Memory) or isinstance(memory, type):
+    if isinstance(memory, type) or not hasattr(memory, "recall"):
         raise TypeError(f"{memory!r} is not a memory: write memory_tools(SQLiteMemory(path))")
     return _make_remember(memory), _make_recall(memory), _Forget(memory)
 

@@ -238,3 +238,12 @@ async def test_a_runtime_runs_it_too():
         await handle.ask("Use tabs.")
     [entry] = await memory.entries()
     assert (entry.origin, entry.session_id, entry.turn) == ("user", handle.session_id, 1)
+
+
+def test_a_memory_may_pass_its_calls_on_and_have_no_more_than_the_tools_call():
+    class Logged:
+        def __init__(self, memory):
+            self.add, self.recall, self.forget = memory.add, memory.recall, memory.forget
+
+    tools = memory_tools(Logged(SQLiteMemory()))
+    assert [each.name for each in tools] == ["Remember", "Recall", "Forget"]
