@@ -1,6 +1,6 @@
 """Caches results by short texts only: a full cache of long texts could hold gigabytes."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache, wraps
 from typing import ParamSpec, TypeVar, cast
 
@@ -37,20 +37,18 @@ def cache_short(most: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            is_short = _count_characters((*args, *kwargs.values())) <= _LONGEST
-            return keep(*args, **kwargs) if is_short else function(*args, **kwargs)
+            room = _LONGEST
+            for each in (*args, *kwargs.values()):
+                room -= len(each) if isinstance(each, str) else _count_characters(each)
+            return keep(*args, **kwargs) if room >= 0 else function(*args, **kwargs)
 
         return call
 
     return decorate
 
 
-def _count_characters(given: Iterable[object]) -> int:
-    """Count the characters of the texts among these, also of those in tuples."""
-    count = 0
-    for each in given:
-        if isinstance(each, str):
-            count += len(each)
-        elif isinstance(each, tuple):
-            count += _count_characters(each)
-    return count
+def _count_characters(given: object) -> int:
+    """Count the characters of a text, or of all texts in a tuple."""
+    if isinstance(given, str):
+        return len(given)
+    return sum(map(_count_characters, given)) if isinstance(given, tuple) else 0

@@ -45,7 +45,7 @@ from greenroom.runtime.artifacts import Artifacts, files_of
 from greenroom.runtime.background import Background
 from greenroom.runtime.budgets import Budgets, BudgetScope
 from greenroom.runtime.interruption import Cleanups, CleanupScope, Interruption
-from greenroom.runtime.kernel import Kernel, call_hooks
+from greenroom.runtime.kernel import Kernel
 from greenroom.runtime.mailbox import ClientResults
 from greenroom.runtime.output_ring import Output, OutputRing
 from greenroom.runtime.results import Outcome, ended_error
@@ -353,7 +353,7 @@ class Actor:
         """Notify the runtime's instruments."""
         instruments = self.kernel.instruments
         if instruments.methods[hook]:  # few runtimes have any
-            call_hooks(instruments, hook, self.context, *details)
+            instruments.notify(hook, self.context, *details)
 
     def publish(self, *chunks: OutputChunk) -> None:
         """Put chunks into the ring, and wrapped into the rings of the agents above.

@@ -7,8 +7,8 @@ from typing import Generic, Protocol, TypeVar
 
 import trio
 
-from greenroom.core import AgentContext, ResourceMap, SessionInUseError, Workspace
-from greenroom.core._internal import EndStatus, Hook, Instruments
+from greenroom.core import ResourceMap, SessionInUseError, Workspace
+from greenroom.core._internal import EndStatus, Instruments
 from greenroom.runtime.errors import RuntimeClosedError
 from greenroom.runtime.limits import RuntimeLimits
 from greenroom.runtime.results import Outcome
@@ -16,6 +16,9 @@ from greenroom.runtime.tasks import Dependent, LiveTasks, is_cancelled, require_
 from greenroom.runtime.tool_runs import Gates
 from greenroom.session import AgentSession, SessionStore
 from greenroom.session._internal import holder_of
+
+# Hooks are the program's own code, and may take long: a Ctrl-C ends one even in a protected step.
+trio.lowlevel.disable_ki_protection(Instruments.notify)
 
 
 class _Agent(Protocol):
@@ -141,11 +144,3 @@ class Kernel(Generic[A]):
             )
         require_loop(self.token, "spawn()")
         return self.nursery
-
-
-@trio.lowlevel.disable_ki_protection  # hooks are the program's own code, and may take long
-def call_hooks(
-    instruments: Instruments, hook: Hook, context: AgentContext, *details: object
-) -> None:
-    """Call a hook of every instrument that has it, so that a Ctrl-C can end one."""
-    instruments.notify(hook, context, *details)
