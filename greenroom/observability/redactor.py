@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import TypeVar, cast
 
 import msgspec
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import SECRET, cache_short, compile_later, conceal_secrets, map_texts
+from greenroom.core._internal import SECRET, compile_later, conceal_secrets, map_texts
 
 T = TypeVar("T")
 
@@ -56,7 +57,8 @@ class Redactor:
             found = {}
             for key, each in value.items():
                 is_secret = isinstance(key, str) and (
-                    _names_secret(key) or key.casefold() in self._fields
+                    (_names_secret if len(key) <= _LONGEST else _matches)(key)
+                    or key.casefold() in self._fields
                 )
                 found[key] = SECRET if is_secret and each not in ("", None) else self._redact(each)
             return found
@@ -67,9 +69,14 @@ class Redactor:
         return value
 
 
-@cache_short(1_024)
-def _names_secret(key: str) -> bool:
+_LONGEST = 200  # characters of a name that is cached
+
+
+def _matches(key: str) -> bool:
     return _NAMED.search(_PART.sub("_", key)) is not None
+
+
+_names_secret = lru_cache(1_024)(_matches)  # without the frame of `cache_short`, for each name
 
 
 def _compile(pattern: str) -> re.Pattern[str]:
