@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from greenroom.agents import reply
-from greenroom.core import AgentState, Done, Exited, StopReason, SubAgentComplete
+from greenroom.core import AgentState, Done, Exited, StateChange, StopReason, SubAgentComplete
 from greenroom.runtime import (
     actor,
     approvals,
@@ -117,6 +117,7 @@ def the_last_state_is_not_set(patch):
             set_state(self, state)
 
     patch.setattr(actor.Actor, "set_state", stay)
+    patch.setattr(lifecycle, "_DONE", StateChange(AgentState.idle()))
 
 
 @breaks("turns_are_closed")
