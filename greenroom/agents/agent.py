@@ -287,7 +287,7 @@ def _check_arguments(agent: Agent[DepsT, OutputT_co]) -> None:
     wanted: object = agent.deps_type
     if wanted is not None and not get_origin(wanted) and not isinstance(wanted, type | NewType):
         raise ConfigurationError(
-            f"deps_type is {wanted!r}, which is no type",
+            f"deps_type is {wanted!r}, which is not a type",
             hint="pass the type here, and the value to run(…, deps=…)",
         )
 

@@ -99,7 +99,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunBlock(AbstractAsyncContextManager[RunT]):
-    """A block in which a run is read; whoever iterates over it without the block is told how."""
+    """A block in which a run is read; to iterate over it without the block is a clear error."""
 
     def __init__(self, block: AbstractAsyncContextManager[RunT]) -> None:
         """Take what opens the run and ends it."""

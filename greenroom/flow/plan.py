@@ -209,7 +209,7 @@ def find_tool(subtask: Subtask, tools: ToolRegistry) -> RegisteredTool:
     """Return the tool that a subtask names.
 
     Raises:
-        PlanError: there is none of that name; the hint lists those that there are.
+        PlanError: no tool has that name; the hint lists the tools.
     """
     if (found := tools.get(subtask.tool)) is not None:
         return found

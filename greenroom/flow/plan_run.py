@@ -101,7 +101,7 @@ class SubtaskState(Wire, frozen=True):
         status: its status.
         result: its result once it is completed, a JSON value.
         error: why it failed, is blocked, or is uncertain; `UNKNOWN` if its result is not known.
-        reason: the kind of failure; of a pending subtask, of one that nobody has decided about.
+        reason: the kind of failure; if it is pending, of one that nobody has decided about yet.
         error_class: the kind of error of such a failure.
         is_given_up: whether it has failed, and the plan is not to be revised for that.
         failures: how often it has failed.

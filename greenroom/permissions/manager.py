@@ -108,7 +108,7 @@ class PermissionManager:
 
     @property
     def mode(self) -> PermissionMode:
-        """How open questions are settled; a change counts from the next call on, even for `child`.
+        """How open questions are settled; a change counts from the next call on, for `child` too.
 
         Raises:
             ConfigurationError: there is no such mode; nothing has changed.

@@ -407,7 +407,7 @@ def user_input(
     take it.
 
     Raises:
-        TypeError: it is no text, and something in it is not a block.
+        TypeError: it is neither a text nor blocks.
         InvalidJSONError: something in it can't be stored; it says where.
         ValueError: the sender is not a name, or the id is empty, too long or not printable.
     """

@@ -49,7 +49,7 @@ def make_agent(**arguments):
         ({"handoffs": make_agent(name="sales")}, ConfigurationError, "handoffs is Agent"),
         ({"name": 5}, ConfigurationError, "5 is not a name, which is a text"),
         ({"description": 5}, ConfigurationError, "5 is not a description, which is a text"),
-        ({"deps_type": "Library"}, ConfigurationError, r"no type \(pass the type here"),
+        ({"deps_type": "Library"}, ConfigurationError, r"not a type \(pass the type here"),
     ],
 )
 def test_an_argument_of_another_kind_is_told_with_what_to_write(arguments, kind, says):
