@@ -125,9 +125,11 @@ def what_is_called_done_is_done(trial: Trial) -> None:
     """
     if trial.control is None or trial.mode == "kill" or _is_answered_for(trial):
         return
-    runs = _controls(trial)
-    _check_work(trial.calls, trial.calls_again, [(*run.calls, *run.calls_again) for run in runs])
-    _check_work(trial.turns, trial.turns_again, [(*run.turns, *run.turns_again) for run in runs])
+    runs, is_counted = _controls(trial), not trial.successor
+    calls = [(*run.calls, *run.calls_again) for run in runs]
+    _check_work(trial.calls, trial.calls_again, calls, is_counted=is_counted)
+    turns = [(*run.turns, *run.turns_again) for run in runs]
+    _check_work(trial.turns, trial.turns_again, turns, is_counted=is_counted)
     _check_files_of_work(trial)
 
 
@@ -136,8 +138,13 @@ def _is_answered_for(trial: Trial) -> bool:
     return any(isinstance(each, core.PermissionRequest) and each.may_have_run for each in chunks)
 
 
-def _check_work(cut: Sequence[_E], again: Sequence[_E], runs: Sequence[Sequence[_E]]) -> None:
-    """Compare what was spent with what the work takes; a repetition takes less."""
+def _check_work(
+    cut: Sequence[_E], again: Sequence[_E], runs: Sequence[Sequence[_E]], *, is_counted: bool
+) -> None:
+    """Compare what was spent with what the work takes; a repetition takes less, or nothing.
+
+    The checkpoints of a next agent are not counted.
+    """
     by_name = [_by_name(run) for run in runs]
     for ended in _firsts(again):
         before = [each for each in cut if each.name == ended.name]
@@ -146,8 +153,8 @@ def _check_work(cut: Sequence[_E], again: Sequence[_E], runs: Sequence[Sequence[
         for measure, unit in ((_seconds, "s"), (_checkpoints, "checkpoints")):
             work, repetition = _measure(usual, measure)
             took = measure(ended)
-            if measure is _checkpoints and (ended.seconds or not took):
-                break  # the clock tells more, and in the next agent they are not counted
+            if measure is _checkpoints and (ended.seconds or not is_counted):
+                break  # the clock tells more
             spent = took + sum(map(measure, before))
             is_short = max(spent, repetition) < work - _ROUNDING and took <= repetition + _ROUNDING
             assert not (is_cut and is_short and ended.status in _WHOLE), (
@@ -167,7 +174,8 @@ def _measure(
     taken = {tuple(map(measure, run)) for run in runs if run}
     first, *later = taken.pop() if len(taken) == 1 else (0.0,)
     if measure is _checkpoints:
-        later = [each for each in later if each]  # those of the next agent are not counted
+        # Those of the next agent are not counted; a repetition may take none.
+        later = [each for each in later if each] or later[:1]
     is_known = len({*later}) == 1 or (len(later) == _TIMES and later == [later[0], first, later[0]])
     return (first, later[0]) if is_known else (0.0, 0.0)
 
