@@ -506,12 +506,12 @@ class Actor:
         return () if self._cleanups is None else tuple(self._cleanups.abandoned)
 
     @property
-    def is_saved(self) -> bool:
-        """Whether the session lacks nothing: all is stored, and no call is without a result."""
+    def is_settled(self) -> bool:
+        """Whether its end leaves nothing to drop and nothing to save, such as a missing result."""
         if self._context is not None:  # whose metadata may have changed
             return False
-        session = self.session
-        return session.journal.is_saved and not session.conversation.transcript.open_calls
+        transcript = self.session.conversation.transcript
+        return self.session.journal.is_saved and not (transcript.count and transcript.open_calls)
 
     @property
     def leaves_behind(self) -> bool:

@@ -66,6 +66,7 @@ from greenroom.runtime.ties import Membership
 logger = logging.getLogger("greenroom.runtime")
 
 _DONE = StateChange(AgentState.done())
+_COMPLETED = Exited(EndStatus.COMPLETED)
 
 
 @trio.lowlevel.enable_ki_protection  # its function has a task of its own
@@ -86,7 +87,8 @@ async def run_agent(actor: Actor) -> None:
             actor.life.crash = error
         raise
     finally:
-        actor.mailbox.close()
+        if not actor.mailbox.closed:
+            actor.mailbox.close()
         try:
             await _end(actor)
         except BaseException as error:
@@ -110,8 +112,10 @@ async def _run_life(actor: Actor) -> None:
         life.has_returned = False
     finally:
         life.nursery = None
-        life.end()
-    _judge(life)
+        if life.monitors or life.supervisions:
+            life.end()
+    if life.raised is not None:
+        _judge(life)
     if corruption is not None:
         life.record_crash(corruption)
 
@@ -277,7 +281,8 @@ async def _release(actor: Actor) -> None:
 
 async def _end(actor: Actor) -> None:
     try:
-        if not actor.is_saved:
+        if not actor.is_settled:
+            actor.drop_resources()
             await _flush(actor)
     finally:
         try:
@@ -298,7 +303,10 @@ def _finish(actor: Actor) -> None:
 
 
 def _tell_end(actor: Actor, outcome: Outcome) -> None:
-    exited = Exited(outcome.status, describe_error(outcome.error))
+    if outcome.status is _COMPLETED.status:
+        exited = _COMPLETED
+    else:
+        exited = Exited(outcome.status, describe_error(outcome.error))
     actor.kernel.registry.forget(actor)
     try:
         try:
@@ -312,7 +320,8 @@ def _tell_end(actor: Actor, outcome: Outcome) -> None:
         actor.output.ring.close()
         actor.turns.end()
         actor.main_task = None
-        actor.tell_monitors(outcome)
+        if actor.monitors:
+            actor.tell_monitors(outcome)
         if actor.member is not None:
             actor.member.mark_gone()
         actor.notify("after_agent", exited)
@@ -320,8 +329,8 @@ def _tell_end(actor: Actor, outcome: Outcome) -> None:
 
 def _publish_end(actor: Actor, exited: Exited) -> None:
     crash = actor.life.crash
-    actor.drop_resources()
-    actor.output.close_tools()
+    if actor.output.open_tools:
+        actor.output.close_tools()
     if crash is None:
         actor.state = _DONE.state
         actor.output.publish(_DONE, exited)
@@ -340,7 +349,7 @@ def _make_outcome(actor: Actor) -> Outcome:
     elif error is not None:
         status = EndStatus.CRASHED
     elif actor.life.has_returned:
-        status, value = EndStatus.COMPLETED, actor.life.value
+        status, value = _COMPLETED.status, actor.life.value
     else:
         status, is_cut_off = EndStatus.CANCELLED, True
         error = None if actor.member is None else actor.member.stopped_by

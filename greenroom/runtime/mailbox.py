@@ -29,7 +29,7 @@ no cancel takes it back. A crash of the agent leaves the queue as it is; what a 
 not begun is put back before all others (`put_back`).
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
 from typing import Protocol, Self, cast
 
 import trio
@@ -305,8 +305,8 @@ class Mailbox:
         return items
 
     @_protect
-    async def next_input(self) -> ConversationInput | None:
-        """Wait for the next conversation input; None once the mailbox is closed."""
+    async def next_input(self) -> ConversationInput:
+        """Wait for the next conversation input; `StopAsyncIteration` once the mailbox is closed."""
         await trio.lowlevel.checkpoint()
         while not self.closed:
             # A loop that only takes input has no use for an interrupt while nothing runs.
@@ -318,7 +318,7 @@ class Mailbox:
             await trio.lowlevel.wait_task_rescheduled(receiver)
             if receiver.message is not None:
                 return receiver.message
-        return None
+        raise StopAsyncIteration
 
     @_protect
     async def next_message(self) -> ConversationInput | Interrupt | Shutdown:
@@ -387,12 +387,9 @@ class Inputs:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> ConversationInput:
+    def __anext__(self) -> Awaitable[ConversationInput]:
         self._turns.begin_wait()
-        message = await self._turns.mailbox.next_input()
-        if message is None:
-            raise StopAsyncIteration
-        return message
+        return self._turns.mailbox.next_input()  # as it is: each frame of a task costs at each step
 
 
 def user_input(

@@ -92,7 +92,8 @@ class OutputRing:
         self.chunks: dict[int, OutputChunk] = {}
         """What it has, by sequence number; only it writes here."""
         self._sizes: dict[int, int] = {}
-        self._lot: trio.lowlevel.ParkingLot | None = None  # once a reader has waited
+        self.lot: trio.lowlevel.ParkingLot | None = None
+        """Where readers wait, once one has."""
         self.bytes = 0
         """The estimated size of what it has."""
         self.first = 0
@@ -105,7 +106,7 @@ class OutputRing:
         """Whether the last chunk has been published."""
 
     def append(self, chunk: OutputChunk) -> None:
-        """Append a chunk, and forget the oldest ones beyond the bounds; `wake` has to follow.
+        """Append a chunk, and forget the oldest ones beyond the bounds; `lot` is to be woken then.
 
         The newest chunk is always kept, even if it alone is beyond the bound in bytes.
 
@@ -125,16 +126,11 @@ class OutputRing:
             self.bytes -= self._sizes.pop(self.first, _OVERHEAD)
             self.first += 1
 
-    def wake(self) -> None:
-        """Wake the readers that wait for what was appended."""
-        if self._lot:
-            self._lot.unpark_all()
-
     def close(self) -> None:
         """Publish nothing more; readers end when they have read what is left."""
         self.closed = True
-        if self._lot is not None:
-            self._lot.unpark_all()
+        if self.lot is not None:
+            self.lot.unpark_all()
 
     def slice(self, start: int, stop: int) -> list[OutputChunk]:
         """Return the chunks from one sequence number up to another one; it must have them."""
@@ -154,9 +150,9 @@ class OutputRing:
         while seq >= self.next:
             if self.closed:
                 return False
-            if self._lot is None:
-                self._lot = trio.lowlevel.ParkingLot()
-            await self._lot.park()
+            if self.lot is None:
+                self.lot = trio.lowlevel.ParkingLot()
+            await self.lot.park()
         return True
 
 
@@ -182,11 +178,9 @@ _PROGRESS = 10_000
 
 
 _NOTED: frozenset[type] = frozenset(
-    {TextComplete, TurnStart, ToolStart, ToolProgress, ToolEnd, Custom}
+    {TextComplete, TurnStart, ToolStart, ToolProgress, ToolEnd, Custom, UsageReport}
 )
 """The chunks that change more than the ring, beside the text so far."""
-
-_COMPLETED: frozenset[type] = frozenset({Custom, UsageReport})
 
 
 class _OpenTool(msgspec.Struct):
@@ -297,23 +291,28 @@ class Output:
         if ring.closed:
             self._agent.refuse_if_ended()
         try:
-            # By `type`, and below by order: each chunk comes through here, and `isinstance` is slow
-            # where it finds no match.
+            # By `type`: each chunk comes through here, and `isinstance` is slow where it finds no
+            # match.
             for each in chunks:
-                chunk = self._complete(each) if type(each) in _COMPLETED else each
-                ring.append(chunk)
+                chunk = each
                 if type(chunk) is TextDelta:
+                    ring.append(chunk)
                     if self._partial is None:
                         self._partial = PartialText(self._text)
                     self._partial.add(chunk.text)
                 elif type(chunk) in _NOTED:
+                    chunk = self._complete(chunk)
+                    ring.append(chunk)
                     self._note(chunk)
+                else:
+                    ring.append(chunk)
                 if hooks and type(chunk) is not SubAgentOutput:
                     self._agent.notify("on_chunk", chunk)
                 if self._forward is not None:
                     self._forward(chunk)
         finally:
-            ring.wake()  # once, for as many as came at once
+            if ring.lot:
+                ring.lot.unpark_all()  # once, for as many as came at once
 
     def _complete(self, chunk: OutputChunk) -> OutputChunk:
         if type(chunk) is Custom:  # as JSON, which its data may not be

@@ -39,6 +39,10 @@ class Subagent(Protocol):
     def ended(self) -> Flag:
         """Set at its end."""
 
+    @property
+    def outcome(self) -> object | None:
+        """How it ended; None before."""
+
     def begin_shutdown(self, deadline: float) -> None:
         """End by this time of trio's clock."""
 
@@ -136,7 +140,7 @@ async def shut_down(agents: Sequence[Subagent], deadline: float) -> None:
             await trio.lowlevel.cancel_shielded_checkpoint()
         await trio.lowlevel.cancel_shielded_checkpoint()
     finally:
-        left = [agent for agent in agents if not agent.ended.is_set()]
+        left = [agent for agent in agents if agent.outcome is None]
         for agent in left:
             agent.begin_shutdown(deadline)
     for agent in left:

@@ -245,7 +245,7 @@ class Journal:
         """Whether the description has to be written; without one, entries can't be found."""
         record = self._description.facts  # its time alone is no news
         known = self._tail.metadata or record.metadata or record.child_session_ids
-        return bool(known or self._conversation.stored_count) and self._tail.lacks(record)
+        return bool(known or self._conversation.transcript.count) and self._tail.lacks(record)
 
     async def _commit_open(self, group: _SaveGroup) -> None:
         """Commit under the writer's lock, and hold that longer only if the session is open."""
