@@ -17,7 +17,7 @@ from greenroom.core import (
     ToolResult,
     ToolStatus,
 )
-from greenroom.core._internal import clip, describe_error
+from greenroom.core._internal import clip, describe_error, quantity
 from greenroom.resilience import (
     CircuitBreaker,
     CircuitOpenError,
@@ -194,12 +194,12 @@ class _ResilientTool:
                 self.is_slow = is_late or _find_timeout(result) is not None
                 return result
         self.is_slow = True
-        text = f"{self.name} was stopped: it did not finish within {most:g} seconds."
+        text = f"{self.name} was stopped: it did not finish within {quantity(most, 'second')}."
         return ToolResult.error(text, ToolStatus.TIMEOUT)
 
     def _refuse(self, error: CircuitOpenError) -> ToolResult:
         seconds = error.retry_after
-        when = f"in {seconds:.0f} seconds" if seconds else "a little later"
+        when = f"in {quantity(round(seconds), 'second')}" if seconds else "a little later"
         return ToolResult.error(
             f"{self.name} was not run: {error.message}. Try again {when}, or go on without it.",
             error_message=error.message,

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from greenroom import core
 from greenroom.cli.awaited import Awaited
-from greenroom.cli.formatting import describe_seconds, quantity, shorten
+from greenroom.cli.formatting import describe_seconds, shorten
 from greenroom.cli.markdown_stream import Block, MarkdownStream
 from greenroom.cli.markdown_view import render_markdown
 from greenroom.cli.painter import ColorScheme, LastRows, Prefixed
@@ -32,7 +32,7 @@ from greenroom.cli.renderables import (
     Unfolding,
 )
 from greenroom.core import OutputChunk
-from greenroom.core._internal import EndStatus, exact, find_error, visible
+from greenroom.core._internal import EndStatus, exact, find_error, quantity, visible
 
 if TYPE_CHECKING:
     from greenroom.cli.plan_view import PlanView

@@ -10,14 +10,14 @@ from typing import get_args
 import trio
 
 from greenroom.cli.command_context import OpenRun
-from greenroom.cli.formatting import age, one_line, place_of, quantity, recap, title_of
+from greenroom.cli.formatting import age, one_line, place_of, recap, title_of
 from greenroom.cli.menu import Candidate
 from greenroom.cli.modes import DESCRIPTIONS
 from greenroom.cli.session_commands import SCOPES, find_turns
 from greenroom.cli.stored_sessions import SessionList
 from greenroom.cli.themes import DESCRIPTIONS as THEME_DESCRIPTIONS
 from greenroom.core import SessionError
-from greenroom.core._internal import Effort
+from greenroom.core._internal import Effort, quantity
 from greenroom.llm._internal import MODELS, VENDORS
 from greenroom.session import AgentSession, SessionMetadata
 from greenroom.tools._internal import walk_files

@@ -7,10 +7,9 @@ import msgspec
 import trio
 
 from greenroom.cli.commands import CandidateKind, Command
-from greenroom.cli.formatting import quantity
 from greenroom.cli.menu import Candidate
 from greenroom.cli.screen import Screen
-from greenroom.core._internal import Effort
+from greenroom.core._internal import Effort, quantity
 from greenroom.runtime import AgentHandle, AgentRuntime
 
 if TYPE_CHECKING:  # an agent that is not the command's own is shown without these

@@ -14,7 +14,7 @@ import trio
 from greenroom import core
 from greenroom.agents._internal import user_rules_path
 from greenroom.cli.argument_values import is_server
-from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.formatting import one_line
 from greenroom.cli.options import Options
 from greenroom.cli.run_rules import count_ignored_rules, project_rules_path
 from greenroom.cli.settings import (
@@ -32,7 +32,7 @@ from greenroom.cli.stored_sessions import (
     working_folder,
 )
 from greenroom.cli.tool_names import find_unknown_names
-from greenroom.core._internal import SandboxReport, serde
+from greenroom.core._internal import SandboxReport, quantity, serde
 from greenroom.llm._internal import DEFAULT_MODELS, HOSTS, MODEL_VARIABLE, VENDORS
 from greenroom.permissions._internal import read_rules
 from greenroom.tools import Sandbox, examine_sandbox

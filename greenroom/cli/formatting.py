@@ -78,16 +78,6 @@ def age(moment: datetime) -> str:
     return f"{moment.astimezone():%Y-%m-%d}"
 
 
-def quantity(count: int, what: str) -> str:
-    """Format a count with its noun.
-
-    Example:
-        >>> quantity(2, "file")
-        '2 files'
-    """
-    return f"{count} {what}{'' if count == 1 else 's'}"
-
-
 def describe_seconds(seconds: float) -> str:
     """Describe a time in seconds, or in minutes and seconds.
 

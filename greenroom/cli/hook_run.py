@@ -14,7 +14,14 @@ import trio
 
 from greenroom.cli.hook_files import Hook
 from greenroom.core import ToolError
-from greenroom.core._internal import InvalidJSONError, clip, conceal_secrets, describe_error, serde
+from greenroom.core._internal import (
+    InvalidJSONError,
+    clip,
+    conceal_secrets,
+    describe_error,
+    quantity,
+    serde,
+)
 from greenroom.sandbox._internal import ContainedProcess, clean_environment
 
 MAX_OUTPUT = 64 << 10
@@ -58,7 +65,7 @@ async def run_hook(hook: Hook, event: Mapping[str, object]) -> HookAnswer:
     except (ToolError, OSError, _TooMuch) as error:
         return HookAnswer(hook, failure=f"{hook} failed: {describe_error(error)}")
     if code is None:
-        seconds = f"{hook.settings.timeout:g} seconds"
+        seconds = quantity(hook.settings.timeout, "second")
         return HookAnswer(hook, failure=f"{hook} did not end within {seconds}")
     if code == _REFUSED:
         return HookAnswer(hook, "deny", _clean(err) or f"{hook} refused it")

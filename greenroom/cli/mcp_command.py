@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.command_options import MCPOptions
-from greenroom.cli.formatting import one_line, quantity, shorten_home
+from greenroom.cli.formatting import one_line, shorten_home
 from greenroom.cli.mcp_setup import (
     FoundServer,
     find_servers,
@@ -20,7 +20,7 @@ from greenroom.cli.options import FAILED, USAGE
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.core import ConfigurationError, NetworkError
-from greenroom.core._internal import serde
+from greenroom.core._internal import quantity, serde
 
 if TYPE_CHECKING:
     from greenroom.interop import MCPServer

@@ -17,14 +17,14 @@ import trio
 
 from greenroom import core
 from greenroom.cli.command_options import PermissionsOptions
-from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.formatting import one_line
 from greenroom.cli.options import DONE, FAILED
 from greenroom.cli.run_rules import load_run_rules
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import working_folder
 from greenroom.cli.tool_names import warn_of_unknown_names
 from greenroom.core import RuleDecision
-from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.core._internal import InvalidJSONError, quantity, serde
 from greenroom.permissions import PermissionManager, PermissionRule
 from greenroom.permissions._internal import parse_rules
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from greenroom.agents._internal import ProjectText, is_trusted, rules_digest
-from greenroom.cli.formatting import one_line, quantity
+from greenroom.cli.formatting import one_line
 from greenroom.cli.hook_files import find_files
 from greenroom.cli.mcp_setup import list_commands, project_servers_path
 from greenroom.cli.own_files import read_agents, read_commands
@@ -17,7 +17,7 @@ from greenroom.cli.run_rules import project_rules_path
 from greenroom.cli.run_setup import read_instructions
 from greenroom.cli.settings import parse_settings, read_settings
 from greenroom.cli.settings_layers import project_settings_path
-from greenroom.core._internal import exact
+from greenroom.core._internal import exact, quantity
 from greenroom.fs._internal import decode_text, read_beginning
 from greenroom.permissions._internal import read_rules, tighten
 

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from greenroom.cli.command_context import CommandContext, NextRun
-from greenroom.cli.formatting import first_words, one_line, quantity
+from greenroom.cli.formatting import first_words, one_line
 from greenroom.cli.hooks import SessionSource
 from greenroom.cli.stored_sessions import SessionList, find_session_id
 from greenroom.core import ConfigurationError, Message, SessionNotFoundError
+from greenroom.core._internal import quantity
 from greenroom.session import AgentSession, SessionMetadata, SessionStore
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.cli.command_options import SessionsOptions
-from greenroom.cli.formatting import age, one_line, quantity, recap, title_of
+from greenroom.cli.formatting import age, one_line, recap, title_of
 from greenroom.cli.sessions_read import show_lines
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import (
@@ -21,7 +21,7 @@ from greenroom.cli.stored_sessions import (
     working_folder,
 )
 from greenroom.core import SessionError, SessionNotFoundError, utc_now
-from greenroom.core._internal import serde
+from greenroom.core._internal import quantity, serde
 from greenroom.export import import_session
 from greenroom.export._internal import LONGEST_IMPORT
 from greenroom.session import AgentSession, SessionMetadata, SessionStore

@@ -18,7 +18,6 @@ from greenroom.cli.formatting import (
     model_of,
     one_line,
     place_of,
-    quantity,
     recap,
     shorten_home,
     title_of,
@@ -26,7 +25,7 @@ from greenroom.cli.formatting import (
 from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import load_session, open_store, working_folder
 from greenroom.core import ConfigurationError, Message, SessionError
-from greenroom.core._internal import serde, visible
+from greenroom.core._internal import quantity, serde, visible
 from greenroom.fs._internal import durable
 from greenroom.session import AgentSession, SessionMetadata
 from greenroom.session._internal import Branch, SearchHit, SessionSearch

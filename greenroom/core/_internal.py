@@ -111,6 +111,7 @@ from greenroom.core.untrusted import (
     log_error as log_error,
     message_of as message_of,
     notice as notice,
+    quantity as quantity,
     read_text as read_text,
     type_name as type_name,
     write_to_stderr as write_to_stderr,

@@ -40,6 +40,17 @@ def _describe_rest(count: int) -> str:
     return f"\n… {count} characters left out …\n"
 
 
+def quantity(count: float, what: str) -> str:
+    """Write a count with its noun.
+
+    Example:
+        >>> quantity(2, "file"), quantity(1, "second"), quantity(0.5, "second")
+        ('2 files', '1 second', '0.5 seconds')
+    """
+    number = str(count) if isinstance(count, int) else f"{count:g}"
+    return f"{number} {what}{'' if count == 1 else 's'}"
+
+
 # A few warnings must be seen even in a program that never set up logging, such as one whose event
 # loop is blocked. A library's logger has a `NullHandler`, which drops them, so without another
 # handler they go to standard error.

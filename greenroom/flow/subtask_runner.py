@@ -28,7 +28,7 @@ from greenroom.core import (
     ToolUseBlock,
     TurnStatus,
 )
-from greenroom.core._internal import JSON, new_id, serde
+from greenroom.core._internal import JSON, new_id, quantity, serde
 from greenroom.flow.error_context import ErrorClass, classify
 from greenroom.flow.errors import PlanError
 from greenroom.flow.plan import Subtask
@@ -231,7 +231,7 @@ class SubtaskRunner:
         self, result: TurnResult | None, subtask: Subtask, session: AgentSession
     ) -> SubtaskMove:
         if result is None:
-            error = f"it was silent for {self.patience:g} seconds"
+            error = f"it was silent for {quantity(self.patience or 0, 'second')}"
             return _make_failure(subtask, error, kind=ErrorClass.TIMEOUT)
         if result.status is not TurnStatus.COMPLETED:
             is_stopped = result.status is TurnStatus.INTERRUPTED

@@ -19,7 +19,7 @@ from msgspec.structs import replace as with_fields
 
 from greenroom.agents._internal import find_cycle
 from greenroom.core import Answer, Custom, TurnStatus, utc_now
-from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.core._internal import InvalidJSONError, quantity, serde
 from greenroom.flow.errors import WorkflowError, WorkflowLimitError
 from greenroom.flow.members import RecordedMember, bind_deps, has_room, start_member
 from greenroom.flow.pattern import TeamTurn
@@ -224,7 +224,7 @@ class WorkflowExecution(Generic[StateT]):
                 session = await reopen(cut_off, self._agent.session, results)
             return _output(node, await self._ask_agent(node, unit, scope, session))
         raise WorkflowLimitError(
-            f"{unit} took longer than {node.timeout:g} seconds",
+            f"{unit} took longer than {quantity(node.timeout or 0, 'second')}",
             hint="give its node more time, or less to do",
         )
 

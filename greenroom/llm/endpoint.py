@@ -17,7 +17,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import Reticent, compile_later
+from greenroom.core._internal import Reticent, compile_later, quantity
 from greenroom.llm.model_errors import (
     ModelAuthenticationError,
     ModelCallForbiddenError,
@@ -315,7 +315,7 @@ async def authorize(
             raise _failure(endpoint, f"failed with {type(error).__name__}") from error
     if scope.cancelled_caught:
         raise ModelConnectTimeoutError(
-            f"`auth` of {endpoint.provider} did not return within {seconds:g} seconds",
+            f"`auth` of {endpoint.provider} did not return within {quantity(seconds, 'second')}",
             provider=endpoint.provider,
             hint="check what it waits for, or allow more time with ModelTimeouts(connect=…)",
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from greenroom.core._internal import InvalidJSONError, clip, compile_later, serde, visible
+from greenroom.core._internal import InvalidJSONError, clip, compile_later, quantity, serde, visible
 from greenroom.llm.json_fields import as_dict, as_int, as_list, as_text
 from greenroom.llm.model_errors import (
     ModelAuthenticationError,
@@ -294,7 +294,7 @@ def _advise(
         error.retryable = should
     error.hint = _hint(error, key_hint)
     if error.retry_after and error.retryable:
-        error.hint += f"; it asks to wait {error.retry_after:g} seconds"
+        error.hint += f"; it asks to wait {quantity(error.retry_after, 'second')}"
     return error
 
 

@@ -15,7 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import NetworkError, Price
-from greenroom.core._internal import InvalidJSONError, NetworkTimeoutError, serde
+from greenroom.core._internal import InvalidJSONError, NetworkTimeoutError, quantity, serde
 from greenroom.llm.catalog import MODELS, similar_models, without_date
 from greenroom.llm.endpoint import Endpoint, ModelTimeouts, authorize, check_call
 from greenroom.llm.failure import error_in_band, error_of_response, request_id, too_large
@@ -501,7 +501,7 @@ def _model_error(
     elif error.phase == "read":
         kind = ModelIdleTimeoutError if has_begun else ModelFirstEventTimeoutError
         limit = timeouts.between_events if has_begun else timeouts.first_event
-        text = f"{provider} sent nothing for {limit:g} seconds"
+        text = f"{provider} sent nothing for {quantity(limit, 'second')}"
     elif error.phase == "total":
         kind = ModelRequestTimeoutError
         text = f"{provider} did not complete the reply within {timeouts.request or 0:g} seconds"

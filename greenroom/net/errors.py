@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator
 
 from greenroom.core import NetworkError
-from greenroom.core._internal import NetworkTimeoutError
+from greenroom.core._internal import NetworkTimeoutError, quantity
 
 TRY_LATER = "check the network and the proxy settings, or try again"
 CUT = "the other side, or something between, cut the connection; try again"
@@ -63,7 +63,7 @@ def closed_error(host: str) -> NetworkError:
 def connect_timeout_error(host: str, seconds: float) -> NetworkTimeoutError:
     """Return the error of a connection that took too long."""
     return NetworkTimeoutError(
-        f"{host}: no connection within {seconds:g} seconds",
+        f"{host}: no connection within {quantity(seconds, 'second')}",
         phase="connect",
         hint=TRY_LATER,
     )
@@ -72,7 +72,7 @@ def connect_timeout_error(host: str, seconds: float) -> NetworkTimeoutError:
 def response_timeout_error(host: str, seconds: float) -> NetworkTimeoutError:
     """Return the error of a request that was not taken, or not answered, in time."""
     return NetworkTimeoutError(
-        f"{host}: no answer within {seconds:g} seconds",
+        f"{host}: no answer within {quantity(seconds, 'second')}",
         phase="response",
         hint="the other side is slow or stuck; try again",
     )
@@ -81,7 +81,7 @@ def response_timeout_error(host: str, seconds: float) -> NetworkTimeoutError:
 def read_timeout_error(host: str, seconds: float) -> NetworkTimeoutError:
     """Return the error of a body of which nothing came in time."""
     return NetworkTimeoutError(
-        f"{host}: nothing came for {seconds:g} seconds",
+        f"{host}: nothing came for {quantity(seconds, 'second')}",
         phase="read",
         hint="the other side stalls; try again",
     )

@@ -9,7 +9,7 @@ from typing import Literal, Self, TypeAlias
 import msgspec
 
 from greenroom.core import BudgetExceededError, ConfigurationError
-from greenroom.core._internal import Used
+from greenroom.core._internal import Used, quantity
 from greenroom.resilience.clock import loop_time, shared_time
 from greenroom.resilience.limits import ConcurrencyLimit
 from greenroom.resilience.reply_size import ReplySize
@@ -27,16 +27,16 @@ Limit: TypeAlias = Literal[
 ]
 """What a budget can limit."""
 
-_WORDS: dict[Limit, str] = {
-    "seconds": "{:g} seconds",
-    "tokens": "{} tokens",
-    "input_tokens": "{} input tokens",
-    "output_tokens": "{} output tokens",
-    "cost": "a cost of {:g}",
-    "model_calls": "{} model calls",
-    "tool_calls": "{} tool calls",
+_NOUNS: dict[Limit, str] = {
+    "seconds": "second",
+    "tokens": "token",
+    "input_tokens": "input token",
+    "output_tokens": "output token",
+    "cost": "",
+    "model_calls": "model call",
+    "tool_calls": "tool call",
 }
-"""The description of a reached limit, in the order in which limits are checked."""
+"""The nouns of what is counted, in the order in which limits are checked."""
 
 _MOST = sys.float_info.max
 
@@ -229,10 +229,10 @@ class Budget:
 
     def describe_spent(self, *limits: Limit) -> str:
         """Describe the first of these limits, or of all, that is reached; empty if none is."""
-        for what in limits or _WORDS:
+        for what in limits or _NOUNS:
             limit = self._limits.get(what)
             if limit is not None and self._is_reached(what, limit):
-                return _WORDS[what].format(limit)
+                return quantity(limit, _NOUNS[what]) if _NOUNS[what] else f"a cost of {limit:g}"
         return ""
 
     def _is_reached(self, what: Limit, limit: float) -> bool:

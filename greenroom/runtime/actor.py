@@ -37,6 +37,7 @@ from greenroom.core._internal import (
     Hook,
     InvalidJSONError,
     describe_error,
+    quantity,
     serde,
 )
 from greenroom.resilience import Budget
@@ -543,12 +544,11 @@ class Actor:
         journal = self.session.journal
         if journal.is_saved:
             return
-        seconds = self.limits.flush_grace
-        with trio.CancelScope(shield=True, deadline=trio.current_time() + seconds) as scope:
+        with trio.move_on_after(self.limits.flush_grace, shield=True) as scope:
             await journal.save()
         if scope.cancelled_caught:
             raise SessionStorageError(
-                f"the session was not saved within {seconds:g} seconds",
+                f"the session was not saved within {quantity(self.limits.flush_grace, 'second')}",
                 session_id=self.session_id,
                 hint="what is not stored stays pending, and the next save stores it",
             )

@@ -32,7 +32,7 @@ from greenroom.core import (
     PermissionResponse,
     RuleDecision,
 )
-from greenroom.core._internal import Hook, StateKind, clip, new_id, notice, visible
+from greenroom.core._internal import Hook, StateKind, clip, new_id, notice, quantity, visible
 from greenroom.session import AgentSession
 from greenroom.session._internal import OpenQuestion
 
@@ -200,7 +200,9 @@ class Approvals:
         with trio.move_on_after(float("inf") if timeout is None else timeout):
             await pending.decided.wait()
         return pending.answer or Answer(
-            RuleDecision.DENY, message=f"no answer came within {timeout:g} seconds", by="time-out"
+            RuleDecision.DENY,
+            message=f"no answer came within {quantity(timeout or 0, 'second')}",
+            by="time-out",
         )
 
     def _warn_unattended(self, request: PermissionRequest) -> None:

@@ -21,7 +21,7 @@ from greenroom.core import (
     Usage,
     UserInput,
 )
-from greenroom.core._internal import AUTOMATIC_DECIDERS, Remember
+from greenroom.core._internal import AUTOMATIC_DECIDERS, Remember, quantity
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.calls import Wait, reader_hooks
 from greenroom.runtime.errors import AgentNotRunningError
@@ -508,7 +508,7 @@ class AgentHandle:
             if scope.cancelled_caught and not waiter.event.is_set():
                 await self._give_up(message)
                 if not waiter.event.is_set():
-                    problem = f"no turn has answered this within {timeout:g} seconds"
+                    problem = f"no turn has answered this within {quantity(timeout, 'second')}"
                     return TurnResult(TurnStatus.INTERRUPTED, error=problem)
         return self._require(waiter)
 

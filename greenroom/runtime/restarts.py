@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias, TypeVarTuple, Unpack
 import trio
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import EndStatus, describe_error, log_error
+from greenroom.core._internal import EndStatus, describe_error, log_error, quantity
 from greenroom.resilience import Backoff
 from greenroom.runtime.actor import Actor
 from greenroom.runtime.errors import AgentNotRunningError, SupervisionError
@@ -449,7 +449,7 @@ class Supervision(Member):
         window = self.window
         self._crash = SupervisionError(
             f"the supervisor {self.name} gave up: {culprit.name} was to be started again, after "
-            f"{window.intensity} restarts within {window.period:g} seconds"
+            f"{quantity(window.intensity, 'restart')} within {quantity(window.period, 'second')}"
         )
         self._crash.__cause__ = culprit.crash
         if culprit.crash is None:

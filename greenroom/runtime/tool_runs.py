@@ -34,6 +34,7 @@ from greenroom.core._internal import (
     describe_error,
     freeze,
     log_error,
+    quantity,
 )
 
 _SECONDS = 5.0  # that a gate has for an answer
@@ -120,7 +121,7 @@ async def _put(
         log_error(logger, f"{'/'.join(agent.lineage)}: the gate {_name(gate)} raised", error)
         return None, f"the gate {_name(gate)} failed: {_clean(describe_error(error))}"
     if scope.cancel_called:  # also where it has swallowed the cancel
-        return None, f"the gate {_name(gate)} did not answer within {seconds:g} seconds"
+        return None, f"the gate {_name(gate)} did not answer within {quantity(seconds, 'second')}"
     return answer, ""
 
 

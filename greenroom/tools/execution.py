@@ -52,6 +52,7 @@ from greenroom.core._internal import (
     log_error,
     message_of,
     new_id,
+    quantity,
     serde,
     thaw,
     type_name,
@@ -323,8 +324,9 @@ class RegisteredTool(Struct, frozen=True, kw_only=True):
         with trio.move_on_after(self.timeout) as limit:
             result = await self.tool.execute(thaw(arguments), context)
         if limit.cancelled_caught:
+            most = quantity(self.timeout, "second")
             return ToolResult.error(
-                f"{self.name} was stopped: it did not finish within {self.timeout:g} seconds.",
+                f"{self.name} was stopped: it did not finish within {most}.",
                 ToolStatus.TIMEOUT,
             )
         if context.was_cut_off:  # it did not do all that it was to do

@@ -99,7 +99,7 @@ async def test_as_a_tool_each_call_has_a_budget_of_its_own(make):
     none = make(agent()).as_tool("helper", budget=Budget(model_calls=0))
     boss = Agent(ScriptedProvider(script[0], "It failed."), tools=[none])
     [told] = (await boss.run("Go.")).messages[2].tool_results
-    assert told.is_error == ("model calls" in told.text)
+    assert told.is_error == ("model call" in told.text)
 
 
 @pytest.mark.every(2)
@@ -112,7 +112,7 @@ async def test_with_a_budget_that_ends(make):
     result = await make(worker).run("Go.", budget=Budget(model_calls=1))
     assert len(worker.llm.requests) <= 1
     is_summed_up = result.status is TurnStatus.COMPLETED  # such as by an orchestrator
-    assert is_summed_up or "model calls" in str(result.error)
+    assert is_summed_up or "model call" in str(result.error)
 
 
 @pytest.mark.every(3)
@@ -243,7 +243,7 @@ async def test_deps_reach_the_agents_in_a_workflow_and_a_plan():
 async def test_a_budget_that_is_spent_is_the_error_of_the_result():
     result = await workflow(agent()).run("Go.", budget=Budget(model_calls=0))
     assert result.status is TurnStatus.FAILED
-    assert "model calls" in str(result.error)
+    assert "model call" in str(result.error)
     assert result.state == {"text": "Go."}
     result = await KINDS["agent"](agent()).run("Go.", budget=Budget(model_calls=0))
     assert isinstance(result.error, BudgetExceededError)

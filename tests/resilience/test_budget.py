@@ -83,7 +83,7 @@ def test_a_part_of_the_limits_can_be_asked_for():
     budget = Budget(model_calls=1, tool_calls=1, cost=0.5)
     budget.count(tool_calls=1)
     budget.check("model_calls", "cost")
-    assert budget.describe_spent("cost", "tool_calls") == "1 tool calls"
+    assert budget.describe_spent("cost", "tool_calls") == "1 tool call"
     budget.count(cost=0.75)
     assert budget.describe_spent() == "a cost of 0.5"
 

@@ -28,6 +28,7 @@ from greenroom.core._internal import (
     current_traceparent,
     describe_error,
     leaves,
+    quantity,
     visible,
 )
 from greenroom.interop.mcp.definitions import AllowedDefinitions
@@ -149,7 +150,7 @@ class Connection:
                     self._client = None
                     self._settled = trio.Event()
         if limit.cancelled_caught:
-            raise _LostError(f"did not start within {server.start_timeout:g} seconds")
+            raise _LostError(f"did not start within {quantity(server.start_timeout, 'second')}")
 
     async def _serve(
         self, agent: AgentInternals, client: Client, listed: Screen, ended: trio.Event

@@ -9,7 +9,7 @@ import trio
 from pydantic import ValidationError
 
 from greenroom.core import AgentContext, Answer, ToolError, ToolResult, ToolStatus
-from greenroom.core._internal import AUTOMATIC_DECIDERS, clip, describe_error, visible
+from greenroom.core._internal import AUTOMATIC_DECIDERS, clip, describe_error, quantity, visible
 from greenroom.interop.mcp.tool import MCPTool
 from greenroom.runtime._internal import calling_internals
 
@@ -78,7 +78,8 @@ class OpenCall:
         if failure is not None:
             raise failure
         if result is None:
-            text = f"{self.tool.name} was stopped: it took more than {self._timeout:g} seconds."
+            most = quantity(self._timeout, "second")
+            text = f"{self.tool.name} was stopped: it took more than {most}."
             return ToolResult.error(text, ToolStatus.TIMEOUT)
         return result
 

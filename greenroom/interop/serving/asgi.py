@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, quote, unquote
 
 import trio
 
-from greenroom.core._internal import serde
+from greenroom.core._internal import quantity, serde
 from greenroom.interop.serving.refusals import RequestRefusedError, bad_request
 
 Scope: TypeAlias = MutableMapping[str, object]
@@ -139,7 +139,7 @@ async def read_body(request: Request, receive: Receive, limit: int, timeout: flo
                 return b"".join(parts)
     raise RequestRefusedError(
         408,
-        f"the body did not arrive within {timeout:g} seconds",
+        f"the body did not arrive within {quantity(timeout, 'second')}",
         kind="slow_body",
         hint="send it faster, or in parts",
     )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import trio
 
 from greenroom.core import ConfigurationError
-from greenroom.core._internal import log_error
+from greenroom.core._internal import log_error, quantity
 from greenroom.interop.serving.asgi import App, Event, Receive, Scope, Send
 from greenroom.interop.serving.limits import ServerLimits
 
@@ -78,7 +78,7 @@ class BoundedStream(trio.abc.HalfCloseableStream):
             if scope.cancelled_caught:
                 await self.cut()
                 raise trio.BrokenResourceError(
-                    f"the client took nothing for {self._timeout:g} seconds"
+                    f"the client took nothing for {quantity(self._timeout, 'second')}"
                 )
 
     async def wait_send_all_might_not_block(self) -> None:
