@@ -1,9 +1,9 @@
-"""Lines of bytes as they come from a stream, each within a bound."""
+"""Lines of bytes as they come from a stream, each within a bound, and what is wrong with them."""
 
 import re
 from collections.abc import Iterator
 
-from greenroom.core._internal import InvalidJSONError, serde
+from greenroom.core._internal import JSON, InvalidJSONError, serde
 
 MAX_MESSAGE = 16 << 20
 """Bytes of the longest message on a line; of a longer one nothing is kept."""
@@ -12,6 +12,10 @@ _EDGE = 4_096  # bytes of the head and the tail of a message that is too long
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,18}|"(?:[^"\\]|\\.){0,200}")')
 _KIND = re.compile(rb'"(method|params|result|error)"\s*:')
 _BODY = re.compile(rb'"(?:params|result|error)"\s*:')
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
+)
 
 
 class LineReader:
@@ -62,8 +66,7 @@ class LineReader:
 
         What it has is said first, so it is not looked for in what others have put into it.
         """
-        kind = _KIND.search(self._head)
-        return kind is not None and kind[1] in (b"result", b"error")
+        return _is_answer(self._head)
 
     @property
     def skipped_id(self) -> int | str | None:
@@ -71,12 +74,69 @@ class LineReader:
 
         It stands before the result or behind it, whichever the other side's library prefers.
         """
-        first = _ID.search(_BODY.split(self._head, 1)[0])
-        found = first or next(reversed(list(_ID.finditer(self._tail))), None)
-        if found is None:
-            return None
-        try:
-            value = serde.loads(found[1])
-        except InvalidJSONError:  # nothing else of the message was checked
-            return None
-        return value if isinstance(value, int | str) else None
+        return _find_id(self._head, self._tail)
+
+
+def _is_answer(head: bytes) -> bool:
+    kind = _KIND.search(head)
+    return kind is not None and kind[1] in (b"result", b"error")
+
+
+def _find_id(head: bytes, tail: bytes) -> int | str | None:
+    first = _ID.search(_BODY.split(head, 1)[0])
+    found = first or next(reversed(list(_ID.finditer(tail))), None)
+    if found is None:
+        return None
+    try:
+        value = serde.loads(found[1])
+    except InvalidJSONError:  # nothing else of the message was checked
+        return None
+    return value if isinstance(value, int | str) else None
+
+
+def find_answered(line: bytes) -> int | str | None:
+    r"""Return the request that a line answers which can't be read; None if it is no answer.
+
+    What a program writes by mistake, such as its log, is none.
+
+    Example:
+        >>> find_answered(b'{"jsonrpc": "2.0", "id": 7, "result": "\xff"}')
+        7
+    """
+    head, tail = line[:_EDGE], line[-_EDGE:]
+    is_message = b'"jsonrpc"' in head or b'"jsonrpc"' in tail
+    return _find_id(head, tail) if is_message and _is_answer(head) else None
+
+
+def find_asked(line: bytes) -> int | str | None:
+    """Return the id of a request in a line that can't be read; None if it is none."""
+    head = line[:_EDGE]
+    return None if _is_answer(head) else _find_id(head, line[-_EDGE:])
+
+
+def mend_escapes(line: bytes) -> bytes:
+    r"""Return JSON whose lone surrogates, which no text can have, are U+FFFD.
+
+    Programs write them whose texts are of UTF-16 and were cut in the middle of a character, or have
+    names of files that are not UTF-8.
+
+    Example:
+        >>> mend_escapes(rb'["\ud83d", "\ud83d\ude00", "\\ud83d"]')
+        b'["\\ufffd", "\\ud83d\\ude00", "\\\\ud83d"]'
+    """
+    return _ESCAPE.sub(lambda each: rb"\ufffd" if each[1] else each[0], line)
+
+
+def load_line(line: bytes) -> JSON:
+    """Decode a line of JSON, whose lone surrogates become U+FFFD.
+
+    Raises:
+        InvalidJSONError: the line is not JSON.
+    """
+    try:
+        return serde.loads(line)
+    except InvalidJSONError:
+        mended = mend_escapes(line)
+        if mended == line:
+            raise
+    return serde.loads(mended)

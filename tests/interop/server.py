@@ -104,6 +104,27 @@ def flood(id, megabytes=1, **_):
     return text("x" * (megabytes << 20))
 
 
+@tool("Return a text that was cut in the middle of a character.")
+def cut(id, **_):
+    return text("a \ud83d")
+
+
+@tool("Answer with a line that can't be read.")
+def mumble(id, how, **_):
+    with lock:
+        sys.stdout.buffer.write(MUMBLED[how] % id + b"\n")
+        sys.stdout.flush()
+
+
+MUMBLED = {
+    "list": b'{"jsonrpc": "2.0", "id": %d, "result": []}',
+    "null": b'{"jsonrpc": "2.0", "result": null, "id": %d}',
+    "odd error": b'{"jsonrpc": "2.0", "id": %d, "error": "no"}',
+    "bytes": b'{"jsonrpc": "2.0", "id": %d, "result": {"content": "\xff"}}',
+    "deep": b'{"jsonrpc": "2.0", "id": %d, "result": {"a": ' + b"[" * 2_000 + b"]" * 2_000 + b"}}",
+}
+
+
 @tool("Return other things than text.")
 def things(id, **_):
     return {

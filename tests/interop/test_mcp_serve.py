@@ -1,5 +1,7 @@
 """Our tools as a server: listed, called, asked about, cancelled, on every transport."""
 
+import json
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -23,6 +25,7 @@ from greenroom.core import (
 )
 from greenroom.core._internal import PermissionEffects
 from greenroom.interop import MCPServer, MCPServers
+from greenroom.interop.line_reader import LineReader
 from greenroom.interop.mcp import connection as mcp_connection
 from greenroom.interop.mcp.form import Form
 from greenroom.interop.mcp.served import ServedTools
@@ -280,6 +283,33 @@ async def test_a_program_serves_on_its_standard_streams(tmp_path) -> None:
         assert result.is_error
         assert "16 MB" in result.text
         assert (await call(servers, "length", text="x" * (1 << 20))).text == str(1 << 20)
+
+
+async def test_a_message_that_can_not_be_read_is_answered(tmp_path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}}
+    hello["clientInfo"] = {"name": "test", "version": "1"}
+    lines = [
+        json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode(),
+        b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
+        rb'{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": "\ud83d"}}',
+        b'{"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": {"name": "\xff"}}',
+        b'{"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": []}',
+        b'{"jsonrpc": "2.0", "method": "tools/call", "params": {"name": [[, "id": "a"}',
+        b"oh",
+    ]
+    command = [sys.executable, str(tmp_path / "program.py")]
+    run = partial(trio.run_process, command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    reader, written = LineReader(), []
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            process = await nursery.start(run)
+            await process.stdin.send_all(b"".join(each + b"\n" for each in lines))
+            while len(written) < 6:
+                written += map(json.loads, reader.feed(await process.stdout.receive_some()))
+            await process.stdin.aclose()
+    told = [(each["id"], each["error"]["code"]) for each in written if "error" in each]
+    assert set(told) == {(2, -32602), (3, -32700), (4, -32700), ("a", -32700), (None, -32700)}
 
 
 def test_what_a_tool_prints_reaches_standard_error_alone(monkeypatch, capfd) -> None:

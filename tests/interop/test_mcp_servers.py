@@ -181,6 +181,20 @@ async def test_words_that_are_no_messages_do_no_harm() -> None:
         assert (await call(servers, "echo", text="hi")).text == "hi"
 
 
+async def test_a_text_cut_in_the_middle_of_a_character_arrives() -> None:
+    async with MCPServers(demo()) as servers:
+        assert (await call(servers, "cut")).text == "a \ufffd"
+
+
+@pytest.mark.parametrize("how", ["list", "null", "odd error", "bytes", "deep"])
+async def test_an_answer_that_can_not_be_read_fails_its_call_at_once(how: str) -> None:
+    async with MCPServers(demo()) as servers:
+        result = await call(servers, "mumble", how=how)
+        assert result.is_error
+        assert "the server's answer can't be read: " in result.text
+        assert (await call(servers, "echo", text="hi")).text == "hi"
+
+
 async def test_hostile_tools_are_left_out_and_the_others_stay(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

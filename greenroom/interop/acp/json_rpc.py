@@ -18,7 +18,13 @@ import trio
 
 from greenroom.core import GreenroomError
 from greenroom.core._internal import InvalidJSONError, clip, describe_error, log_error, serde
-from greenroom.interop.line_reader import MAX_MESSAGE, LineReader
+from greenroom.interop.line_reader import (
+    MAX_MESSAGE,
+    LineReader,
+    find_answered,
+    find_asked,
+    load_line,
+)
 
 PARSE_ERROR, INVALID_REQUEST, NO_METHOD, INVALID_PARAMS = -32700, -32600, -32601, -32602
 INTERNAL_ERROR, CANCELLED, NOT_FOUND = -32603, -32800, -32002
@@ -213,6 +219,16 @@ class Peer:
         elif isinstance(id_, int) and id_ in self._waiting:
             self._waiting[id_].refuse(fault)
 
+    async def _refuse_unreadable(self, line: bytes, fault: str) -> None:
+        """Refuse a line that is not JSON; whoever waits for what it answers learns of it."""
+        answered = find_answered(line)
+        if isinstance(answered, int) and answered in self._waiting:
+            self._waiting[answered].refuse(f"the answer can't be read: {fault}")
+        elif answered is None:
+            id_ = find_asked(line)
+            usable = None if id_ in self._running else id_  # whose own answer is still to come
+            await self._refuse(usable, RPCError(PARSE_ERROR, fault))
+
     async def _receive_some(self) -> bytes:
         try:
             return await self._receive()
@@ -224,10 +240,10 @@ class Peer:
         """Take one line: a request, a notification, or the answer to a request of ours."""
         try:
             heavy = len(line) > _HEAVY
-            read = trio.to_thread.run_sync(serde.loads, line) if heavy else None
-            message = serde.loads(line) if read is None else await read
+            read = trio.to_thread.run_sync(load_line, line) if heavy else None
+            message = load_line(line) if read is None else await read
         except InvalidJSONError as error:
-            await self._refuse(None, RPCError(PARSE_ERROR, error.message))
+            await self._refuse_unreadable(line, error.message)
             return
         id_ = message.get("id") if isinstance(message, dict) else None
         if isinstance(id_, bool) or not isinstance(id_, int | str | None):
@@ -236,7 +252,8 @@ class Peer:
             await self._refuse(id_, RPCError(INVALID_REQUEST, "not a message of JSON-RPC 2.0"))
             return
         method = message.get("method")
-        if "method" not in message and ("result" in message or "error" in message):
+        is_reply = "result" in message or "error" in message or id_ in self._waiting
+        if "method" not in message and is_reply:
             self._take_reply(id_, message)
         elif not isinstance(method, str):
             await self._refuse(id_, RPCError(INVALID_REQUEST, "the message has no method"))
@@ -254,10 +271,10 @@ class Peer:
         reply = self._waiting.get(id_) if isinstance(id_, int) else None
         if reply is None:
             _log.debug("an answer to no open request: %r", id_)
-        elif "error" in message:
-            reply.refuse(message["error"])
+        elif (error := message.get("error")) is not None:
+            reply.refuse(error)
         else:
-            reply.accept(message["result"])
+            reply.accept(message.get("result"))  # which some leave out where it is null
 
     async def _answer(
         self, id_: int | str, method: str, params: object, task_status: trio.TaskStatus[None]

@@ -16,12 +16,13 @@ import mcp_types as types
 import trio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
 
-from greenroom.interop.line_reader import MAX_MESSAGE, LineReader
+from greenroom.interop.line_reader import MAX_MESSAGE, LineReader, find_answered, find_asked
+from greenroom.interop.mcp.lines import UnreadableError, read_line
 from greenroom.interop.mcp.transport import Incoming, Streams
 
 _CHUNK = 1 << 16
+_TOO_LONG = f"a message has at most {MAX_MESSAGE >> 20} MB"
 _log = logging.getLogger("greenroom.interop")
 
 
@@ -79,25 +80,35 @@ async def _receive(
             while data := await _read(source):
                 for line in reader.feed(data):
                     if line is None and not reader.skipped_answer:
-                        await write.send(SessionMessage(_refuse(reader.skipped_id)))
+                        await write.send(_refuse(reader.skipped_id, _TOO_LONG))
                     elif line is None:  # who waits for it reads that it was refused
                         if (id_ := reader.skipped_id) is not None:
-                            await incoming.send(SessionMessage(_refuse(id_)))
+                            await incoming.send(_refuse(id_, _TOO_LONG))
                     elif line.strip():
-                        await incoming.send(_parse(line))
+                        await _take(line, incoming, write)
 
 
-def _parse(line: bytes) -> Incoming:
+async def _take(
+    line: bytes,
+    incoming: MemoryObjectSendStream[Incoming],
+    write: MemoryObjectSendStream[SessionMessage],
+) -> None:
+    """Pass on a message; of one that can't be read, who waits for it or its answer is told."""
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except (ValidationError, RecursionError) as error:
-        return error
+        message = read_line(line)
+    except UnreadableError as error:
+        why = f"the message can't be read: {error}"
+        if (id_ := find_answered(line)) is not None:
+            await incoming.send(_refuse(id_, why))
+        else:
+            await write.send(_refuse(find_asked(line), why, types.PARSE_ERROR))
+        return
+    await incoming.send(SessionMessage(message))
 
 
-def _refuse(id_: int | str | None) -> types.JSONRPCError:
-    text = f"a message has at most {MAX_MESSAGE >> 20} MB"
-    error = types.ErrorData(code=types.INVALID_REQUEST, message=text)
-    return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error)
+def _refuse(id_: int | str | None, why: str, code: int = types.INVALID_REQUEST) -> SessionMessage:
+    error = types.ErrorData(code=code, message=why)
+    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=id_, error=error))
 
 
 async def _send(sink: int, outgoing: MemoryObjectReceiveStream[SessionMessage]) -> None:

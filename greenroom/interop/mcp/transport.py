@@ -19,10 +19,10 @@ import trio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
-from pydantic import ValidationError
 
 from greenroom.core._internal import conceal_secrets, visible
-from greenroom.interop.line_reader import MAX_MESSAGE, LineReader
+from greenroom.interop.line_reader import MAX_MESSAGE, LineReader, find_answered
+from greenroom.interop.mcp.lines import UnreadableError, read_line
 from greenroom.interop.mcp.server import MCPServer
 from greenroom.sandbox._internal import ContainedProcess, clean_environment
 
@@ -103,11 +103,15 @@ async def _receive(process: ContainedProcess, incoming: MemoryObjectSendStream[I
 
 
 def _parse(line: bytes) -> types.JSONRPCMessage | None:
+    """Read a message; an answer that can't be read fails its call, which would wait for it."""
     if not line.strip():
         return None
     try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except (ValidationError, RecursionError):
+        return read_line(line)
+    except UnreadableError as error:
+        id_ = find_answered(line)
+        if id_ is not None:
+            return _fail(id_, f"the server's answer can't be read: {error}")
         _log.debug("an MCP server wrote something that is not a message: %.200r", line)
         return None
 
@@ -118,7 +122,11 @@ def _complain(reader: LineReader) -> types.JSONRPCMessage | None:
     if id_ is None:  # a notification has none either, though what it tells may
         _log.warning("a message of an MCP server was too long, and left out")
         return None
-    error = types.ErrorData(code=types.INTERNAL_ERROR, message=_TOO_LONG)
+    return _fail(id_, _TOO_LONG)
+
+
+def _fail(id_: int | str, why: str) -> types.JSONRPCError:
+    error = types.ErrorData(code=types.INTERNAL_ERROR, message=why)
     return types.JSONRPCError(jsonrpc="2.0", id=id_, error=error)
 
 

@@ -61,6 +61,8 @@ def line(**message):
         (b"[]\n", -32600, None),
         (b'"text"\n', -32600, None),
         (b'{"id": 1, "method": "x"}\n', -32600, 1),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "x", "params": ["\xff"]}\n', -32700, 1),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "x"]\n', -32700, "a"),
         (line(id=1), -32600, 1),
         (line(id=1, method=2), -32600, 1),
         (line(id=None, method="x"), -32600, None),
@@ -281,6 +283,54 @@ async def test_the_end_of_the_input_ends_open_turns_and_saves_them(tmp_path):
     assert handle.state.is_final
     stored = await sessions.load(session)
     assert [each.role for each in stored.history][:2] == ["user", "assistant"]
+
+
+async def test_a_text_cut_in_the_middle_of_a_character_is_read():
+    asked = line(id=1, method="x", params=["a \ud83d"])
+    assert await talk(asked) == [{"jsonrpc": "2.0", "id": 1, "result": ["a \ufffd"]}]
+
+
+async def test_an_unreadable_line_says_nothing_about_a_request_that_is_in_hand():
+    echo = Echo()
+    echo.may = trio.Event()
+    written = await talk(
+        line(id=1, method="x", params=[]),
+        b'{"jsonrpc": "2.0", "id": 1, "method": "x", "params": ["\xff"]}\n',
+        handler=echo,
+    )
+    assert [(each["id"], each["error"]["code"]) for each in written] == [(None, -32700)]
+
+
+@pytest.mark.parametrize(
+    ("answer", "found"),
+    [
+        (b'{"jsonrpc": "2.0", "id": 1}', None),
+        (b'{"jsonrpc": "2.0", "id": 1, "result": [2], "error": null}', [2]),
+        (b'{"jsonrpc": "2.0", "id": 1, "result": "\\ud83d"}', "\ufffd"),
+        (b'{"jsonrpc": "2.0", "id": 1, "result": "\xff"}', RPCError),
+        (b'{"jsonrpc": "2.0", "result": NaN, "id": 1}', RPCError),
+        (b'{"jsonrpc": "2.0", "id": 1, "error": {"message": "\xff"}}', RPCError),
+    ],
+)
+async def test_an_answer_of_an_odd_form_ends_its_request(answer, found):
+    to_peer, incoming = trio.open_memory_channel(10)
+
+    async def send(data):
+        await to_peer.send(answer + b"\n")
+
+    async def end():
+        pass
+
+    peer = Peer(incoming.receive, send, Echo())
+    with trio.fail_after(60):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(peer.run, end)
+            if found is RPCError:
+                with pytest.raises(RPCError, match="can't be read"):
+                    await peer.request("read", {})
+            else:
+                assert await peer.request("read", {}) == found
+            peer.stop()
 
 
 async def test_an_answer_that_is_too_long_fails_its_request_and_no_other(monkeypatch):
