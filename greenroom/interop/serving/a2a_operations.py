@@ -264,11 +264,9 @@ async def _open_context(sessions: ServedSessions, call: Call, context_id: str) -
     agent = call.names.get("agent") or next(iter(sessions.agents))
     session_id = f"{call.caller.name}:{context_id}"
     try:
-        if not await sessions.exists(session_id):
-            await sessions.create(agent, {}, call.caller, session_id)
+        known, _ = await sessions.open(agent, {}, call.caller, session_id)
     except InvalidSessionIdError as error:
         raise invalid("message.contextId", "such an id is not usable: leave it out") from error
-    known = await sessions.find(session_id, call.caller)
     if known.agent_type != agent:
         raise invalid("message.contextId", f"it is one of the agent {known.agent_type!r}")
     return known

@@ -15,7 +15,7 @@ away stops nothing; a run without anything new follows the turn that is open.
 
 import hashlib
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 import trio
@@ -46,7 +46,7 @@ from greenroom.interop.serving.refusals import bad_request, conflict, not_found
 from greenroom.interop.serving.served_session import ClientThread
 from greenroom.interop.serving.served_sessions import Known, ServedSessions
 from greenroom.runtime import AgentHandle
-from greenroom.runtime._internal import take_snapshot
+from greenroom.runtime._internal import take_snapshot, user_input
 
 _MOST_TOOLS = 64
 _GRACE = 2.0  # seconds for a turn that a new message interrupts
@@ -64,6 +64,7 @@ _ANSWER = {
 }
 
 Position = tuple[int, int]
+_Content: TypeAlias = str | tuple[ContentBlock, ...]
 
 
 class _Source(msgspec.Struct):
@@ -133,9 +134,7 @@ async def _open_session(sessions: ServedSessions, call: Call, given: RunAgentInp
     if not given.threadId:
         raise bad_request("the thread has no id")
     session_id = f"{call.caller.name}:{given.threadId}"
-    if not await sessions.exists(session_id):
-        await sessions.create(agent, {}, call.caller, session_id)
-    known = await sessions.find(session_id, call.caller)
+    known, _ = await sessions.open(agent, {}, call.caller, session_id)
     if known.agent_type != agent:
         raise conflict(f"this thread is one of the agent {known.agent_type!r}")
     return known
@@ -159,17 +158,20 @@ class _Run:
         self._start: Position | None = thread.position
 
     async def take_input(self) -> None:
-        """Take the tools, and whatever is new."""
-        self._take_tools()
-        results = [each for each in self._given.messages if each.toolCallId in self._thread.calls]
+        """Take the tools, and whatever is new; a message that can't be taken changes nothing."""
         message = await self._find_message()
+        content = None if message is None else _content_of(message)
+        self._take_tools()
+        calls = self._thread.calls
+        found = {each.toolCallId: each for each in self._given.messages if each.toolCallId in calls}
+        results = found.values()  # of several results of a call, the last
         for resume in self._given.resume or ():
             await self._answer(resume)
         handle = self._sessions.runtime.get(self._known.session_id)
         for each in results:
             await self._give_result(handle, each)
-        if message is not None:
-            await self._say(handle, message)
+        if message is not None and content is not None:
+            await self._say(handle, message, content)
         elif not (results or self._given.resume or _is_busy(handle)):
             raise bad_request(
                 "nothing is new: no message, no result of a tool, and no answer",
@@ -236,7 +238,7 @@ class _Run:
         self._thread.answered.add(call)
         await handle.send_tool_result(call, result)
 
-    async def _say(self, handle: AgentHandle | None, message: _Message) -> None:
+    async def _say(self, handle: AgentHandle | None, message: _Message, content: _Content) -> None:
         """Send what a person says; a turn that waits for the client does so no more."""
         if handle is not None and await self._is_clients_turn(handle):
             await handle.interrupt(grace=_GRACE)
@@ -245,7 +247,7 @@ class _Run:
         place = None if handle is None else take_snapshot(handle).position
         self._input_id, _ = await self._sessions.send_input(
             self._known,
-            _content_of(message),
+            content,
             input_id=message.id or None,
             sender="",
             metadata=with_traceparent({}, self._call.request),
@@ -367,19 +369,24 @@ def _text_of(message: _Message) -> str:
     return "\n".join(each.text for each in parts if each.type == "text")
 
 
-def _content_of(message: _Message) -> str | tuple[ContentBlock, ...]:
+def _content_of(message: _Message) -> _Content:
     """Return what a person says; nothing is fetched from anywhere.
 
     Raises:
-        RequestRefusedError: there is nothing, or a part that agents don't take.
+        RequestRefusedError: there is nothing, or something that agents don't take.
     """
-    if isinstance(message.content, str) and message.content.strip():
-        return message.content
-    parts = message.content if isinstance(message.content, list) else []
-    blocks = tuple(map(_block_of, parts))
-    if not blocks:
+    content: _Content = ""
+    if isinstance(message.content, str):
+        content = message.content.strip() and message.content
+    elif isinstance(message.content, list):
+        content = tuple(map(_block_of, message.content))
+    if not content:
         raise bad_request("the message is empty")
-    return blocks
+    try:
+        user_input(content, id=message.id or None)
+    except ValueError as error:
+        raise bad_request(str(error)) from error
+    return content
 
 
 def _block_of(part: _Part) -> ContentBlock:

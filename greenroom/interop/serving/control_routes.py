@@ -1,6 +1,5 @@
 """What the routes for operators and admins do: speak, answer, interrupt, end, fork, remove."""
 
-from contextlib import suppress
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -14,9 +13,10 @@ from greenroom.interop.serving.refusals import RequestRefusedError, bad_request,
 from greenroom.interop.serving.served_sessions import OWNER, Known, ServedSessions
 from greenroom.interop.serving.tokens import Role
 from greenroom.runtime import AgentHandle
-from greenroom.session import AgentSession, SessionExistsError
+from greenroom.session import AgentSession
 
 _MOST_GRACE = 60.0
+_FIRST = "i-of-the-new-session"  # the id of an input that comes along with a session's
 _RESERVED = {
     OWNER,
     "archived",
@@ -99,7 +99,7 @@ class Ending(msgspec.Struct, forbid_unknown_fields=True):
 async def create_session(sessions: ServedSessions, call: Call) -> Reply:
     """Make a session, NAME:ID if an id is given, and send it an input if there is one.
 
-    The same id again makes no other session: it is the same one.
+    The same id again makes no other session: it is the same one, and the same input is sent once.
     """
     given = call.read(NewSession)
     reserved = sorted(_RESERVED & given.metadata.keys())
@@ -107,31 +107,30 @@ async def create_session(sessions: ServedSessions, call: Call) -> Reply:
         raise bad_request(f"the metadata may not set {', '.join(reserved)}")
     if given.input is not None:
         _check_content(given.input)
-    session_id, is_new = await _open_session(sessions, given, call)
-    reply: dict[str, object] = {"id": session_id}
-    if given.input is not None and is_new:
-        known = await sessions.find(session_id, call.caller)
+    known, is_new = await _open_session(sessions, given, call)
+    reply: dict[str, object] = {"id": known.session_id}
+    if given.input is not None:
+        # A request that is sent again may find the session made, and the input lost.
+        input_id = None if given.id is None else _FIRST
         metadata = with_traceparent({}, call.request)
         reply["input_id"], _ = await sessions.send_input(
-            known, given.input, input_id=None, sender="", metadata=metadata
+            known, given.input, input_id=input_id, sender="", metadata=metadata
         )
     return json_reply(reply, 201 if is_new else 200)
 
 
 async def _open_session(
     sessions: ServedSessions, given: NewSession, call: Call
-) -> tuple[str, bool]:
-    """Return the id of a session, and whether it was made for this call."""
-    session_id = None if given.id is None else f"{call.caller.name}:{given.id}"
-    if session_id is None or not await sessions.exists(session_id):
-        with suppress(SessionExistsError):  # made meanwhile, by the same request sent twice
-            create = sessions.create(given.agent, given.metadata, call.caller, session_id)
-            return (await create).session_id, True
-    assert session_id is not None  # a new id is never taken
-    known = await sessions.find(session_id, call.caller)
+) -> tuple[Known, bool]:
+    """Return a session, and whether it was made for this call."""
+    if given.id is None:
+        made = await sessions.create(given.agent, given.metadata, call.caller)
+        return await sessions.find(made.session_id, call.caller), True
+    session_id = f"{call.caller.name}:{given.id}"
+    known, is_new = await sessions.open(given.agent, given.metadata, call.caller, session_id)
     if known.agent_type != given.agent:
         raise conflict(f"the session {session_id!r} has another agent: {known.agent_type}")
-    return session_id, False
+    return known, is_new
 
 
 async def send_input(sessions: ServedSessions, call: Call) -> Reply:

@@ -34,7 +34,7 @@ from greenroom.interop.serving.sources import Sources
 from greenroom.interop.serving.tokens import Caller, Role, Tokens
 from greenroom.runtime import AgentHandle, AgentRuntime, InterruptReport
 from greenroom.runtime._internal import InterruptMode, interrupt_input, session_of
-from greenroom.session import AgentSession, SessionStore
+from greenroom.session import AgentSession, SessionExistsError, SessionStore
 from greenroom.session._internal import default_store
 
 OWNER = "owner"
@@ -290,6 +290,27 @@ class ServedSessions:
         session.set_metadata(OWNER, caller.name)
         await session.save()
         return session
+
+    async def open(
+        self,
+        agent_type: str,
+        metadata: Mapping[str, object],
+        caller: Caller,
+        session_id: str,
+    ) -> tuple[Known, bool]:
+        """Return a session of a caller, made if there is none yet, and whether it was.
+
+        Raises:
+            RequestRefusedError: it is somebody else's, or no agent of this type is served.
+            InvalidSessionIdError: the id can't be one.
+        """
+        is_new = not await self.exists(session_id)
+        if is_new:
+            try:
+                await self.create(agent_type, metadata, caller, session_id)
+            except SessionExistsError:  # made meanwhile, by a request beside this one
+                is_new = False
+        return await self.find(session_id, caller), is_new
 
     def find_agent(self, agent_type: str) -> AgentFunction:
         """Return the agent that is served under a type.

@@ -400,6 +400,20 @@ async def test_the_same_message_again_is_the_same_task(serve):
         assert said(await client.send("go", id="m", contextId="d")) == "two"
 
 
+async def test_messages_side_by_side_may_begin_a_context(serve):
+    found = []
+
+    async def send(id_):
+        found.append(await Client(service).send(f"go {id_}", id=id_, contextId="c"))
+
+    async with serve(**serving("one", "two", "three")) as service:
+        async with trio.open_nursery() as sending:
+            for id_ in ("a", "b", "c", "c"):
+                sending.start_soon(send, id_)
+        assert {state_of(each) for each in found} == {"COMPLETED"}
+        assert len({each["id"] for each in found}) == 3
+
+
 async def test_a_task_is_found_by_its_owner_alone(serve):
     async with serve(**serving(call("deploy", place="x"), "done")) as service:
         ann, bob = Client(service), Client(service, "bob")

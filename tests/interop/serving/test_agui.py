@@ -205,6 +205,38 @@ async def test_pictures_are_taken_and_what_has_to_be_fetched_is_not(serve):
         assert [each["type"] for each in said["content"]] == ["text", "image"]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"id": "x", "content": [{"type": "audio"}]},
+        {"id": "x", "content": "  "},
+        {"id": "x" * 129, "content": "never mind"},
+    ],
+)
+async def test_a_message_that_is_refused_ends_nothing_that_waits(serve, message):
+    async with serve(**with_agent(call("pick"), "thanks")) as service:
+        client = Client(service, tools=["pick"])
+        (call_id,) = (await client.run("go"))["outcome"]["pendingToolCallIds"]
+        refused = await client.post({"messages": [{"role": "user", **message}]})
+        assert refused.status_code == 400
+        assert (await client.run(results={call_id: "red"}))["result"] == "thanks"
+
+
+async def test_of_several_results_of_a_call_the_last_counts(serve):
+    seen = []
+
+    def look(request):
+        seen.extend(each.text for each in request.messages[-1].tool_results)
+        return "thanks"
+
+    async with serve(**with_agent(call("pick"), look)) as service:
+        client = Client(service, tools=["pick"])
+        (call_id,) = (await client.run("go"))["outcome"]["pendingToolCallIds"]
+        client.add("tool", toolCallId=call_id, content="red")
+        assert (await client.run(results={call_id: "blue"}))["result"] == "thanks"
+        assert seen == ["blue"]
+
+
 async def test_what_makes_no_sense_is_refused_before_a_run_begins(serve):
     agents = {"scripted": agent("Hi!"), "echo": echo}
     async with serve(agents=agents, ag_ui=True) as service:

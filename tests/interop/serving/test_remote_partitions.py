@@ -153,6 +153,24 @@ async def test_a_session_that_is_deleted_ends_its_turn_and_those_to_come(serve, 
         assert "404" in result.error
 
 
+async def test_an_input_that_was_lost_behind_its_new_session_is_sent_by_the_same_request(serve):
+    store = InMemoryStore()
+    body = {"agent": "echo", "id": "mine", "input": "hello"}
+    async with serve(store=store) as service, service.client() as client:
+        made = await client.post("/api/sessions", json={"agent": "echo", "id": "mine"})
+        assert made.json() == {"id": "ann:mine"}  # as after a server that ended right here
+        first, second = [await client.post("/api/sessions", json=body) for _ in range(2)]
+        assert first.json() == second.json()
+        path = f"/api/sessions/ann:mine/inputs/{first.json()['input_id']}?wait=10"
+        assert (await client.get(path)).json()["text"] == "hello"
+        other = await client.post("/api/sessions", json={**body, "input": "goodbye"})
+        assert other.status_code == 409
+    async with serve(store=store) as service, service.client() as client:
+        assert (await client.post("/api/sessions", json=body)).json() == first.json()
+        shown = (await client.get("/api/sessions/ann:mine")).json()
+        assert [each["role"] for each in shown["messages"]] == ["user", "assistant"]
+
+
 async def test_a_session_that_is_asked_for_twice_is_one(serve):
     async with serve(store=InMemoryStore()) as service, service.client() as client:
         body = {"agent": "echo", "id": "mine"}
