@@ -314,7 +314,8 @@ class GuardedStream(ModelStream):
 
     def partial(self) -> Message:
         """Return what the guards have passed so far; what the rest has cost counts as well."""
-        return replace(super().partial(), usage=self._stream.partial().usage)
+        inner = self._stream.partial()
+        return replace(super().partial(), usage=inner.usage, prefix=inner.prefix)
 
     def _release(self, text: str) -> Iterable[StreamEvent]:
         index = next(iter(self._open_blocks))

@@ -66,7 +66,7 @@ def events_of(message: Message) -> Iterator[StreamEvent]:
         >>> [event.text for event in events_of(Message.assistant("a b")) if hasattr(event, "text")]
         ['a', ' b']
     """
-    yield StreamStart(message.model, message.response_id)
+    yield StreamStart(message.model, message.response_id, message.api, message.extra)
     for index, block in enumerate(message.content):
         yield from _events_of_block(index, block)
     if message.usage is not None:

@@ -28,10 +28,19 @@ from greenroom.resilience._internal import current_meter
 
 
 class StreamStart(Wire, frozen=True, tag="stream_start"):
-    """The reply begins: the model that answers, and the provider's id of the reply."""
+    """The reply begins: the model that answers, and the provider's id of the reply.
+
+    `api` and `extra` are what the message says of itself, so that one that breaks off says so too:
+    without them, its blocks would be taken for those of another API or model.
+    """
 
     model: str = ""
     response_id: str = ""
+    api: str = ""
+    extra: dict[str, object] = EMPTY
+
+    def __post_init__(self) -> None:
+        freeze_fields(self, "extra")
 
 
 class BlockStart(Wire, frozen=True, tag="block_start"):
@@ -254,6 +263,8 @@ class Draft:
             response_id=self._start.response_id,
             usage=self._usage,
             prefix=self.prefix,
+            api=self._start.api,
+            extra=self._start.extra,
         )
 
     def so_far(self) -> Message | None:

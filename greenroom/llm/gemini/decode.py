@@ -129,8 +129,9 @@ class GeminiDecoder:
         self._head = merge_reports(self._head, without(response, "candidates", "usageMetadata"))
         if response and not self._started:
             self._started = True
-            model, reply = response.get("modelVersion"), response.get("responseId")
-            yield StreamStart(as_text(model), as_text(reply))
+            model = as_text(response.get("modelVersion"))
+            reply = as_text(response.get("responseId"))
+            yield StreamStart(model, reply, extra=self._note_asked(model))
         feedback = as_dict(response.get("promptFeedback"))
         self._block_reason = as_text(feedback.get("blockReason")) or self._block_reason
         candidates = map(as_dict, as_list(response.get("candidates")))
@@ -139,6 +140,10 @@ class GeminiDecoder:
         if report := as_dict(response.get("usageMetadata")):
             self._usage = merge_reports(self._usage, report)
             yield UsageUpdate(read_usage(self._usage))
+
+    def _note_asked(self, model: str) -> dict[str, object]:
+        """Return what says which model was asked for, if another name answered."""
+        return {ASKED: self._model} if self._model not in ("", model) else {}
 
     def _add_candidate(self, candidate: dict[str, object]) -> Iterator[StreamEvent]:
         for part in map(as_dict, as_list(as_dict(candidate.get("content")).get("parts"))):
@@ -232,7 +237,7 @@ class GeminiDecoder:
         if has_calls and reason is core.StopReason.END_TURN:
             reason = core.StopReason.TOOL_USE
         model = as_text(self._head.get("modelVersion"))
-        asked = {ASKED: self._model} if self._model not in ("", model) else {}
+        asked = self._note_asked(model)
         usage = {"usage": self._usage} if self._usage else {}
         return core.Message(
             "assistant",

@@ -167,7 +167,7 @@ class ResponsesDecoder:
         if self._started:
             return []
         self._started = True
-        return [StreamStart(as_text(response.get("model")), as_text(response.get("id")))]
+        return [StreamStart(as_text(response.get("model")), as_text(response.get("id")), API)]
 
     def _find_item(self, data: dict[str, object], *, is_new: bool) -> int:
         """Return the number of the item that an event is about: a known id counts most."""

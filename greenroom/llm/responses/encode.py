@@ -63,9 +63,7 @@ class ResponsesDialect:
             return [
                 b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature or b.extra
             ]
-        kept = [b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature]
-        while kept and isinstance(kept[-1], core.ThinkingBlock):
-            kept.pop()
+        kept = _leave_out_thinking(blocks)
         return kept if len(kept) == len(blocks) else [_without_id(block) for block in kept]
 
     def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
@@ -110,6 +108,22 @@ class ResponsesDialect:
             **tools,
         }
         return fields, EncodedConversation.pieces
+
+
+def _leave_out_thinking(blocks: Sequence[core.ContentBlock]) -> list[core.ContentBlock]:
+    """Leave out reasoning without its secret, or without the item that came after it.
+
+    A text without its item is not as it came: it was cut off, or a guard has changed it.
+    """
+    kept: list[core.ContentBlock] = []
+    is_followed = False
+    for block in reversed(blocks):
+        if not isinstance(block, core.ThinkingBlock):
+            is_followed = not isinstance(block, core.TextBlock) or "item" in block.extra
+        elif not (block.signature and is_followed):
+            continue
+        kept.append(block)
+    return kept[::-1]
 
 
 def write_reply(blocks: Sequence[core.ContentBlock]) -> Iterator[dict[str, object]]:
