@@ -271,7 +271,7 @@ def shorten(unit: Unit, room: int, counter: TokenCounter) -> Unit:
     low, high, found = 0, max(map(_longest, unit)), None
     while low <= high:
         limit = (low + high) // 2
-        tried = tuple(_shorten_message(message, limit) for message in unit)
+        tried = _shorten_unit(unit, limit)
         if counter.count(tried) <= room:
             found, low = tried, limit + 1
         else:
@@ -284,15 +284,46 @@ def _longest(message: Message) -> int:
     return max((len(serde.encode(block)) for block in message.content), default=0)
 
 
+_PRIVATE = (ThinkingBlock, RedactedThinkingBlock, UnknownBlock)
+"""Blocks that only their provider understands. They can't be cut, and may refer to each other."""
+
+
+def _shorten_unit(unit: Unit, limit: int) -> Unit:
+    """Cut the texts of messages to a length, and leave out all private blocks if one is longer.
+
+    A provider refuses a part of them: a search without its result, or thinking without the rest.
+    """
+    private = (block for message in unit for block in message.content if _is_private(block))
+    if any(len(serde.encode(block)) > limit for block in private):
+        unit = tuple(map(_without_private, unit))
+    return tuple(_shorten_message(message, limit) for message in unit)
+
+
+def _is_private(block: ContentBlock) -> bool:
+    return isinstance(block, _PRIVATE)
+
+
+def _without_private(message: Message) -> Message:
+    """Leave out the private blocks of a message, and what its texts say about them."""
+    if not any(map(_is_private, message.content)):
+        return message
+    blocks = (
+        TextBlock(block.text) if isinstance(block, TextBlock) else block
+        for block in message.content
+        if not _is_private(block)
+    )
+    return replace(message, content=tuple(blocks))
+
+
 def _shorten_message(message: Message, limit: int) -> Message:
-    blocks = [short for block in message.content if (short := _shorten_block(block, limit))]
-    return replace(message, content=tuple(blocks) or (TextBlock("[left out]"),))
+    blocks = tuple(_shorten_block(block, limit) for block in message.content)
+    return replace(message, content=blocks or (TextBlock("[left out]"),))
 
 
-def _shorten_block(block: ContentBlock, limit: int) -> ContentBlock | None:
+def _shorten_block(block: ContentBlock, limit: int) -> ContentBlock:
     match block:
         case ThinkingBlock() | RedactedThinkingBlock() | UnknownBlock():
-            return block if len(serde.encode(block)) <= limit else None
+            return block
         case ToolResultBlock(content=content):
             return replace(block, content=tuple(_shorten_content(each, limit) for each in content))
         case ToolUseBlock(input=given, raw_input=raw):

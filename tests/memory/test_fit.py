@@ -14,12 +14,17 @@ from greenroom.core import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    UnknownBlock,
 )
 from greenroom.core._internal import RECALLED, SUMMARY
-from greenroom.llm import EstimatedCounter, ModelRequest
+from greenroom.llm import EstimatedCounter, ModelRequest, StreamEnd
+from greenroom.llm.responses.decode import ResponsesDecoder
 from greenroom.memory import ContextBudget, fit
 from greenroom.memory.context_window import is_repeated, units_of
 from greenroom.memory.importance import rate_all
+from tests.llm import wire
+from tests.llm.dialects import encode_responses
+from tests.llm.refusals import refuse_responses
 
 texts = st.text(alphabet="ab c\n素😀", max_size=8).flatmap(
     lambda text: st.integers(1, 400).map(lambda times: text * times)
@@ -191,3 +196,40 @@ def test_a_long_conversation_is_counted_a_few_times_only() -> None:
     kept = fit(said, ContextBudget(room, reply=0), counter)
     assert 1_500 < len(kept) <= 1_600
     assert counter.seen < 20 * len(said)
+
+
+def _search(size: int) -> Message:
+    """Make a reply in which the vendor's own search found something of this size."""
+    asked = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "it"}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": "x" * size}
+    cited = TextBlock("It is so. " * 30, {"citations": [{"encrypted_index": "x"}]})
+    blocks = [ThinkingBlock("hm", "signed"), UnknownBlock(asked), UnknownBlock(found), cited]
+    return Message("assistant", tuple(blocks), provider="anthropic")
+
+
+@pytest.mark.parametrize("room", range(70, 2_000, 97))
+def test_what_only_the_provider_understands_is_kept_or_left_out_together(room: int) -> None:
+    whole = _search(2_000)
+    messages = [Message.user("word " * 400), whole]
+    reply = fit(messages, ContextBudget(room + 10, reply=10), EstimatedCounter())[-1]
+    private = [block for block in reply.content if not isinstance(block, TextBlock)]
+    assert private in ([], list(whole.content[:3]))
+    citing = [block for block in reply.content if block.extra] if not private else []
+    assert citing == []
+
+
+@pytest.mark.parametrize("room", range(70, 2_000, 97))
+def test_a_reply_that_lost_its_reasoning_is_accepted_by_the_api_that_gave_it(room: int) -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
+    call = wire.call_item("fc_1_reasoned", "call_1", "look_up", '{"topic": "it"}')
+    items = [wire.reasoning_item("rs_1", "hm", "secret" * 500), call, search]
+    end = wire.run(ResponsesDecoder(), wire.responses_stream(*items))[-1]
+    assert isinstance(end, StreamEnd)
+    results = Message.user([ToolResultBlock("call_1", (TextBlock("found " * 900),))])
+    messages = [Message.user("word " * 90), end.message, results]
+    kept = fit(messages, ContextBudget(room + 10, reply=10), EstimatedCounter())
+    body = encode_responses(ModelRequest(messages=kept), model="gpt-5.4")
+    assert refuse_responses(body) == ""
+    sent = body["input"]
+    has_reasoning = any(each.get("type") == "reasoning" for each in sent)
+    assert has_reasoning == any("id" in each for each in sent)

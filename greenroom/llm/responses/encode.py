@@ -64,7 +64,9 @@ class ResponsesDialect:
                 b for b in blocks if not isinstance(b, core.ThinkingBlock) or b.signature or b.extra
             ]
         kept = _leave_out_thinking(blocks)
-        return kept if len(kept) == len(blocks) else [_without_id(block) for block in kept]
+        if len(kept) == len(blocks) and not _has_lost_thinking(message):
+            return kept
+        return [_without_id(block) for block in kept if not _is_of_vendor(block)]
 
     def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
         """Write a message as items: results of calls, messages, reasoning, calls."""
@@ -124,6 +126,17 @@ def _leave_out_thinking(blocks: Sequence[core.ContentBlock]) -> list[core.Conten
             continue
         kept.append(block)
     return kept[::-1]
+
+
+def _has_lost_thinking(message: core.Message) -> bool:
+    """Whether a reply has tokens of reasoning and no reasoning, since a compaction left it out."""
+    thoughts = message.usage and message.usage.reasoning_tokens
+    return bool(thoughts) and not any(isinstance(b, core.ThinkingBlock) for b in message.content)
+
+
+def _is_of_vendor(block: core.ContentBlock) -> bool:
+    """Whether an item is of a tool that the vendor ran, which can't be sent without its id."""
+    return isinstance(block, core.UnknownBlock) and "id" in block.raw and "call_id" not in block.raw
 
 
 def write_reply(blocks: Sequence[core.ContentBlock]) -> Iterator[dict[str, object]]:
