@@ -13,7 +13,7 @@ from greenroom.cli.options import DONE, FAILED
 from greenroom.cli.run_rules import is_foreign, project_rules_path
 from greenroom.cli.stdio import OutputWriter, confirm, tell
 from greenroom.cli.stored_sessions import working_folder
-from greenroom.cli.tool_names import check_names
+from greenroom.cli.tool_names import check_names, warn_of_narrow_denials
 from greenroom.core import ConfigurationError, RuleDecision
 from greenroom.core._internal import Remember
 from greenroom.permissions import PermissionRule
@@ -89,6 +89,7 @@ async def add_rule(options: PermissionsOptions) -> int:
         return FAILED
     warning = await trio.to_thread.run_sync(keep_rule, rule, lifetime, folder)
     tell(*([f"it does not count yet: {warning}"] if warning else []))
+    tell(*warn_of_narrow_denials([rule]))
     await OutputWriter().text(f"added {LIFETIMES[lifetime]}: {one_line(rule)}")
     return DONE
 

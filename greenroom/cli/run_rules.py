@@ -14,7 +14,11 @@ from greenroom import permissions
 from greenroom.agents._internal import is_trusted, user_rules_path
 from greenroom.cli.modes import BYPASS, CYCLE, STRICT, ModeSwitch
 from greenroom.cli.options import Options
-from greenroom.cli.tool_names import check_names, warn_of_unknown_names
+from greenroom.cli.tool_names import (
+    check_names,
+    warn_of_narrow_denials,
+    warn_of_unknown_names,
+)
 from greenroom.core import RuleDecision, RuleFileError
 from greenroom.core._internal import compile_later
 from greenroom.permissions import PermissionRule
@@ -113,7 +117,8 @@ def load_rules(
         read_only=read_only,
     )
     ignored = tuple(rule for rule in project if rule not in usable)
-    notes = (_ignored_note(workspace, len(ignored)),) if ignored else ()
+    about_ignored = (_ignored_note(workspace, len(ignored)),) if ignored else ()
+    notes = (*about_ignored, *warn_of_narrow_denials(rules))
     about_mode = (BYPASS,) if mode == "bypass" else ()
     return RunRules(manager, notes, (*about_mode, *about_names), ignored)
 

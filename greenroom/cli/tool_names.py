@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from itertools import islice
 
 from greenroom.cli.formatting import one_line, shorten_home
-from greenroom.core import RuleFileError
+from greenroom.core import RuleDecision, RuleFileError
 from greenroom.permissions import PermissionRule
 
 TOOLS = {
@@ -80,6 +80,29 @@ def warn_of_unknown_names(rules: Iterable[PermissionRule]) -> tuple[str, ...]:
     )
     first = tuple(islice(found, _MOST))
     return (*first, "rules name more that does not exist") if any(found) else first
+
+
+_READERS = {"Read", "Grep", "Glob"}
+
+
+def warn_of_narrow_denials(rules: Sequence[PermissionRule]) -> tuple[str, ...]:
+    """Describe the denials that keep files from tools which read, and not from commands."""
+    denials = [each for each in rules if each.decision is RuleDecision.DENY and not each.is_expired]
+    whole = {path for each in denials if not any(_named(each)) for path in each.matcher.path}
+    found = (
+        f"{shorten_home(one_line(rule.source))}: {one_line(str(rule.matcher))} denies"
+        f" {' and '.join(rule.matcher.tool)} alone, and commands may still read such files; deny"
+        f" '*(path:{one_line(rule.matcher.path[0])})' to keep them from every tool"
+        for rule in denials
+        if rule.matcher.tool and _READERS.issuperset(rule.matcher.tool)
+        if not whole.issuperset(rule.matcher.path)
+    )
+    return tuple(islice(found, _MOST))
+
+
+def _named(rule: PermissionRule) -> Iterator[str]:
+    for _, names in _names(rule):
+        yield from names
 
 
 def has_known_names(rule: PermissionRule) -> bool:

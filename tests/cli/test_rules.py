@@ -168,3 +168,18 @@ def test_the_user_s_own_skills_may_be_read_and_nothing_else_beside_them(folders)
     assert (
         decide(found, project, "Write", file_path=str(config / "skills" / "a"), content="") is ASK
     )
+
+
+def test_a_denial_that_keeps_a_file_from_one_tool_only_is_told_of(folders):
+    project, config = folders
+    everywhere = "*(path:**/.env)"
+    (note,) = load_rules(project, deny=["Read(**/.env)"]).notes
+    assert note == (
+        "--deny: Read(**/.env) denies Read alone, and commands may still read such files; deny"
+        f" '{everywhere}' to keep them from every tool"
+    )
+    for denied in ([everywhere], ["Read(**/.env)", everywhere], ["Edit(src/**)"], ["Read"]):
+        assert not load_rules(project, deny=denied).notes
+    write(config, {"decision": "deny", "tool": ["Read", "Grep"], "path": "secrets/**"})
+    (note,) = load_rules(project).notes
+    assert "denies Read and Grep alone" in note
