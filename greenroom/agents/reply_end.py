@@ -15,6 +15,9 @@ _DELIBERATE = frozenset(
 """Ends for which asking again would change nothing."""
 
 
+_REFUSED = frozenset({StopReason.REFUSAL, StopReason.CONTENT_FILTER})
+
+
 def ask_again(agent: AgentInternals, reply: Message) -> bool:
     """Ask the model again if its reply to results is empty, or if its call can't be read.
 
@@ -42,8 +45,8 @@ def ask_again(agent: AgentInternals, reply: Message) -> bool:
 def warn_of_end(agent: AgentInternals, reply: Message) -> str:
     """Publish and return a warning about the last reply of a turn; empty if nothing is wrong.
 
-    It is a `Custom("model.warning")` chunk: the reply is empty, has a call that can't be read, or
-    ended for a reason that is not known, so it may be incomplete.
+    It is a `Custom("model.warning")` chunk: the reply is empty, has a call that can't be read, was
+    refused, or ended for a reason that is not known, so it may be incomplete.
     """
     if reply.stop_reason is StopReason.MALFORMED_CALL and not reply.tool_uses:
         text = f"the model's call can't be read ({reply.native_stop_reason[:100] or 'malformed'})"
@@ -51,6 +54,9 @@ def warn_of_end(agent: AgentInternals, reply: Message) -> str:
         text = f"the reply ended for a reason that is not known: {reply.native_stop_reason[:100]}"
     elif _is_empty(reply):
         text = f"the reply is empty (stop reason: {reply.stop_reason or 'none'})"
+    elif reply.stop_reason in _REFUSED:
+        reason = reply.native_stop_reason[:100] or reply.stop_reason
+        text = f"the model, or a filter, refused to go on, so the reply may end early ({reason})"
     else:
         return ""
     data: dict[str, object] = {"stop_reason": reply.native_stop_reason}

@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from greenroom.core import ContentBlock, ToolDefinition, ToolResultBlock, ToolUseBlock
+from greenroom.core import (
+    ContentBlock,
+    StopReason,
+    ToolDefinition,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from greenroom.core._internal import (
     EMPTY,
     InvalidJSONError,
@@ -104,14 +110,26 @@ def tool_use(
     return ToolUseBlock(call_id, name, parsed, extra=extra or EMPTY)
 
 
-def cut_off(call: ToolUseBlock) -> ToolUseBlock:
-    """Mark a call as cut off by the limit of the reply, so it never runs with half its arguments.
+_CUTS = {
+    StopReason.MAX_TOKENS: "by max_tokens",
+    StopReason.REFUSAL: "since the model refused to go on",
+    StopReason.CONTENT_FILTER: "by a content filter",
+}
+
+
+def is_cut(reason: StopReason) -> bool:
+    """Whether a reply that ended for this reason may have ended in the middle of a call."""
+    return reason in _CUTS
+
+
+def cut_off(call: ToolUseBlock, reason: StopReason = StopReason.MAX_TOKENS) -> ToolUseBlock:
+    """Mark a call as cut off with its reply, so it never runs with half its arguments.
 
     Example:
         >>> cut_off(ToolUseBlock("t1", "Read")).invalid
         'the reply was cut off by max_tokens'
     """
-    return replace(call, invalid="the reply was cut off by max_tokens")
+    return replace(call, invalid=f"the reply was cut off {_CUTS[reason]}")
 
 
 PLAIN = compile_later(r"[^a-zA-Z0-9_-]")

@@ -124,3 +124,15 @@ async def test_the_coder_asks_again_too_and_warns():
         "the reply is empty (stop reason: end_turn)"
     ]
     assert [each.sender for each in session.history if each.sender] == [RUNTIME]
+
+
+@pytest.mark.parametrize("reason", [StopReason.REFUSAL, StopReason.CONTENT_FILTER])
+async def test_a_reply_that_a_filter_ended_early_is_kept_with_a_warning(reason):
+    agent = agent_of(Reply("First, you", stop_reason=reason))
+    async with agent.stream("How?") as run:
+        chunks = [chunk async for chunk in run]
+    result = run.result
+    assert (result.output, result.status) == ("First, you", "completed")
+    [warning] = result.warnings
+    assert "may end early" in warning
+    assert [chunk.text for chunk in chunks if isinstance(chunk, Custom)] == [warning]

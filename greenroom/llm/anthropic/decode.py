@@ -25,7 +25,7 @@ from greenroom.llm.json_fields import (
     without,
 )
 from greenroom.llm.model_errors import ModelStreamError
-from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
+from greenroom.llm.portable_calls import CallIds, cut_off, is_cut, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -168,7 +168,6 @@ _STOP_REASONS = {
     "pause_turn": core.StopReason.PAUSE,
 }
 _UNKNOWN = core.StopReason.UNKNOWN  # names of their own: members of an enum are slow to get on 3.11
-_MAX_TOKENS = core.StopReason.MAX_TOKENS
 _TYPED = ("id", "type", "role", "content", "model", "stop_reason", "usage")
 
 
@@ -352,7 +351,7 @@ class AnthropicDecoder:
         extra = without(self._reply, *_TYPED)
         return core.Message(
             "assistant",
-            self._content(is_cut=reason is _MAX_TOKENS),
+            self._content(reason),
             model=self._model(),
             provider=self._provider,
             stop_reason=reason,
@@ -373,13 +372,13 @@ class AnthropicDecoder:
         names = (as_text(as_dict(raw.get("to")).get("model")) for raw in raws)
         return next(filter(None, names), as_text(self._reply.get("model")))
 
-    def _content(self, *, is_cut: bool) -> tuple[core.ContentBlock, ...]:
+    def _content(self, reason: core.StopReason) -> tuple[core.ContentBlock, ...]:
         """Return the blocks; in a reply that was cut off, an incomplete last call is invalid."""
         blocks = [block for _, block in sorted(self._blocks.items())]
         last = blocks[-1] if blocks else None
-        if is_cut and isinstance(last, core.ToolUseBlock):
+        if is_cut(reason) and isinstance(last, core.ToolUseBlock):
             is_partial = bool(last.invalid) or max(self._blocks) in self._without_arguments
-            blocks[-1] = cut_off(last) if is_partial else last
+            blocks[-1] = cut_off(last, reason) if is_partial else last
         return tuple(blocks)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from greenroom import core
 from greenroom.core._internal import serde
 from greenroom.llm.json_fields import DEPTH, as_dict, as_list, as_text, merge_reports, without
-from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
+from greenroom.llm.portable_calls import CallIds, cut_off, is_cut, tool_use
 from greenroom.llm.stream import GrowingText
 
 SIGNATURE = "thoughtSignature"
@@ -34,7 +34,7 @@ class OpenCall:
         >>> for piece in ("Ann", "a"):
         ...     part = {"jsonPath": "$.to[0]", "stringValue": piece, "willContinue": True}
         ...     call.add({"functionCall": {"partialArgs": [part], "willContinue": True}})
-        >>> call.finish(CallIds(), is_cut=False).input
+        >>> call.finish(CallIds()).input
         {'to': ['Anna']}
     """
 
@@ -70,8 +70,10 @@ class OpenCall:
         self._fields = merge_reports(self._fields, without(fields, *typed))
         self._part = merge_reports(self._part, without(part, "functionCall"))
 
-    def finish(self, ids: CallIds, *, is_cut: bool) -> core.ToolUseBlock:
-        """Return the whole call; `is_cut` says that the reply ended before the call did."""
+    def finish(
+        self, ids: CallIds, reason: core.StopReason = core.StopReason.TOOL_USE
+    ) -> core.ToolUseBlock:
+        """Return the whole call; of one that is still open, `reason` is why the reply ended."""
         extra = {**self._part, **({"functionCall": self._fields} if self._fields else {})}
         for path, text in self._texts.items():
             self._put(path, text.getvalue())
@@ -81,7 +83,9 @@ class OpenCall:
             call = core.ToolUseBlock(
                 call.id, call.name, invalid=self._problem, raw_input=arguments, extra=extra
             )
-        return cut_off(call) if is_cut or self._open_paths else call
+        if is_cut(reason):
+            return cut_off(call, reason)
+        return cut_off(call) if self._open_paths else call
 
     def _add_piece(self, piece: dict[str, object]) -> None:
         path = as_text(piece.get("jsonPath"))

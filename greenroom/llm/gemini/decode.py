@@ -201,7 +201,7 @@ class GeminiDecoder:
     def _add_call(self, part: dict[str, object]) -> Iterator[StreamEvent]:
         fields = as_dict(part.get("functionCall"))
         if self._call is not None and not self._call.continues_with(fields):
-            yield from self._close_call(is_cut=False)
+            yield from self._close_call()
         if self._call is None:
             if not fields and SIGNATURE not in part:
                 return
@@ -209,12 +209,14 @@ class GeminiDecoder:
             yield BlockStart(self._call.index, "tool_use")
         self._call.add(part)
         if not fields.get("willContinue"):
-            yield from self._close_call(is_cut=False)
+            yield from self._close_call()
 
-    def _close_call(self, *, is_cut: bool) -> Iterator[StreamEvent]:
+    def _close_call(
+        self, reason: core.StopReason = core.StopReason.TOOL_USE
+    ) -> Iterator[StreamEvent]:
         if call := self._call:
             self._call = None
-            block = call.finish(self._ids, is_cut=is_cut)
+            block = call.finish(self._ids, reason)
             self._blocks[call.index] = block
             arguments = block.raw_input or serde.dumps(block.input).decode()
             yield BlockDelta(call.index, "tool_input", arguments)
@@ -228,7 +230,7 @@ class GeminiDecoder:
         elif native not in _STOP_REASONS and (error := failed_reply(self._provider, native)):
             raise error
         yield from self._close_text()
-        yield from self._close_call(is_cut=reason is core.StopReason.MAX_TOKENS)
+        yield from self._close_call(reason)
         yield StreamEnd(self._message(native, reason))
 
     def _message(self, native: str, reason: core.StopReason) -> core.Message:

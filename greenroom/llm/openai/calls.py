@@ -16,7 +16,7 @@ from greenroom import core
 from greenroom.core._internal import InvalidJSONError, serde
 from greenroom.llm.failure import unassignable_piece
 from greenroom.llm.json_fields import as_dict, as_int, as_text, without
-from greenroom.llm.portable_calls import CallIds, cut_off, read_arguments, tool_use
+from greenroom.llm.portable_calls import CallIds, cut_off, is_cut, read_arguments, tool_use
 from greenroom.llm.stream import GrowingText
 
 CUSTOM: dict[str, object] = {"type": "custom"}
@@ -138,10 +138,10 @@ class StreamedCalls:
         call.add(fragment)
         return call, is_new, fragment.text
 
-    def finish(self, *, is_cut: bool) -> Iterator[tuple[int, core.ToolUseBlock]]:
+    def finish(self, reason: core.StopReason) -> Iterator[tuple[int, core.ToolUseBlock]]:
         """Yield each call with the index of its block, in the order in which they began.
 
-        If the reply was cut off by its limit, the last call is invalid unless it is complete.
+        If the reply was cut off, the last call is invalid unless it is complete.
 
         Raises:
             ModelStreamError: a call never got a name, so its arguments may be another's.
@@ -150,10 +150,10 @@ class StreamedCalls:
         for call in self._calls:
             block = call.block(ids.claim(call.id))
             is_partial = bool(block.invalid) or not call.arguments
-            is_cut_off = is_cut and call is self._calls[-1] and is_partial
+            is_cut_off = is_cut(reason) and call is self._calls[-1] and is_partial
             if not (call.name or is_cut_off):
                 raise unassignable_piece(self._provider)
-            yield call.index, cut_off(block) if is_cut_off else block
+            yield call.index, cut_off(block, reason) if is_cut_off else block
 
     def _find(self, fragment: _Fragment) -> StreamedCall | None:
         """Find the call that a fragment continues, or None if it begins a new one."""

@@ -143,10 +143,10 @@ class _ReplyBuilder:
         passage.text.write(piece)
         return BlockDelta(passage.index, "text", piece)
 
-    def finish(self, *, is_cut: bool) -> list[StreamEvent]:
-        """End every open block; `is_cut` says whether the reply was cut off by its limit."""
+    def finish(self, reason: core.StopReason) -> list[StreamEvent]:
+        """End every open block of a reply that ended for this reason."""
         events = self._finish_tags() + self._close()
-        for index, call in self._calls.finish(is_cut=is_cut):
+        for index, call in self._calls.finish(reason):
             self._blocks[index] = call
             events.append(BlockEnd(index, call))
         return events
@@ -282,7 +282,6 @@ _STOP_REASONS = {
     "safety": core.StopReason.CONTENT_FILTER,
 }
 _UNKNOWN = core.StopReason.UNKNOWN  # names of their own: members of an enum are slow to get on 3.11
-_MAX_TOKENS = core.StopReason.MAX_TOKENS
 _TOOL_USE = core.StopReason.TOOL_USE
 _BEFORE_CALLS = frozenset({core.StopReason.END_TURN, _UNKNOWN})
 """Reasons of replies with calls, with servers that do not say so."""
@@ -430,8 +429,7 @@ class OpenAIDecoder:
     def _end(self) -> list[StreamEvent]:
         if error := failed_reply(self._provider, self._finish or "", self._error):
             raise error
-        is_cut = self._reason is _MAX_TOKENS
-        ends = self._reply.finish(is_cut=is_cut)
+        ends = self._reply.finish(self._reason)
         return [*ends, StreamEnd(self._message())]
 
     def _message(self) -> core.Message:

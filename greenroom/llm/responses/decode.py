@@ -21,7 +21,7 @@ from greenroom.llm.failure import (
     unassignable_piece,
 )
 from greenroom.llm.json_fields import EventReader, as_dict, as_int, as_list, as_text, without
-from greenroom.llm.portable_calls import CallIds, cut_off, tool_use
+from greenroom.llm.portable_calls import CallIds, cut_off, is_cut, tool_use
 from greenroom.llm.recorded import events_of
 from greenroom.llm.sse import SSEEvent
 from greenroom.llm.stream import (
@@ -266,9 +266,9 @@ class ResponsesDecoder:
         if error := failed_reply(self._provider, native, response.get("error")):
             raise error
         reason = _find_stop_reason(native, blocks)
-        if reason is core.StopReason.MAX_TOKENS and blocks:
+        if is_cut(reason) and blocks:
             last = blocks[-1]
-            blocks[-1] = cut_off(last) if isinstance(last, core.ToolUseBlock) else last
+            blocks[-1] = cut_off(last, reason) if isinstance(last, core.ToolUseBlock) else last
         report = as_dict(response.get("usage"))
         extra = without(response, *_TYPED) | ({"usage": report} if report else {})
         return core.Message(
