@@ -137,7 +137,9 @@ class Price(msgspec.Struct, frozen=True):
             if price is None:
                 continue
             if not isinstance(price, int | float) or not 0 <= price < math.inf:
-                raise ConfigurationError(f"{price!r} is not a price", hint="give 0 or more")
+                raise ConfigurationError(
+                    f"{price!r} is not a price", hint="give an int or a float of 0 or more"
+                )
 
     @property
     def is_free(self) -> bool:

@@ -173,7 +173,7 @@ def name_members(members: Iterable[Member]) -> dict[str, Member]:
     for member in members:
         if isinstance(member, list | tuple):
             raise ConfigurationError(
-                "members are given one by one, not as a list", hint="write pipeline(*agents)"
+                "members are given one by one, not as a list", hint="put a star before it: *agents"
             )
         check_agent_function(member)
         name = name_of(member)

@@ -1,5 +1,7 @@
 """What tokens cost."""
 
+from decimal import Decimal
+
 import pytest
 from hypothesis import given, strategies as st
 
@@ -37,9 +39,9 @@ def test_a_usage_without_a_price_has_no_cost():
     assert (Usage(1, 1) + Price(0, 0).charge(Usage(1, 1))).cost == 0
 
 
-@pytest.mark.parametrize("price", [-1, float("inf"), float("nan")])
+@pytest.mark.parametrize("price", [-1, float("inf"), float("nan"), Decimal(1), "1"])
 def test_what_is_no_price_is_refused(price):
-    with pytest.raises(ConfigurationError, match="not a price"):
+    with pytest.raises(ConfigurationError, match=r"not a price.*an int or a float"):
         Price(1, price)
 
 

@@ -49,7 +49,7 @@ def test_capabilities_are_words_everywhere(make, words, says):
 
 
 def test_members_are_given_one_by_one():
-    with pytest.raises(ConfigurationError, match=r"write pipeline\(\*agents\)"):
+    with pytest.raises(ConfigurationError, match=r"a star before it: \*agents"):
         pipeline([make_agent("a"), make_agent("b")])
 
 
