@@ -217,7 +217,7 @@ class FarTurn:
 
     async def _take_data(self, name: str, data: bytes, nursery: trio.Nursery) -> None:
         if name == "result":
-            self._result = serde.decode(data, TurnResult)
+            await self._take_result(serde.decode(data, TurnResult))
         elif self._is_over:
             return
         elif name == "gap":
@@ -228,6 +228,13 @@ class FarTurn:
             await self._catch_up(data, nursery)
         elif not name and (chunk := read_chunk(data)) is not None:
             await self._tell(chunk, nursery)
+
+    async def _take_result(self, result: TurnResult) -> None:
+        """Take the result, which is all that comes of a turn whose agent has ended."""
+        self._result = result
+        if not self._is_over and result.status is not TurnStatus.WAITING:
+            self._is_over = True
+            await self._internals.send(Lagged(None))
 
     async def _tell(self, chunk: OutputChunk, nursery: trio.Nursery) -> None:
         """Tell a chunk of the far agent here, unless this agent has one of its own for it."""

@@ -14,6 +14,7 @@ from greenroom.interop.serving.a2a_tasks import PREFIX, ServedTask, TaskBook, no
 from greenroom.interop.serving.refusals import RequestRefusedError
 from greenroom.interop.serving.served_sessions import ServedSessions
 from greenroom.interop.serving.tokens import Caller
+from greenroom.interop.serving.turn_end import find_messages
 from greenroom.session import AgentSession
 
 
@@ -56,7 +57,7 @@ def _rebuild(
 ) -> ServedTask:
     context_id, _, input_id = task_id.rpartition(".")
     task = ServedTask(task_id, context_id, caller.name, session.session_id, input_id)
-    turn = _messages_of(session.history, input_id)
+    turn = find_messages(session.history, input_id)
     for each in turn:
         if each.text and not each.tool_results:
             task.history.append(
@@ -87,17 +88,6 @@ def _rebuild(
         task.status = Status(state, said, timestamp=now() if at is None else write_time(at))
     book.open(task)
     return task
-
-
-def _messages_of(history: Sequence[Message], input_id: str) -> list[Message]:
-    """Return the messages of the turn that took an input: up to the next one of a person."""
-    found = list[Message]()
-    for each in history:
-        if found and each.role == "user" and not each.tool_results:
-            break
-        if found or each.id == input_id:
-            found.append(each)
-    return found
 
 
 def _state_of(turn: Sequence[Message]) -> State:

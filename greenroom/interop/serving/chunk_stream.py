@@ -16,7 +16,9 @@ second, so they are a look, not a record.
 
 The stream of a turn is one request for an input and all that comes of it: chunks alone, until the
 turn that took the input has ended, and `event: result` with how. It may be asked for again with the
-same id and the position where it broke.
+same id and the position where it broke. If the turn has ended by then, the result is the last event
+as well, though the chunk that says so is behind that position, or lost: the agent that had the turn
+knows how it ended, else the record of the session.
 
 A stream that has nothing to send sends a comment at times, so that both sides notice a connection
 that is gone. A client that reads nothing blocks its own stream only: the bound of a write is in the
@@ -36,7 +38,8 @@ from greenroom.interop.serving.control_routes import take_input
 from greenroom.interop.serving.read_routes import snapshot_of, write_position
 from greenroom.interop.serving.refusals import bad_request
 from greenroom.interop.serving.served_sessions import Known, ServedSessions
-from greenroom.runtime import AgentHandle, Subscription
+from greenroom.interop.serving.turn_end import find_end
+from greenroom.runtime import AgentHandle, Subscription, TurnResult
 from greenroom.runtime._internal import take_branch
 
 _LONGEST = 40  # characters of a position
@@ -59,8 +62,8 @@ async def stream_chunks(sessions: ServedSessions, call: Call) -> None:
 async def stream_turn(sessions: ServedSessions, call: Call) -> None:
     """Send the agent an input, and the chunks of its turn to the end, and then its result."""
     position = _read_position(call)
-    known, input_id, _ = await take_input(sessions, call)
-    await _send_stream(_Stream(sessions, known, call, input_id), position)
+    known, input_id, is_new = await take_input(sessions, call)
+    await _send_stream(_Stream(sessions, known, call, input_id, is_new=is_new), position)
 
 
 async def _send_stream(stream: "_Stream", position: Position | None) -> None:
@@ -92,12 +95,21 @@ def _read_position(call: Call) -> Position | None:
 class _Stream:
     """One client's stream of one session; `until` is the input whose turn it ends with, if any."""
 
-    def __init__(self, sessions: ServedSessions, known: Known, call: Call, until: str = "") -> None:
+    def __init__(
+        self,
+        sessions: ServedSessions,
+        known: Known,
+        call: Call,
+        until: str = "",
+        *,
+        is_new: bool = False,
+    ) -> None:
         self._sessions = sessions
         self._known = known
         self.call = call
         self.until = until
         self._is_over = False
+        self._may_be_behind = not is_new  # the end of the turn, when an agent is followed
         self._served = sessions.serve(known.session_id)
         self._lock = trio.Lock()  # an event goes out whole
 
@@ -110,14 +122,16 @@ class _Stream:
         if not self.until:
             await self._write(_FIRST)
         is_behind = position is not None
+        # Before the first look the turn may have ended, and its agent: that has all the chunks.
+        ended = self._served.handle if self.until else None
         while not self._is_over:
-            handle = self._sessions.runtime.get(self._known.session_id)
+            handle, ended = self._sessions.runtime.get(self._known.session_id) or ended, None
             if handle is not None:
                 position = await self._follow(handle, position)
                 is_behind = False
             elif is_behind:
                 position, is_behind = await self._send_gap(None), False
-            else:
+            elif not await self._has_ended(self._served.handle):
                 # From here on whatever agent is started is read from its first chunk.
                 with trio.move_on_after(self._sessions.limits.heartbeat) as scope:
                     await self._served.wait_spawned()
@@ -144,14 +158,21 @@ class _Stream:
 
     async def _follow(self, handle: AgentHandle, position: Position | None) -> Position | None:
         """Send the chunks of an agent until it ends, or some are lost; return where to go on."""
-        start = position or (handle.subscribe("none").position[0], 0)
-        async with handle.subscribe(start) as chunks:
+        result = await self._find_end(handle) if self._may_be_behind else None
+        self._may_be_behind = True
+        now = handle.subscribe("none").position  # behind the turn's end, if there is a result
+        async with handle.subscribe(position or (now[0], 0)) as chunks:
             while True:
                 before = chunks.position
+                if result is not None and before >= now:  # the turn's end is behind the position
+                    await self._end(result)
+                    return before
                 with trio.move_on_after(self._sessions.limits.heartbeat) as scope:
                     batch = await chunks.take()
                 if scope.cancelled_caught:
                     await self._write(_BEAT)
+                    result = await self._find_end(handle)
+                    now = handle.subscribe("none").position
                 elif not batch:
                     await handle.wait()  # from then on it is no longer the session's
                     return chunks.position
@@ -160,13 +181,28 @@ class _Stream:
                     return await self._send_gap(batch[0].missed)
                 else:
                     data = self._encode(batch, chunks.position)
-                    self._is_over = bool(self.until) and any(map(self._is_last, batch))
-                    if self._is_over:
-                        result = serde.encode(await handle.answer(self.until))
-                        data += b"event: result\ndata: %b\n\n" % result
-                    await self._write(data)
-                    if self._is_over:
+                    if self.until and any(map(self._is_last, batch)):
+                        await self._end(await handle.answer(self.until), data)
                         return chunks.position
+                    await self._write(data)
+
+    async def _find_end(self, handle: AgentHandle | None) -> TurnResult | None:
+        """Return how the turn has ended that the stream is of, if it has."""
+        if not self.until:
+            return None
+        return await find_end(self._sessions, self._known, handle, self.until)
+
+    async def _has_ended(self, handle: AgentHandle | None) -> bool:
+        """Look whether the turn has ended, and say how if it has."""
+        result = await self._find_end(handle)
+        if result is not None:
+            await self._end(result)
+        return result is not None
+
+    async def _end(self, result: TurnResult, data: bytes = b"") -> None:
+        """Send the last event of the stream of a turn, behind these chunks."""
+        self._is_over = True
+        await self._write(data + b"event: result\ndata: %b\n\n" % serde.encode(result))
 
     def _is_last(self, chunk: OutputChunk) -> bool:
         """Whether the turn has ended with which the stream does; a suspended one goes on."""

@@ -304,12 +304,13 @@ class ServedSessions:
             RequestRefusedError: it is somebody else's, or no agent of this type is served.
             InvalidSessionIdError: the id can't be one.
         """
-        is_new = not await self.exists(session_id)
-        if is_new:
-            try:
-                await self.create(agent_type, metadata, caller, session_id)
-            except SessionExistsError:  # made meanwhile, by a request beside this one
-                is_new = False
+        async with self.serve(session_id).lock:  # whoever finds it may have to write it
+            is_new = not await self.exists(session_id)
+            if is_new:
+                try:
+                    await self.create(agent_type, metadata, caller, session_id)
+                except SessionExistsError:  # made meanwhile, by another process
+                    is_new = False
         return await self.find(session_id, caller), is_new
 
     def find_agent(self, agent_type: str) -> AgentFunction:

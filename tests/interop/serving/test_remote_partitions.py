@@ -1,5 +1,6 @@
 """Agents elsewhere whose server can't be reached for a while: nothing is done or told twice."""
 
+import json
 import os
 import random
 from collections import Counter
@@ -193,6 +194,83 @@ async def test_a_turn_is_one_request_and_goes_on_from_a_position(serve):
         again = (await client.post(f"{path}?after={places[3]}", json=body)).text
         assert again == first[first.index(f"id: {places[4]}") :]
         assert (await client.post(path, json={**body, "content": "x"})).status_code == 409
+
+
+async def breaker(agent):
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            raise ValueError("boom")
+
+
+async def leaver(agent):
+    async for _ in agent.inputs():
+        return
+
+
+def end_of(stream):
+    """Return the result in the stream of a turn, which is its last event."""
+    event = stream.rpartition("event: result\ndata: ")[2]
+    assert event.endswith("\n\n")
+    return json.loads(event)
+
+
+async def test_a_turn_that_has_ended_ends_its_stream_whoever_knows_of_it(serve):
+    store, body = InMemoryStore(), {"content": "hello", "id": "i-1"}
+    async with serve(store=store) as service, service.client() as client:
+        id_ = await service.create("echo")
+        path = f"/api/sessions/{id_}/turn"
+        first = (await client.post(path, json=body)).text
+        places = [each[4:] for each in first.splitlines() if each.startswith("id: ")]
+        behind = (await client.post(f"{path}?after={places[-1]}", json=body)).text
+        await client.post(path, json={"content": "more", "id": "i-2"})
+        later = (await client.post(f"{path}?after={places[-1]}", json=body)).text
+        await client.post(f"/api/sessions/{id_}/shutdown", json={})
+        ended = (await client.post(path, json=body)).text
+        assert end_of(behind) == end_of(later) == end_of(ended) == end_of(first)
+        assert ended.count('"type":"text_delta"') == len("hellomore")
+    async with serve(store=store) as service, service.client() as client:
+        for query in ("", f"?after={places[3]}"):
+            again = end_of((await client.post(path + query, json=body)).text)
+            assert (again["status"], again["text"]) == ("completed", "hello")
+        await client.post(path, json={"content": "next", "id": "i-3"})  # by another agent
+        again = end_of((await client.post(f"{path}?after={places[3]}", json=body)).text)
+        assert (again["status"], again["text"]) == ("completed", "hello")
+
+
+@pytest.mark.parametrize(("agent", "why"), [(breaker, "boom"), (leaver, "ended before")])
+async def test_the_stream_of_a_turn_whose_agent_ends_says_so(serve, agent, why):
+    async with serve(agents={"one": agent}) as service, service.client() as client:
+        path = f"/api/sessions/{await service.create('one')}/turn"
+        for _ in range(2):
+            told = end_of((await client.post(path, json={"content": "go", "id": "i-1"})).text)
+            assert told["status"] == "failed"
+            assert why in told["error"]
+
+
+async def test_a_far_agent_that_ends_without_a_turn_fails_the_turn_here(serve):
+    async with serve(agents={"one": leaver}) as service, here(service.link) as (handle, chunks):
+        result = await handle.ask("go")
+        assert (str(result.status), result.kind) == ("failed", "RemoteError")
+        assert "ended before" in result.error
+        assert [each.missed for each in chunks if isinstance(each, Lagged)] == [None]
+
+
+async def test_a_turn_cut_off_by_the_end_of_a_server_ends_its_stream(serve):
+    async def sleeper(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                begun.set()
+                await trio.sleep_forever()
+
+    store, begun, body = InMemoryStore(), trio.Event(), {"content": "go", "id": "i-1"}
+    async with serve(store=store, agents={"one": sleeper}) as service, service.client() as client:
+        path = f"/api/sessions/{await service.create('one')}"
+        await client.post(f"{path}/input", json=body)
+        await begun.wait()
+        service.runtime.get(path.rpartition("/")[2]).kill()
+    async with serve(store=store, agents={"one": sleeper}) as service, service.client() as client:
+        told = end_of((await client.post(f"{path}/turn", json=body)).text)
+        assert (told["status"], told["text"]) == ("failed", "")
 
 
 async def test_an_input_with_an_id_reads_no_stored_conversation_again(serve):
