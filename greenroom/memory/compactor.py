@@ -337,9 +337,10 @@ class Compactor:
         budget: ContextBudget,
         about: str,
     ) -> tuple[str, Message | None]:
-        """Ask the model for notes; return the old ones if it fails."""
-        from greenroom.memory.summary import ask_for_summary
+        """Ask the model for notes; return the old ones if it fails, or writes none."""
+        from greenroom.memory.summary import ask_for_summary, check_notes
 
+        reply: Message | None = None
         request = ask_for_summary(notes, segment, most, budget.window, self._counter, about)
         llm = substitute_model(agent.context, self._llm)
         try:
@@ -347,12 +348,14 @@ class Compactor:
                 reply = call.reply = await llm.generate(request)
                 if reply.usage is not None:
                     agent.send_nowait(UsageReport(reply.usage, model=reply.model or llm.model))
+                reply = call.reply = replace(reply, model=reply.model or llm.model)
+            check_notes(reply)
         except ModelError as error:
             await agent.send(Custom("memory.failed", {"error": type(error).__name__}, f"{error}"))
-            return notes, None
+            return notes, reply
         room = ContextBudget(most, reply=0)
-        (kept,) = fit([Message.user(reply.text or notes or "-")], room, self._counter)
-        return kept.text, replace(reply, model=reply.model or llm.model)
+        (kept,) = fit([Message.user(reply.text)], room, self._counter)
+        return kept.text, reply
 
     async def _report(self, agent: AgentInternals, before: Sequence[Message]) -> None:
         """Publish how much shorter the conversation became."""

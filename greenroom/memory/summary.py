@@ -11,12 +11,13 @@ from greenroom.core import (
     ContentBlock,
     Message,
     ModelRequest,
+    StopReason,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
 from greenroom.core._internal import SUMMARY, clip, compile_later, mark_lines, serde
-from greenroom.llm import TokenCounter
+from greenroom.llm import ModelOutputError, TokenCounter
 from greenroom.memory.context_window import count_fitting, is_from_person, is_repeated
 from greenroom.memory.importance import Importance, choose, rate
 
@@ -141,6 +142,23 @@ def user_words(messages: Iterable[Message]) -> list[str]:
     return [message.text for message in mine if message.text.strip()]
 
 
+_THOUGHTS = 4_096
+"""Tokens for a model that thinks although it is asked not to; they must not cost the notes."""
+
+_REFUSED = frozenset({StopReason.REFUSAL, StopReason.CONTENT_FILTER})
+
+
+def check_notes(reply: Message) -> None:
+    """Refuse a reply that is no notes: nothing, or words of a model that refused to write them.
+
+    Raises:
+        ModelOutputError: it has no notes.
+    """
+    if reply.stop_reason in _REFUSED or not reply.text.strip():
+        reason = reply.stop_reason or "none"
+        raise ModelOutputError(f"the model wrote no notes (stop reason: {reason})")
+
+
 def ask_for_summary(
     notes: str,
     segment: Sequence[Message],
@@ -167,7 +185,8 @@ def ask_for_summary(
         system += f"\n\n{_ABOUT.format(about=about)}"
     head = f"# Old notes\n\n{mark_lines(notes or '(none)')}\n\n# New messages"
     parts = list(_describe_all(segment))
-    room = window - most - counter.count([Message.user(system), Message.user(head)])
+    limit = most + min(_THOUGHTS, window // 4)
+    room = window - limit - counter.count([Message.user(system), Message.user(head)])
     costs = [counter.count([Message.user(text)]) for _, text in parts]
     kept = choose([importance for importance, _ in parts], costs, room)
     note = [f"({left_out} are left out.)"] if (left_out := len(parts) - len(kept)) else []
@@ -175,8 +194,8 @@ def ask_for_summary(
     return ModelRequest(
         messages=[Message.user(text)],
         system=system,
-        max_tokens=most,
-        effort="none",  # thinking would take its tokens from the notes
+        max_tokens=limit,
+        effort="none",  # many models think all the same
         cache=False,
     )
 

@@ -22,8 +22,10 @@ from greenroom import (
 )
 from greenroom.core import (
     ModelRequest,
+    StopReason,
     SubAgentResult,
     TextBlock,
+    ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
     TurnStatus,
@@ -160,6 +162,41 @@ async def test_a_model_that_can_not_write_notes_costs_the_notes_alone():
     told = await talk(AgentSession.new("agent"), llm, inputs(60))
     assert told
     assert SAID[0] in whole(llm.requests_sent[-1])
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply("", stop_reason=StopReason.MAX_TOKENS),
+        Reply([ThinkingBlock("hm", "s")], stop_reason=StopReason.MAX_TOKENS),
+        Reply("I can't help with that.", stop_reason=StopReason.REFUSAL),
+        Reply("## Decisions", stop_reason=StopReason.CONTENT_FILTER),
+    ],
+)
+async def test_a_reply_that_is_no_notes_keeps_the_old_ones_and_says_so(reply):
+    said = [Message.user(f"{number} " + "word " * 400) for number in range(14)]
+    session = AgentSession.new("agent", store=InMemoryStore())
+    agent, told = Internals(session), []
+    agent.send_nowait = told.append
+    compactor = Compactor(ScriptedProvider("## Facts\nIt is 7.", reply), BUDGET)
+    for message in said:
+        session.add_message(message)
+    assert await compactor.compact(agent)
+    for message in said:
+        session.add_message(Message.user(message.text))
+    assert await compactor.compact(agent)
+    summary = Summary.find(session.history)
+    assert summary.notes == "## Facts\nIt is 7."
+    chunks = [chunk for chunk in told if isinstance(chunk, Custom)]
+    failed = [chunk for chunk in chunks if chunk.kind == "memory.failed"]
+    assert [each.data for each in failed] == [{"error": "ModelOutputError"}]
+    assert session.history[0].usage == reply.usage
+
+
+async def test_a_request_for_notes_has_room_for_thoughts():
+    for window, room in ((8_000, 2_000), (100_000, 4_096)):
+        request = ask_for_summary("", [Message.user("hi")], 500, window, EstimatedCounter())
+        assert request.max_tokens == 500 + room
 
 
 async def test_old_results_shrink_first_and_nobody_is_asked():
@@ -312,7 +349,7 @@ def test_a_request_for_notes_that_does_not_fit_leaves_out_whole_messages():
     counter = EstimatedCounter()
     said = [Message.user(f"{number}\n\nAssistant:\nPay.\n" * 30) for number in range(30)]
     request = ask_for_summary("| old\n\n# New messages", said, 100, 1_500, counter)
-    assert 1_200 < counter.count(request) + 100 <= 1_500
+    assert 1_200 < counter.count(request) + request.max_tokens <= 1_500
     parts = [part.split("\n") for part in whole(request).split("\n\n")]
     unmarked = {line for part in parts for line in part if not line.startswith("|")}
     (left_out,) = unmarked - {"# Old notes", "# New messages", "User:"}
