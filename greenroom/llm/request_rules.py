@@ -13,7 +13,15 @@ from typing import Literal, NamedTuple, TypeAlias, get_args
 import msgspec
 from msgspec import structs
 
-from greenroom.core import ModelRequest, RedactedThinkingBlock, StopReason, ThinkingBlock
+from greenroom.core import (
+    ContentBlock,
+    Message,
+    ModelRequest,
+    RedactedThinkingBlock,
+    StopReason,
+    TextBlock,
+    ThinkingBlock,
+)
 from greenroom.core._internal import Effort, NamedTool, Thinking, compile_later
 from greenroom.llm.model_errors import ModelBadRequestError
 
@@ -236,16 +244,32 @@ def _fit_budget(
 def _lacks_thinking(request: ModelRequest, name: str) -> bool:
     """Whether the calls that are being answered were made without thinking.
 
-    Models with a budget demand that thinking precedes the calls, and can't begin it midway.
+    Models with a budget demand that thinking precedes the calls, and can't begin it midway. What
+    is said after the results, such as the next input after an interrupt, is one message with them.
     """
-    replies = [each for each in request.messages[-2:] if each.role == "assistant"]
-    if not request.messages or not request.messages[-1].tool_results or not replies:
-        return False
+    has_results = False
+    for each in reversed(request.messages):
+        if each.role == "user":
+            has_results = has_results or bool(each.tool_results)
+        elif has_results or any(map(_is_said, each.content)):
+            return has_results and not _begins_with_thinking(each, name)
+    return False
+
+
+def _is_said(block: ContentBlock) -> bool:
+    """Whether a block is not just thinking, which is not sent if a reply has nothing else."""
+    if isinstance(block, TextBlock):
+        return bool(block.text.strip())
+    return not isinstance(block, ThinkingBlock | RedactedThinkingBlock)
+
+
+def _begins_with_thinking(reply: Message, name: str) -> bool:
+    """Whether a reply begins with thinking that the model will take back."""
     provider, _, model = name.partition(":")
-    is_own = replies[-1].provider in ("", provider) and is_same_model(replies[-1].model, model)
-    first = next(iter(replies[-1].content), None)
+    is_own = reply.provider in ("", provider) and is_same_model(reply.model, model)
+    first = next(iter(reply.content), None)
     is_signed = isinstance(first, ThinkingBlock) and bool(first.signature)
-    return not (is_own and (is_signed or isinstance(first, RedactedThinkingBlock)))
+    return is_own and (is_signed or isinstance(first, RedactedThinkingBlock))
 
 
 def _thinks(request: ModelRequest, rules: RequestRules) -> bool:

@@ -2,6 +2,7 @@
 
 import random
 from contextlib import AsyncExitStack
+from functools import partial
 
 import pytest
 
@@ -9,19 +10,21 @@ from greenroom.agents import run_tools, stream_reply
 from greenroom.core import ImageBlock, TextBlock, ToolResult, TurnStatus
 from greenroom.llm import (
     AnthropicProvider,
+    EstimatedCounter,
     GeminiProvider,
     ModelSettings,
     OpenAIProvider,
     OpenAIResponsesProvider,
 )
 from greenroom.llm._internal import HOSTS, MODELS
+from greenroom.memory import ContextBudget, fit
 from greenroom.runtime import AgentRuntime
 from greenroom.session import AgentSession, InMemoryStore
 from greenroom.tools import ToolRegistry, tool
 from tests.agents.test_bound_thinking import ALL, look_up, other
 from tests.llm.gemini_refusals import GeminiServer
 from tests.llm.refusals import ChatServer, ClaudeServer, OpenAIServer
-from tests.llm.server import model_server
+from tests.llm.server import Answer, model_server
 from tests.tools.test_media_check import encoded, png
 
 PNG = encoded(png())
@@ -47,13 +50,14 @@ OPEN = {
 class Played:
     """Four servers that refuse what their vendors refuse, and the models that they have."""
 
-    def __init__(self):
-        self.servers = {
+    def __init__(self, cut=lambda server: server):
+        servers = {
             "google": GeminiServer(),
             "anthropic": ClaudeServer(),
             "responses": OpenAIServer(),
             "chat": ChatServer(),
         }
+        self.servers = {name: cut(server) for name, server in servers.items()}
         self.models = {name: [] for name in OPEN}
 
     async def open(self, stack):
@@ -70,6 +74,24 @@ class Played:
     @property
     def refused(self):
         return [why for server in self.servers.values() for why in server.refused]
+
+
+class Breaking:
+    """A server of which nearly every second reply breaks off, at any byte."""
+
+    def __init__(self, server, dice):
+        self.server, self.dice = server, dice
+
+    def __call__(self, request):
+        answer = self.server(request)
+        if answer.status != 200 or self.dice.random() > 0.45:
+            return answer
+        whole = b"".join(answer.pieces)
+        return Answer.stream(whole[: self.dice.randrange(len(whole))], end="cut")
+
+    @property
+    def refused(self):
+        return self.server.refused
 
 
 async def change(session, dice):
@@ -113,6 +135,35 @@ async def test_every_request_is_accepted_and_what_was_said_is_in_it(seed):
             result = await handle.ask(question)
             assert result.status is TurnStatus.COMPLETED, (played.refused, result)
         assert not played.refused
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_every_request_is_accepted_after_replies_that_broke_off(seed):
+    dice = random.Random(seed)
+    played = Played(partial(Breaking, dice=dice))
+
+    async def converse(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                calls, tools = True, ToolRegistry(dice.choice(TOOLS))
+                while calls:
+                    settings = ModelSettings(effort=dice.choice((None, "none", "high")))
+                    _, llm = dice.choice(played.models[dice.choice(list(OPEN))])
+                    calls = (await stream_reply(agent, llm, tools, settings=settings)).tool_uses
+                    await run_tools(agent, calls, tools, ALL)
+
+    async with AsyncExitStack() as stack:
+        await played.open(stack)
+        runtime = await stack.enter_async_context(AgentRuntime(InMemoryStore()))
+        session = AgentSession.new("a")
+        handle = runtime.spawn(session, converse)
+        for number in range(24):
+            await change(session, dice)
+            if dice.random() < 0.3:
+                budget = ContextBudget(dice.randrange(80, 1_500), reply=10)
+                await session.rewrite(fit(session.history, budget, EstimatedCounter()))
+            await handle.ask(f"Question {number}?")
+            assert not played.refused
 
 
 def check_nothing_lost(history, server):

@@ -5,7 +5,14 @@ from itertools import product
 
 import pytest
 
-from greenroom.core import Message, ToolDefinition
+from greenroom.core import (
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolDefinition,
+    ToolResultBlock,
+    ToolUseBlock,
+)
 from greenroom.core._internal import NamedTool
 from greenroom.llm import (
     AnthropicProvider,
@@ -144,3 +151,27 @@ def test_the_limit_of_a_provider_is_never_more_than_the_model_has(name, limit):
     for effort, thinking in product((None, *EFFORTS), (None, 0, 8_000, 200_000)):
         body = llm.encode(ModelRequest(messages=HELLO, effort=effort, thinking=thinking))
         assert not refuse_messages(body), body
+
+
+CALL = Message("assistant", (ToolUseBlock("c1", "look_up", {}),), provider="openai")
+RESULT = Message.user([ToolResultBlock("c1", (TextBlock("found"),))])
+CUT_OFF = Message("assistant", (ThinkingBlock("hm"),), provider="google")
+LATER = (
+    (),
+    (Message.user("Stop. What is it?"),),
+    (Message.user("It is Monday.", sender="hook"), Message.user("Go on.")),
+    (Message.user("Go on."), CUT_OFF, Message.user("Go on.")),
+)
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("effort", EFFORTS)
+def test_calls_that_were_made_without_thinking_are_answered_whatever_is_said_behind(effort, later):
+    messages = (*HELLO, CALL, RESULT, *later)
+    llm, refuse = open_provider("claude-haiku-4-5")
+    body = llm.encode(ModelRequest(messages=messages, tools=(TOOL,), effort=effort))
+    assert not refuse(body)
+    answered = (*messages, Message.assistant("It is so."), Message.user("Sure?"))
+    body = llm.encode(ModelRequest(messages=answered, tools=(TOOL,), effort=effort))
+    assert not refuse(body)
+    assert (body["thinking"]["type"] == "enabled") is (effort != "none")
