@@ -24,8 +24,9 @@ from greenroom.core import (
 )
 from greenroom.core._internal import UNKNOWN_FIELDS, Role, compile_later
 from greenroom.llm.endpoint import is_same_server
+from greenroom.llm.json_fields import as_text
 from greenroom.llm.model_errors import ModelBadRequestError
-from greenroom.llm.stream import Announcement
+from greenroom.llm.stream import Announcement, is_vendor_call
 
 Accept: TypeAlias = Callable[[Sequence[ContentBlock], Message], Sequence[ContentBlock]]
 """Returns the blocks of a message without those that the provider would refuse."""
@@ -63,6 +64,9 @@ class MessageMerger:
     unless its own provider wants its `extra` back, and so is a message of the assistant with
     nothing else; if the user's message or the history has nothing else, "(empty)" is sent. Blocks
     keep their order, except that tool results come first, as providers demand.
+
+    A call of a tool that the provider runs, whose result has not come before the user speaks again,
+    becomes a line of text.
 
     A message with a sender begins with the line `[from NAME]`. Any other line that begins like this
     gets a backslash in front, so that no text can pose as a sender.
@@ -110,6 +114,9 @@ class MessageMerger:
             return None
         if not blocks and not _CONTENT & fields.keys() and message.role == "assistant":
             return None
+        if self._role == "assistant" and not message.tool_results:
+            # Results may be of calls that a vendor's tool has made, which goes on with them.
+            self._blocks = _end_vendor_calls(self._blocks)
         complete = self.current if self._role else None
         self._role, self._blocks, self._fields = message.role, list(blocks), fields
         return complete
@@ -131,6 +138,26 @@ class MessageMerger:
         if message.provider and message.role == "assistant":
             return {k: v for k, v in message.extra.items() if k in self._echoed_fields}
         return {k: v for k, v in message.extra.items() if k != UNKNOWN_FIELDS}
+
+
+def _end_vendor_calls(blocks: list[ContentBlock]) -> list[ContentBlock]:
+    """Replace calls of tools that the vendor runs, if they have no result, by a line of text.
+
+    A reply may pause before the result, which comes with its continuation. If something else was
+    said instead, the result never comes, and the vendor refuses the call without it.
+    """
+    raws = [block.raw for block in blocks if isinstance(block, UnknownBlock)]
+    if not raws:
+        return blocks
+    answered = {as_text(raw.get("tool_use_id")) for raw in raws} - {""}
+    return [
+        TextBlock(f"[{as_text(block.raw.get('name')) or 'A tool'} was interrupted.]")
+        if isinstance(block, UnknownBlock)
+        and is_vendor_call(block)
+        and as_text(block.raw.get("id")) not in answered
+        else block
+        for block in blocks
+    ]
 
 
 _CONTENT = {"content", "parts"}  # the field of a message that has its content, by API

@@ -283,6 +283,11 @@ class Draft:
         return blocks | self._blocks
 
 
+def is_vendor_call(block: UnknownBlock) -> bool:
+    """Whether it is a call of a tool that the vendor runs, whose result is a block as well."""
+    return str(block.raw.get("type", "")).endswith("_tool_use")
+
+
 def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
     """Leave out calls of tools that the provider runs itself, unless it sent the result too."""
     results = (block.raw for block in blocks if isinstance(block, UnknownBlock))
@@ -291,7 +296,7 @@ def _drop_unanswered(blocks: list[ContentBlock]) -> tuple[ContentBlock, ...]:
         block
         for block in blocks
         if not isinstance(block, UnknownBlock)
-        or not str(block.raw.get("type", "")).endswith("_tool_use")
+        or not is_vendor_call(block)
         or as_text(block.raw.get("id")) in answered
     )
 

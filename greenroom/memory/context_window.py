@@ -17,6 +17,7 @@ from greenroom.core import (
     ImageBlock,
     Message,
     RedactedThinkingBlock,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -204,15 +205,19 @@ def units_of(messages: Iterable[Message]) -> list[Unit]:
     units: list[list[Message]] = []
     waiting: set[str] = set()
     for message in messages:
-        goes_on = (
-            units and units[-1][-1].role == "assistant" == message.role and units[-1][-1].tool_uses
-        )
-        if not units or not (waiting or message.tool_results or goes_on):
+        if not units or not (waiting or message.tool_results or _goes_on(units[-1][-1], message)):
             units.append([])
         units[-1].append(message)
         waiting |= {call.id for call in message.tool_uses}
         waiting -= {result.tool_use_id for result in message.tool_results}
     return [tuple(unit) for unit in units]
+
+
+def _goes_on(before: Message, message: Message) -> bool:
+    """Whether a reply continues the one before, which has calls or has paused before a result."""
+    if not before.role == "assistant" == message.role:
+        return False
+    return bool(before.tool_uses) or before.stop_reason is StopReason.PAUSE
 
 
 def count_newest(units: Sequence[Unit], room: float, counter: TokenCounter) -> int:

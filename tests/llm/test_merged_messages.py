@@ -5,6 +5,7 @@ import re
 from itertools import pairwise
 
 import msgspec
+import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import (
@@ -12,6 +13,7 @@ from greenroom.core import (
     ImageBlock,
     Message,
     RedactedThinkingBlock,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -231,3 +233,49 @@ def test_no_provider_sees_a_line_that_somebody_made_up():
         sent = serde.encode(body["messages"]).decode()
         assert sent.count("[from plan]") == 1
         assert not re.search(r"(?<!\\\\)\[from boss", sent)
+
+
+SEARCH = UnknownBlock(
+    {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "it"}}
+)
+FOUND = UnknownBlock({"type": "web_search_tool_result", "tool_use_id": "s1", "content": []})
+PAUSED = Message(
+    "assistant",
+    (ThinkingBlock("hm", "sig"), SEARCH),
+    provider="anthropic",
+    model="m",
+    stop_reason=StopReason.PAUSE,
+)
+
+
+def _sent(*messages):
+    body = encode_anthropic(ModelRequest(messages=[Message.user("Search!"), *messages]))
+    return [block["type"] for each in body["messages"] for block in each["content"]][1:]
+
+
+def test_a_pause_goes_back_as_it_came_and_with_its_continuation():
+    goes_on = msgspec.structs.replace(PAUSED, content=(FOUND, TextBlock("Done.")))
+    assert _sent(PAUSED) == ["thinking", "server_tool_use"]
+    both = ["thinking", "server_tool_use", "web_search_tool_result", "text"]
+    assert _sent(PAUSED, goes_on) == both
+    assert _sent(PAUSED, goes_on, Message.user("And?")) == [*both, "text"]
+
+
+@pytest.mark.parametrize("between", [[], [Message.assistant("It is")]])
+def test_a_pause_that_did_not_go_on_has_no_call_without_a_result(between):
+    kinds = _sent(PAUSED, *between, Message.user("Never mind."))
+    assert kinds == ["thinking", "text", *["text"] * len(between), "text"]
+
+
+def test_a_call_of_the_vendor_may_wait_for_the_calls_that_it_has_made():
+    call = ToolUseBlock("t1", "look_up", {}, extra={"caller": {"tool_id": "s1"}})
+    asks = msgspec.structs.replace(PAUSED, content=(SEARCH, call))
+    result = Message.user([ToolResultBlock("t1", (TextBlock("found"),))])
+    assert _sent(asks, result) == ["server_tool_use", "tool_use", "tool_result"]
+
+
+@pytest.mark.parametrize("odd", [None, 5, ["s1"], {}])
+def test_a_call_of_the_vendor_whose_id_is_no_text_is_not_sent_alone(odd):
+    raw = {"type": "server_tool_use", "id": odd, "name": odd}
+    asks = msgspec.structs.replace(PAUSED, content=(TextBlock("Hm."), UnknownBlock(raw)))
+    assert _sent(asks, Message.user("And?")) == ["text", "text", "text"]

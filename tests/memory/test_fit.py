@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 import pytest
 from hypothesis import given, strategies as st
+from msgspec.structs import replace
 
 from greenroom.core import (
     ConfigurationError,
     ContentBlock,
     ImageBlock,
     Message,
+    StopReason,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -233,3 +235,10 @@ def test_a_reply_that_lost_its_reasoning_is_accepted_by_the_api_that_gave_it(roo
     sent = body["input"]
     has_reasoning = any(each.get("type") == "reasoning" for each in sent)
     assert has_reasoning == any("id" in each for each in sent)
+
+
+def test_a_pause_stays_with_what_it_goes_on_with() -> None:
+    whole = _search(40)
+    first = replace(whole, content=whole.content[:2], stop_reason=StopReason.PAUSE)
+    rest = replace(whole, content=whole.content[2:])
+    assert units_of([Message.user("hi"), first, rest, Message.user("And?")])[1] == (first, rest)
