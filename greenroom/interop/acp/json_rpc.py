@@ -328,6 +328,8 @@ class Peer:
             await self._handler.note(method, params)
         except (RPCError, GreenroomError) as error:
             _log.warning("the notification %s was not obeyed: %s", clip(method, 100), error)
+        except Exception as error:  # noqa: BLE001 (as for a request: the others go on)
+            log_error(_log, f"the notification {clip(method, 100)} was not obeyed", error)
         finally:
             self._note_count -= 1
 

@@ -161,6 +161,8 @@ def read(params: object, kind: type[T]) -> T:
         return serde.convert({} if params is None else _without_nulls(params), kind)
     except msgspec.ValidationError as error:
         raise RPCError(INVALID_PARAMS, clip(str(error), 500)) from error
+    except RecursionError as error:
+        raise RPCError(INVALID_PARAMS, "there are too many levels in it") from error
 
 
 def _without_nulls(value: object) -> object:

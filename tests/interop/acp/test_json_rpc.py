@@ -7,7 +7,8 @@ from random import Random
 import pytest
 import trio
 
-from greenroom.interop.acp.json_rpc import MAX_OPEN, Peer, Reply, RPCError
+from greenroom.interop.acp.json_rpc import INVALID_PARAMS, MAX_OPEN, Peer, Reply, RPCError
+from greenroom.interop.acp.wire import SessionName, read
 from greenroom.interop.line_reader import LineReader
 from tests.interop.acp.editor import Refused, open_editor
 from tests.interop.acp.test_sessions import begin, opener, say
@@ -83,6 +84,26 @@ async def test_answers_to_nothing_and_blank_lines_are_left_alone():
     assert (
         await talk(b"\n \n", line(id=7, result={}), line(id="a", error={}), line(method="n")) == []
     )
+
+
+async def test_a_notification_that_fails_ends_nothing_else(caplog):
+    class Failing(Echo):
+        async def note(self, method, params):
+            raise ValueError("a fault of ours")
+
+    written = await talk(line(method="n"), line(id=1, method="x", params=[]), handler=Failing())
+    assert written == [{"jsonrpc": "2.0", "id": 1, "result": []}]
+    assert "a fault of ours" in caplog.text
+
+
+@pytest.mark.parametrize("levels", [10, 900])
+async def test_parameters_of_many_levels_are_refused(levels):
+    deep = None
+    for _ in range(levels):
+        deep = [deep]
+    with pytest.raises(RPCError) as caught:
+        read({"sessionId": deep}, SessionName)
+    assert caught.value.code == INVALID_PARAMS
 
 
 async def test_a_cancel_behind_the_answer_is_not_a_second_one():
