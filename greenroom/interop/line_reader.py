@@ -16,6 +16,11 @@ _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     rb"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)"
 )
+_ESCAPE_IN_PIECE = re.compile(
+    rb"(?P<cut>\\(?:u[0-9a-fA-F]{0,3}"
+    rb"|u[dD][89abAB][0-9a-fA-F]{2}(?:\\(?:u[0-9a-fA-F]{0,3})?)?)?\Z)|"
+    + _ESCAPE.pattern.replace(b"(u[dD]", b"(?P<lone>u[dD]")
+)
 
 
 class LineReader:
@@ -125,6 +130,32 @@ def mend_escapes(line: bytes) -> bytes:
         b'["\\ufffd", "\\ud83d\\ude00", "\\\\ud83d"]'
     """
     return _ESCAPE.sub(lambda each: rb"\ufffd" if each[1] else each[0], line)
+
+
+class EscapeMender:
+    r"""Mends JSON as `mend_escapes` does, in pieces that may end anywhere.
+
+    Example:
+        >>> mender = EscapeMender()
+        >>> mender.feed(rb'["\ud8'), mender.feed(rb'3d"]'), mender.rest
+        (b'["', b'\\ufffd"]', b'')
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.rest = b""
+        """The beginning of what the next piece goes on with."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Return what is complete now."""
+        data, self.rest = self.rest + data, b""
+        return _ESCAPE_IN_PIECE.sub(self._mend, data)
+
+    def _mend(self, each: re.Match[bytes]) -> bytes:
+        if each["cut"] is not None:
+            self.rest = each["cut"]
+            return b""
+        return rb"\ufffd" if each["lone"] else each[0]
 
 
 def load_line(line: bytes) -> JSON:

@@ -83,6 +83,11 @@ async def test_tools_are_listed_called_and_cancelled(era: str, port: int) -> Non
         assert (await call(servers, "echo", text="still here")).text == "still here"
 
 
+async def test_a_text_cut_in_the_middle_of_a_character_arrives(era: str, port: int) -> None:
+    async with MCPServers(demo(port)) as servers:
+        assert (await call(servers, "echo", text="a <CUT!>")).text == "a \ufffd"
+
+
 async def test_progress_and_questions_arrive(era: str, port: int) -> None:
     async def decline(_: object) -> bool:
         return False

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 from mcp_types import JSONRPCRequest, JSONRPCResponse
 
-from greenroom.interop.line_reader import LineReader
+from greenroom.interop.line_reader import EscapeMender, LineReader, mend_escapes
 from greenroom.interop.mcp.transport import LastWords, Screen, _complain
 from tests.interop.servers import demo
 
@@ -33,6 +33,20 @@ def test_the_call_of_a_message_that_is_too_long_is_known(message: dict[str, obje
     reader = LineReader(limit=10_000)
     assert list(reader.feed(json.dumps(message).encode() + b"\n{}\n")) == [None, b"{}"]
     assert reader.skipped_id == 7
+
+
+PIECES = (rb"\ud83d", rb"\ude00", rb"\\", rb"\n", rb"\u0041", b"u", b"d83d", b"x", b'"')
+
+
+@given(st.lists(st.sampled_from(PIECES)).map(b"".join), st.data())
+def test_lone_surrogates_are_mended_wherever_pieces_end(text: bytes, data) -> None:
+    text += b'"'  # no JSON ends in an escape
+    expected, mender, found = mend_escapes(text), EscapeMender(), b""
+    while text:
+        size = data.draw(st.integers(1, len(text)))
+        found += mender.feed(text[:size])
+        text = text[size:]
+    assert found + mender.rest == expected
 
 
 LONG = "x" * 20_000

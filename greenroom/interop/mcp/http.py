@@ -7,12 +7,13 @@ well; the SDK itself follows no redirect that leaves the server, where headers w
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from math import inf
 
 import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from greenroom._version import __version__
-from greenroom.interop.line_reader import MAX_MESSAGE
+from greenroom.interop.line_reader import MAX_MESSAGE, EscapeMender
 from greenroom.interop.mcp.oauth import check_address, open_login
 from greenroom.interop.mcp.server import MCPServer, RequestAuth
 from greenroom.interop.mcp.transport import Streams
@@ -49,27 +50,32 @@ async def open_http(server: MCPServer) -> AsyncIterator[Streams]:
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Bound the body of a response, unless it is a stream of events, which have bounds each."""
+    """Bound the body of a response, unless it is a stream of events, which have bounds each.
+
+    Lone surrogates in either are mended, since the SDK would refuse the message.
+    """
     if response.headers.get("content-encoding", "identity") != "identity":
         raise httpx2.DecodingError("the response is compressed, which was not asked for")
-    if not response.headers.get("content-type", "").lower().startswith("text/event-stream"):
-        response.stream = _Bounded(response.stream)
+    has_events = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    response.stream = _Body(response.stream, inf if has_events else MAX_MESSAGE)
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    """A body that fails once it is longer than a message may be."""
+class _Body(httpx2.AsyncByteStream):
+    """A body with its texts mended, which fails once it is longer than it may be."""
 
-    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx2.SyncByteStream | httpx2.AsyncByteStream, limit: float) -> None:
         assert isinstance(inner, httpx2.AsyncByteStream)
-        self._inner = inner
+        self._inner, self._limit = inner, limit
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, mender = 0, EscapeMender()
         async for part in self._inner:
             size += len(part)
-            if size > MAX_MESSAGE:
+            if size > self._limit:
                 raise httpx2.ReadError(f"the response is longer than {MAX_MESSAGE >> 20} MB")
-            yield part
+            yield mender.feed(part)
+        if mender.rest:
+            yield mender.rest
 
     async def aclose(self) -> None:
         await self._inner.aclose()
