@@ -29,6 +29,7 @@ from greenroom.runtime.introspection import (
 )
 from greenroom.runtime.mailbox import user_input as user_input
 from greenroom.runtime.snapshots import (
+    awaits_turn as awaits_turn,
     find_result as find_result,
     take_branch as take_branch,
     take_snapshot as take_snapshot,

@@ -61,6 +61,11 @@ def find_result(handle: AgentHandle, input_id: str) -> TurnResult | None:
     return handle._actor.turns.answers.find(input_id)
 
 
+def awaits_turn(handle: AgentHandle, input_id: str) -> bool:
+    """Whether an input waits for its turn, or for the end of that."""
+    return handle._is_on_its_way(input_id)
+
+
 def takes_input(handle: AgentHandle) -> bool:
     """Whether an agent has not begun to end."""
     return handle._actor.takes_input

@@ -2,15 +2,11 @@
 
 from collections.abc import Sequence
 
-import trio
-
-from greenroom.core import Message, StopReason, TurnError, TurnStatus
+from greenroom.core import Message, StopReason, TurnStatus
 from greenroom.interop.serving.served_sessions import Known, ServedSessions
-from greenroom.runtime import AgentHandle, AgentNotRunningError, TurnResult
-from greenroom.runtime._internal import find_result
+from greenroom.runtime import AgentHandle, TurnResult
+from greenroom.runtime._internal import awaits_turn, find_result
 from greenroom.session import AgentSession
-
-_AT_ONCE = 0.01  # seconds for an agent to say that it knows of no such turn
 
 
 async def find_end(
@@ -27,22 +23,28 @@ async def find_end(
     found = None if handle is None else find_result(handle, input_id)
     if found is not None and found.status is not TurnStatus.WAITING:
         return found
-    if handle is not None and found is None:
-        try:
-            with trio.move_on_after(_AT_ONCE):
-                await handle.answer(input_id)
-        except (TurnError, AgentNotRunningError):
-            pass  # an agent before it had the turn, or none has
-        else:
-            return None  # it is on its way, or ends this very moment
+    if _may_go_on(sessions, known, handle, input_id):
+        return None
     session = await sessions.load(known.session_id)
-    now = sessions.runtime.get(known.session_id)
-    if now is not None and (handle is None or _epoch_of(now) != _epoch_of(handle)):
-        return None  # it has begun meanwhile, and may have the turn
+    if _may_go_on(sessions, known, handle, input_id):  # by now
+        return None
     is_suspended = any(each.request is not None for each in session.open_questions)
     if is_suspended and session.cut_off == input_id:
         return None  # an answer lets it go on
     return _read_end(session, input_id)
+
+
+def _may_go_on(
+    sessions: ServedSessions, known: Known, handle: AgentHandle | None, input_id: str
+) -> bool:
+    """Whether an agent that runs now has the turn, or had it until this moment."""
+    now = sessions.runtime.get(known.session_id)
+    if now is None:
+        return False
+    if handle is None or _epoch_of(now) != _epoch_of(handle):
+        return True  # it has begun meanwhile
+    end = find_result(now, input_id)
+    return awaits_turn(now, input_id) or (end is not None and end.status is not TurnStatus.WAITING)
 
 
 def _epoch_of(handle: AgentHandle) -> int:
