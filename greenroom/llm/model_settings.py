@@ -1,9 +1,10 @@
 """Settings for the calls of a model: sampling, thinking, length, and how it may call tools."""
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
-from typing import TypeVar, get_args
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 import msgspec
 
@@ -11,6 +12,9 @@ from greenroom.core import ConfigurationError, ModelRequest
 from greenroom.core._internal import Effort, NamedTool, Thinking, ToolChoice, freeze_fields
 from greenroom.llm.provider import LLMProvider, ProviderWrapper
 from greenroom.llm.stream import ModelStream
+
+if TYPE_CHECKING:
+    from types import UnionType
 
 T = TypeVar("T")
 
@@ -58,18 +62,30 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         """Check the values."""
-        for name, least in (("temperature", 0), ("top_p", 0), ("max_tokens", 1), ("thinking", 0)):
+        for name, kinds, least in _NUMBERS:
             value = getattr(self, name)
-            if isinstance(value, bool) or (isinstance(value, int | float) and value < least):
-                raise ConfigurationError(
-                    f"{name} is {value!r}", hint=f"give a number, {least} or more"
-                )
+            is_word = name == "thinking" and value in _WAYS_TO_THINK
+            if value is not None and not (is_word or _is_number(value, kinds, least)):
+                words = "a whole number" if kinds is int else "a number"
+                hint = words if least is None else f"{words}, {least} or more"
+                if name == "thinking":
+                    hint += f", or one of {', '.join(_WAYS_TO_THINK)}"
+                raise ConfigurationError(f"{name} is {value!r}", hint=f"give {hint}")
         if self.effort is not None and self.effort not in get_args(Effort):
             efforts = ", ".join(get_args(Effort))
             raise ConfigurationError(f"{self.effort!r} is not an effort", hint=f"one of {efforts}")
-        if isinstance(self.stop, str):
-            raise ConfigurationError(f"stop is {self.stop!r}", hint=f"write stop=[{self.stop!r}]")
+        self._check_choice()
+        if isinstance(self.stop, str) or not isinstance(self.stop, Sequence):
+            raise ConfigurationError(f"stop is {self.stop!r}", hint=f"write stop=['{self.stop}']")
+        if not isinstance(self.extra, Mapping):
+            raise ConfigurationError(f"extra is {self.extra!r}", hint='write extra={"top_k": 5}')
         freeze_fields(self, "stop", "extra")
+
+    def _check_choice(self) -> None:
+        choice = self.tool_choice
+        if choice is not None and not isinstance(choice, NamedTool) and choice not in _CHOICES:
+            hint = f"one of {', '.join(_CHOICES)}, or NamedTool(name)"
+            raise ConfigurationError(f"tool_choice is {choice!r}", hint=hint)
 
     def merge(self, over: "ModelSettings | None") -> "ModelSettings":
         """Return these settings with those that are given in `over` in their place."""
@@ -112,6 +128,25 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
             return "auto"
         is_forced = choice == "any" or isinstance(choice, NamedTool)
         return "auto" if is_forced and is_answering else choice
+
+
+_NUMBERS = (
+    ("temperature", int | float, 0),
+    ("top_p", int | float, 0),
+    ("max_tokens", int, 1),
+    ("thinking", int, 0),
+    ("seed", int, None),
+)
+"""The settings that are numbers, and the least of each."""
+
+_CHOICES = tuple(each for kind in get_args(ToolChoice) for each in get_args(kind))
+_WAYS_TO_THINK = tuple(each for kind in get_args(Thinking) for each in get_args(kind))
+
+
+def _is_number(value: object, kinds: "type | UnionType", least: int | None) -> bool:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return isinstance(value, kinds) and (least is None or least <= value < math.inf)
 
 
 _NONE = ModelSettings()

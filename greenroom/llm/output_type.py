@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
 from inspect import cleandoc
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
@@ -257,6 +258,7 @@ def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[byte
     from pydantic import TypeAdapter, ValidationError
     from pydantic.errors import PydanticUserError
     from pydantic.json_schema import GenerateJsonSchema
+    from pydantic_core import SchemaError
 
     from greenroom.tools._internal import portable
 
@@ -271,6 +273,8 @@ def _by_pydantic(kind: "TypeForm[T]") -> tuple[dict[str, object], Callable[[byte
         adapter = TypeAdapter(cast("TypeForm[T]", portable(kind)))
         schema = adapter.json_schema(schema_generator=Untitled)
     except (PydanticUserError, NameError, TypeError) as error:
+        raise _unfit_error(kind, error) from error
+    except (SchemaError, AttributeError, KeyError) as error:  # mostly a value, not a type
         raise _unfit_error(kind, error) from error
 
     def decode(data: bytes, place: str) -> T:
@@ -298,6 +302,15 @@ def _line(path: str, reason: str) -> str:
 def _unfit_error(kind: object, error: Exception) -> ConfigurationError:
     if isinstance(kind, str):
         return ConfigurationError(f"{kind!r} is the name of a type", hint="pass the type itself")
+    if isinstance(kind, list | tuple):
+        hint = "write A | B for a value of one of these types, or list[A] for a list"
+        return ConfigurationError(f"{kind!r} is not a type", hint=hint)
+    if isinstance(kind, dict):
+        hint = "write a dataclass or a TypedDict with these fields"
+        return ConfigurationError("a dict is not a type, nor is a JSON Schema", hint=hint)
+    if is_dataclass(kind) and not isinstance(kind, type):
+        hint = f"pass {type(kind).__name__}, the type itself"
+        return ConfigurationError(f"{clip(repr(kind), 100)} is a value, not a type", hint=hint)
     reason = str(error).partition("\n")[0]
     return ConfigurationError(
         f"no schema can express the type {getattr(kind, '__name__', kind)}: {reason}",

@@ -1,5 +1,7 @@
 """Settings of a model: they count where a request says nothing, and a run's given fields win."""
 
+import math
+
 import pytest
 
 from greenroom import Agent
@@ -89,7 +91,12 @@ def test_a_setting_that_the_api_does_not_have_is_an_error_with_a_hint():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"temperature": -1}, {"max_tokens": 0}, {"effort": "huge"}, {"stop": "END"}, {"top_p": True}],
+    [
+        *({"temperature": -1}, {"max_tokens": 0}, {"effort": "huge"}, {"stop": "END"}),
+        *({"top_p": True}, {"temperature": "0"}, {"temperature": math.nan}, {"max_tokens": "100"}),
+        *({"max_tokens": 1.5}, {"seed": "x"}, {"thinking": "hard"}, {"tool_choice": "required"}),
+        *({"stop": 5}, {"extra": "top_k"}, {"top_p": math.inf}),
+    ],
 )
 def test_a_value_that_makes_no_sense_is_refused(wrong):
     with pytest.raises(ConfigurationError) as refused:

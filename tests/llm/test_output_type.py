@@ -344,3 +344,19 @@ def test_a_model_is_told_of_a_struct_what_is_not_for_programmers_alone():
     told = "One step.\n\nAttributes:\n    name: what it is called."
     assert OutputType(Step).schema.schema["description"] == told
     assert OutputType(Steps).schema.schema["$defs"]["Step"]["description"] == told
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (Place("Rome"), "pass Place, the type itself"),
+        ([Place, Trip], "write A | B"),
+        ((Place, int), "write A | B"),
+        ({"type": "object"}, "write a dataclass"),
+        ({"name": str}, "write a dataclass"),
+    ],
+)
+def test_what_is_no_type_is_refused_with_what_to_write(wrong, hint):
+    with pytest.raises(ConfigurationError, match="not a type") as refused:
+        OutputType(wrong)
+    assert hint in refused.value.hint
