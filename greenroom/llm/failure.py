@@ -39,7 +39,9 @@ _SIGNS: tuple[tuple[_Kind, frozenset[int], str], ...] = (
         r"|\b(input|messages|prompt|request)\b.{0,20} too (long|large)"
         r"|\b(input|prompt) token(s|\b).{0,40}exceed|exceed.{0,20} token limit"
         r"|prompt exceeds max|range of input length|longer than the maximum model"
-        r"|\bn_keep\b.{0,40}\bn_ctx\b",  # LM Studio
+        r"|\bn_keep\b.{0,40}\bn_ctx\b"  # LM Studio
+        r"|(input|prompt) token count is \d+ but|too many tokens: total|exceeds the model limit"
+        r"|`inputs`( tokens \+ `max_new_tokens`)? must (be <=|have less than)",  # Hugging Face
     ),
     (
         ModelQuotaError,

@@ -80,6 +80,11 @@ def test_the_status_decides_the_kind(status, kind):
         error_body("Please reduce the length of the messages."),
         error_body("This model's maximum prompt length is 131072 but the request contains 187654"),
         error_body("Invalid request: Your request exceeded model token limit: 8192"),
+        error_body("the input token count is 40000 but model only supports up to 32768."),
+        error_body("too many tokens: total number of tokens in the prompt cannot exceed 4081"),
+        error_body("`inputs` must have less than 4096 tokens. Given: 5000"),
+        error_body("`inputs` tokens + `max_new_tokens` must be <= 4097. Given: 5000 and 10"),
+        error_body("The total number of tokens (prompt and max_tokens) exceeds the model limit"),
     ],
 )
 def test_a_conversation_that_is_too_long_is_told_by_its_words(said_):
