@@ -752,3 +752,27 @@ def test_the_version_is_named_in_a_header():
     for version in ("2023-06-01", "2026-10-21"):
         provider = AnthropicProvider("m", api_key="sk-1", version=version, env={})
         assert provider._endpoint.headers["anthropic-version"] == version
+
+
+@pytest.mark.parametrize("host", ["deepseek", "moonshot"])
+@pytest.mark.parametrize(
+    ("provider", "api"), [("anthropic", ""), ("openai", "responses"), (None, "")]
+)
+def test_calls_without_reasoning_are_accepted_by_servers_that_need_it(host, provider, api):
+    thought = ThinkingBlock("hm", "signed")
+    calls = ToolUseBlock("c1", "look_up", {}), ToolUseBlock("c2", "search", {})
+    results = [ToolResultBlock(each.id, (TextBlock("found"),)) for each in calls]
+    reply = Message("assistant", (thought, *calls), provider=provider or host, api=api)
+    messages = [Message.user("hi"), reply, Message.user(results)]
+    sent = openai(*messages, host=host)["messages"][1]
+    assert sent["reasoning_content"] == "I call look_up, search."
+    assert "reasoning_content" not in openai(*messages, host="openai")["messages"][1]
+    own = Message("assistant", (ThinkingBlock("hm", extra=FIELD), *calls), provider=host)
+    sent = openai(messages[0], own, messages[2], host=host)["messages"][1]
+    assert sent["reasoning_content"] == "hm"
+    plain = Message("assistant", (TextBlock("hello"),), provider=provider or host, api=api)
+    sent = openai(messages[0], plain, messages[0], host=host)["messages"][1]
+    assert "reasoning_content" not in sent
+
+
+FIELD = {"field": "reasoning_content"}

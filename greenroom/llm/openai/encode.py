@@ -64,6 +64,19 @@ def write_reply(blocks: Sequence[core.ContentBlock]) -> dict[str, object]:
     return made | _encode_reasoning(thoughts)
 
 
+def _stand_in_for_reasoning(blocks: Sequence[core.ContentBlock]) -> list[core.ContentBlock]:
+    """Begin a reply with calls and without reasoning with words that say what it calls.
+
+    A server that needs reasoning refuses an empty text as well, and one that is the same each time
+    misleads its models.
+    """
+    names = [block.name for block in blocks if isinstance(block, core.ToolUseBlock)]
+    if not names or any(isinstance(block, core.ThinkingBlock) for block in blocks):
+        return [*blocks]
+    words = f"I call {', '.join(names)}."
+    return [core.ThinkingBlock(words, extra={"field": "reasoning_content"}), *blocks]
+
+
 def write_block(block: core.ContentBlock) -> dict[str, object]:
     """Write one block: a part of a content, a call, or the message of a tool's result."""
     match block:
@@ -224,10 +237,14 @@ class ChatDialect:
         self, blocks: Sequence[core.ContentBlock], message: core.Message
     ) -> Sequence[core.ContentBlock]:
         """Leave out reasoning that has no field, and what the server does not accept back."""
-        if not message.provider or not is_same_server(message.provider, self.provider):
+        if not message.provider:
             return [block for block in blocks if has_field(block)]
-        accepted = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
-        return [block for block in accepted if block is not None]
+        if is_same_server(message.provider, self.provider):
+            kept = (reasoning_for_server(block, self.host.echoed_fields) for block in blocks)
+            accepted = [block for block in kept if block is not None]
+        else:
+            accepted = [block for block in blocks if has_field(block)]
+        return _stand_in_for_reasoning(accepted) if self.host.needs_reasoning else accepted
 
     def write(self, message: MergedMessage) -> Sequence[Mapping[str, object]]:
         """Write a user's message as one message for each tool result and one for the rest."""

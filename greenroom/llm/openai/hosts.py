@@ -47,6 +47,8 @@ class HostProfile(msgspec.Struct, frozen=True, kw_only=True):
         json_schema: whether it accepts a schema as `response_format`; None: not known.
         counts_cache_apart: the models whose `prompt_tokens` do not include cached tokens.
         has_tags: whether the thoughts and calls of a model may come as tags in its text.
+        needs_reasoning: whether it refuses a reply with calls that has no `reasoning_content`, such
+            as one of another model.
         limits: how large images, documents and requests may be.
     """
 
@@ -63,6 +65,7 @@ class HostProfile(msgspec.Struct, frozen=True, kw_only=True):
     json_schema: bool | None = None
     counts_cache_apart: re.Pattern[str] | None = None
     has_tags: bool = True
+    needs_reasoning: bool = False
     limits: MediaLimits = _NO_LIMITS
 
     def base(self, env: Mapping[str, str]) -> str:
@@ -178,6 +181,7 @@ _PROFILES = (
         echoed_fields=frozenset({"reasoning_content"}),
         json_schema=False,
         has_tags=False,
+        needs_reasoning=True,
     ),
     HostProfile(
         name="xai",
@@ -306,6 +310,7 @@ _PROFILES = (
         key_variables=("MOONSHOT_API_KEY",),
         echoed_fields=frozenset({"reasoning_content"}),
         has_tags=False,
+        needs_reasoning=True,
     ),
     HostProfile(
         name="litellm",
