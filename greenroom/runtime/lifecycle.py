@@ -165,11 +165,11 @@ async def _run_function(actor: Actor, nursery: trio.Nursery) -> None:
     else:
         life.has_returned = not task.child_nurseries
     finally:
-        if life.tasks is not None:
-            life.tasks.leave()
         if actor.leaves_behind:
             nursery.start_soon(_end_rest, actor, name=f"the end of agent {actor.name}")
         else:
+            if life.tasks is not None:
+                life.tasks.leave()
             actor.end_budgets()
             life.nursery = None
 

@@ -347,13 +347,13 @@ class LiveTasks(trio.abc.Instrument):
             trio.lowlevel.remove_instrument(self._ends)
 
     def remove_first(self, task: trio.lowlevel.Task) -> None:
-        """Add no more of what is started below this task, which is about to end."""
+        """Add no more of what is started below this task: nothing there is alive."""
         self._groups.pop(task, None)
 
     def cancel(self, group: "TaskGroup") -> None:
         """Cancel the nurseries in which the tasks of a group run."""
         for task, each in tuple(self._groups.items()):
-            if each is not group:
+            if each is not group or task is group.first:
                 continue
             if task.parent_nursery is None or not group.holds(task):
                 self.forget(task)
@@ -362,11 +362,13 @@ class LiveTasks(trio.abc.Instrument):
 
     def forget(self, task: trio.lowlevel.Task) -> None:
         """Count a task no longer, which has ended or moved elsewhere."""
-        group = self._groups.pop(task, None)
-        if group is not None:
-            group.count -= 1
-            if group.changed is not None:
-                group.changed.set()
+        group = self._groups.get(task)
+        if group is None or group.first is task:  # which was never counted
+            return
+        del self._groups[task]
+        group.count -= 1
+        if group.changed is not None:
+            group.changed.set()
 
     # Called in the task that starts another. trio goes on without an instrument that raises.
     @trio.lowlevel.enable_ki_protection
@@ -399,19 +401,23 @@ class LiveTasks(trio.abc.Instrument):
 class TaskGroup:
     """The tasks of one life: all below that of the agent's function."""
 
-    __slots__ = ("_first", "_live_tasks", "changed", "count")
+    __slots__ = ("_live_tasks", "changed", "count", "first")
 
     def __init__(self, live_tasks: LiveTasks, first: trio.lowlevel.Task) -> None:
         self._live_tasks = live_tasks
-        self._first = first
+        self.first = first
+        """The function's own."""
         self.count = 0
         """How many are alive."""
         self.changed: trio.Event | None = None
         """Set when one ends, once `end` waits for that."""
 
     def leave(self) -> None:
-        """Leave the function's task, which is about to end; it starts no more."""
-        self._live_tasks.remove_first(self._first)
+        """Leave the function's task, below which nothing is alive.
+
+        It may have ended before: what it has left in a lost nursery can start more there.
+        """
+        self._live_tasks.remove_first(self.first)
 
     def holds(self, task: trio.lowlevel.Task) -> bool:
         """Whether a task is below the first one.
@@ -420,7 +426,7 @@ class TaskGroup:
         application's. The tasks above it may have ended, but still lead up the tree.
         """
         each: trio.lowlevel.Task | None = task
-        while each is not None and each is not self._first:
+        while each is not None and each is not self.first:
             each = each.parent_nursery.parent_task if each.parent_nursery is not None else None
         return each is not None
 
@@ -431,6 +437,7 @@ class TaskGroup:
                 self.changed = trio.Event()
                 self._live_tasks.cancel(self)
                 await self.changed.wait()
+        self.leave()
 
 
 def is_typed(error: BaseException) -> bool:

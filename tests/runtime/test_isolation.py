@@ -754,6 +754,36 @@ async def test_what_an_agent_leaves_open_stays_in_it(runtime, mishap, within):
         assert (await handle.metadata())["cleaned"]
 
 
+async def test_what_a_lost_task_starts_in_its_end_is_waited_for_too(runtime):
+    may_start, may_end = trio.Event(), trio.Event()
+
+    async def bad(agent):
+        async with trio.open_nursery():  # trio closes the other one in its place
+            lost = await trio.open_nursery().__aenter__()
+            lost.start_soon(start_another, lost)
+            await wait_all_tasks_blocked()
+
+    async def start_another(lost):
+        try:
+            await trio.sleep_forever()
+        finally:
+            with trio.CancelScope(shield=True):
+                await may_start.wait()
+            lost.start_soon(outlive)
+
+    async def outlive():
+        with trio.CancelScope(shield=True):
+            await may_end.wait()
+
+    handle = runtime.spawn(new("bad"), bad)
+    await wait_all_tasks_blocked()
+    may_start.set()
+    await wait_all_tasks_blocked()
+    assert runtime.is_running("bad")
+    may_end.set()
+    assert (await handle.wait()).status is EndStatus.CRASHED
+
+
 async def test_a_turn_that_was_never_left_is_closed_as_failed(runtime):
     async def bad(agent):
         await enter_a_turn(agent, await agent.receive())

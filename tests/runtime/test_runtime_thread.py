@@ -347,6 +347,7 @@ async def test_leaving_shuts_the_agents_down_and_ends_every_wait():
         handle = await greenroom.spawn(AgentSession.new("echo"), echo)
         waits = asyncio.create_task(greenroom.run(handle.wait))
         stuck = asyncio.create_task(greenroom.run(forever))
+        await asyncio.sleep(0)  # both begin, however soon the thread does the rest
         chunks = greenroom.iterate(handle.subscribe)
         await chunks.__aenter__()
         await greenroom.ask(handle, "hello")
