@@ -19,6 +19,10 @@ all of this stays there, and the agent's own task, with the scopes that the runt
 it as a value. What the function has left behind, such as a turn or subagents, is ended by another
 task in that nursery, whose scopes are sound; most functions leave nothing, and take no such task.
 
+A single task would cost less. But when a task ends, trio makes an error of each nursery that was
+never left in it, and raises that in the nursery around the task. There it would cancel all other
+agents, and no public name of trio's takes a nursery from its task before.
+
 A cancel may fall into the wait for the lock, into the function, and into the wait while parked: it
 is that of the nursery of the life, or of the wait, in which `Reach` ends the agent.
 Clean-up (the end of its tasks and subagents, the last save) is shielded, and done in spite of a

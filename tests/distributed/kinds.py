@@ -23,10 +23,16 @@ async def fail(agent):
             raise ToolError("out of paper")
 
 
+HELD = {}
+"""Events for which the turns of these texts wait."""
+
+
 async def end(agent):
     """Answer once, and end."""
     message = await agent.receive()
     async with agent.turn(message):
+        if message.text in HELD:
+            await HELD[message.text].wait()
         agent.session.add_message(Message.assistant(message.text))
 
 

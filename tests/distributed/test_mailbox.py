@@ -8,7 +8,7 @@ from greenroom.core import MailboxFullError, TextBlock, TurnError
 from greenroom.distributed import AgentSpec, Host, mailbox
 from greenroom.distributed.hosted_agent import HostedAgent
 from greenroom.runtime import AgentNotRunningError
-from tests.distributed.kinds import ECHO, ENDING, FAILING, asked
+from tests.distributed.kinds import ECHO, ENDING, FAILING, HELD, asked
 
 
 @pytest.fixture
@@ -72,9 +72,12 @@ async def test_a_turn_that_fails_is_answered_with_its_error(cluster, agent):
     assert (await failing.ask("work")).status == "failed"
 
 
-async def test_an_agent_that_ends_answers_what_it_never_took(cluster, agent):
+async def test_an_agent_that_ends_answers_what_it_never_took(cluster, agent, monkeypatch):
+    are_sent = trio.Event()
+    monkeypatch.setitem(HELD, "bye", are_sent)
     ending = await cluster.spawn(AgentSpec("ending"))
     first, second = [await ending.send_input(each) for each in ("bye", "wait!")]
+    are_sent.set()
     with trio.fail_after(60):
         assert (await ending.wait()).status == "completed"
     assert (await ending.answer(first)).text == "bye"
