@@ -251,7 +251,7 @@ class RestartWindow:
 
     def count(self, now: float) -> int:
         """Return how many restarts lie in the window that ends now."""
-        while self._restarts and self._restarts[0][0] < now - self.period:
+        while self._restarts and now - self._restarts[0][0] > self.period:
             _, child = self._restarts.popleft()
             self._by_child[child] -= 1
             if not self._by_child[child]:

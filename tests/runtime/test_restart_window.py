@@ -16,7 +16,7 @@ def test_no_window_ever_holds_more_than_the_intensity(intensity, period, crashes
     window, now, admitted = RestartWindow(intensity, period), 0.0, []
     for pause, child in crashes:
         now += pause
-        inside = [each for moment, each in admitted if moment >= now - period]
+        inside = [each for moment, each in admitted if now - moment <= period]
         count = window.add(child, now)
         assert (count is None) == (len(inside) >= intensity)
         if count is not None:
@@ -46,3 +46,9 @@ def test_it_can_be_forgotten():
 def test_what_is_no_window_is_refused(wrong):
     with pytest.raises(ConfigurationError):
         RestartWindow(*wrong)
+
+
+def test_a_restart_exactly_a_period_ago_counts_whatever_floats_make_of_it():
+    window = RestartWindow(intensity=1, period=5.0)
+    assert window.add("a", now=0.619684095503932) == 1
+    assert window.add("a", now=5.619684095503932) is None
