@@ -88,7 +88,7 @@ _READERS = {"Read", "Grep", "Glob"}
 def warn_of_narrow_denials(rules: Sequence[PermissionRule]) -> tuple[str, ...]:
     """Describe the denials that keep files from tools which read, and not from commands."""
     denials = [each for each in rules if each.decision is RuleDecision.DENY and not each.is_expired]
-    whole = {path for each in denials if not any(_named(each)) for path in each.matcher.path}
+    whole = {path for each in denials if not any(_list_names(each)) for path in each.matcher.path}
     found = (
         f"{shorten_home(one_line(rule.source))}: {one_line(str(rule.matcher))} denies"
         f" {' and '.join(rule.matcher.tool)} alone, and commands may still read such files; deny"
@@ -100,7 +100,7 @@ def warn_of_narrow_denials(rules: Sequence[PermissionRule]) -> tuple[str, ...]:
     return tuple(islice(found, _MOST))
 
 
-def _named(rule: PermissionRule) -> Iterator[str]:
+def _list_names(rule: PermissionRule) -> Iterator[str]:
     for _, names in _names(rule):
         yield from names
 

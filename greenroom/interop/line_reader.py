@@ -100,9 +100,9 @@ def _find_id(head: bytes, tail: bytes) -> int | str | None:
 
 
 def find_answered(line: bytes) -> int | str | None:
-    r"""Return the request that a line answers which can't be read; None if it is no answer.
+    r"""Return the id of the request that an unreadable line answers; None if it is not an answer.
 
-    What a program writes by mistake, such as its log, is none.
+    What a program writes by mistake, such as its log, is not one.
 
     Example:
         >>> find_answered(b'{"jsonrpc": "2.0", "id": 7, "result": "\xff"}')
@@ -114,7 +114,7 @@ def find_answered(line: bytes) -> int | str | None:
 
 
 def find_asked(line: bytes) -> int | str | None:
-    """Return the id of a request in a line that can't be read; None if it is none."""
+    """Return the id of the request in an unreadable line; None if it is not a request."""
     head = line[:_EDGE]
     return None if _is_answer(head) else _find_id(head, line[-_EDGE:])
 

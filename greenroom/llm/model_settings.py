@@ -76,7 +76,9 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"{self.effort!r} is not an effort", hint=f"one of {efforts}")
         self._check_choice()
         if isinstance(self.stop, str) or not isinstance(self.stop, Sequence):
-            raise ConfigurationError(f"stop is {self.stop!r}", hint=f"write stop=['{self.stop}']")
+            raise ConfigurationError(
+                f"stop is {self.stop!r}", hint=f"write stop={[str(self.stop)]}"
+            )
         if not isinstance(self.extra, Mapping):
             raise ConfigurationError(f"extra is {self.extra!r}", hint='write extra={"top_k": 5}')
         freeze_fields(self, "stop", "extra")

@@ -220,7 +220,7 @@ class Peer:
             self._waiting[id_].refuse(fault)
 
     async def _refuse_unreadable(self, line: bytes, fault: str) -> None:
-        """Refuse a line that is not JSON; whoever waits for what it answers learns of it."""
+        """Refuse a line that is not JSON, and fail the request that it was to answer, if any."""
         answered = find_answered(line)
         if isinstance(answered, int) and answered in self._waiting:
             self._waiting[answered].refuse(f"the answer can't be read: {fault}")

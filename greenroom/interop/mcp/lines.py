@@ -1,4 +1,4 @@
-"""A line of a stream as a message of the protocol, or why it is none."""
+"""Reads a line of a stream as a message of the protocol, or says why it is not one."""
 
 import mcp_types as types
 from pydantic import ValidationError
@@ -7,14 +7,14 @@ from greenroom.interop.line_reader import mend_escapes
 
 
 class UnreadableError(Exception):
-    """A line is no message."""
+    """A line is not a message."""
 
 
 def read_line(line: bytes) -> types.JSONRPCMessage:
     """Read a message; lone surrogates, which no text can have, become U+FFFD.
 
     Raises:
-        UnreadableError: the line is none; it says in words what is wrong.
+        UnreadableError: the line is not one; it says in words what is wrong.
     """
     try:
         return _validate(line)
