@@ -44,10 +44,11 @@ def quantity(count: float, what: str) -> str:
     """Write a count with its noun.
 
     Example:
-        >>> quantity(2, "file"), quantity(1, "second"), quantity(0.5, "second")
-        ('2 files', '1 second', '0.5 seconds')
+        >>> quantity(2, "file"), quantity(0.5, "second"), quantity(7_200_000.0, "second")
+        ('2 files', '0.5 seconds', '7200000 seconds')
     """
-    number = str(count) if isinstance(count, int) else f"{count:g}"
+    # `g` alone keeps six digits: of a million and one it would write 1e+06.
+    number = f"{count:.0f}" if count % 1 == 0 and abs(count) < 1e15 else f"{count:g}"
     return f"{number} {what}{'' if count == 1 else 's'}"
 
 
