@@ -67,30 +67,39 @@ BREAKS_TRIO = {"unprintable", "deep", "deep and unprintable", "lying group"}
 
 
 class Running:
-    """A tool call that runs, which after a wait that was cut off may hold a slot too many."""
+    """A tool call that runs, which after a wait may hold a slot too many: see `may_exceed`."""
 
     current = ContextVar("running", default=None)
 
-    def __init__(self, world, scope):
-        self._world, self._slot = world, scope.running()
-        self._is_open, self._cut_off = True, 0
+    def __init__(self, world, life, scope):
+        self._world, self._life, self._slot = world, life, scope.running()
+        self._has_waited = self._cut_off = False
+
+    @property
+    def may_exceed(self):
+        """Whether a wait was cut off, or ended while its turn or its agent was being ended."""
+        actor = self._life.agent._actor
+        line, turn = (actor, *actor.ancestors()), actor.turns.current
+        ends = (turn is not None and turn.is_cancelled) or any(each.is_being_ended for each in line)
+        return self._cut_off or (self._has_waited and ends)
 
     async def __aenter__(self):
         await self._slot.__aenter__()
         self._outer = self.current.set(self)
+        self._world.running.add(self)
 
     async def __aexit__(self, *error):
         self.current.reset(self._outer)
         try:
             return await self._slot.__aexit__(*error)
         finally:
-            self._is_open = False
-            self._world.cut_off -= self._cut_off
+            self._world.running.discard(self)
 
     @classmethod
     @contextlib.contextmanager
     def waiting(cls):
         """Open the block in which the call waits for something."""
+        cls.current.get()._has_waited = True
         try:
             yield
         except BaseException:
@@ -101,9 +110,8 @@ class Running:
     def note_cut_off(cls):
         """A wait of the call in which this runs, if it is in one, was cut off."""
         call = cls.current.get()
-        if call is not None and call._is_open:
-            call._cut_off += 1
-            call._world.cut_off += 1
+        if call is not None:
+            call._cut_off = True
 
 
 class Deeds:
@@ -159,7 +167,7 @@ class Deeds:
     async def _run_call(self, life, below):
         call = self.new_call()
         with life.agent.tool_call(call) as scope:
-            async with Running(self.world, scope):
+            async with Running(self.world, life, scope):
                 self.world.look_at_purses()
                 life.agent.send_nowait(ToolStart(call.id, call.name))
                 match self.random.randrange(5):

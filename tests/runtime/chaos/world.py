@@ -124,8 +124,8 @@ class World:
         self.supervisors = {}
         """Each with the life of the agent that owns it, or None."""
         self.purses = [Budget(concurrency=self.random.randrange(1, 3))]
-        self.cut_off = 0
-        """How many running calls may hold a slot too many."""
+        self.running = set()
+        """The calls that run."""
         self.left_calls = []
         """The calls that were entered and are never left: the life of each, and the budgets that
         may count it. It may hold a slot of theirs too many until that life is over, since any wait
@@ -171,11 +171,12 @@ class World:
         return Patience(self, handle)
 
     def look_at_purses(self):
+        exceeding = sum(call.may_exceed for call in self.running)
         running_on = [budgets for life, budgets in self.left_calls if not life.is_over]
         for budget in self.purses:
             figures = budget.statistics()
             limit = figures.limits.get("concurrency", 0)
-            excess = self.cut_off + sum(budget in budgets for budgets in running_on)
+            excess = exceeding + sum(budget in budgets for budgets in running_on)
             expect(figures.running <= limit + excess, "concurrency is a bound", figures, excess)
 
     def enrol(self, handle, **facts):
