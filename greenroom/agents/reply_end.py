@@ -3,19 +3,14 @@
 from collections.abc import Sequence
 
 from greenroom.core import Custom, Message, StopReason
-from greenroom.core._internal import RUNTIME
+from greenroom.core._internal import REFUSALS, RUNTIME
 from greenroom.runtime import AgentInternals
 
 _ASK = "Your last reply was empty. Say what you found, or go on."
 _ASK_FOR_CALL = "Your last tool call could not be read, so nothing ran. Try again."
 
-_DELIBERATE = frozenset(
-    {StopReason.MAX_TOKENS, StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
-)
+_DELIBERATE = REFUSALS | {StopReason.MAX_TOKENS, StopReason.PAUSE}
 """Ends for which asking again would change nothing."""
-
-
-_REFUSED = frozenset({StopReason.REFUSAL, StopReason.CONTENT_FILTER})
 
 
 def ask_again(agent: AgentInternals, reply: Message) -> bool:
@@ -54,7 +49,7 @@ def warn_of_end(agent: AgentInternals, reply: Message) -> str:
         text = f"the reply ended for a reason that is not known: {reply.native_stop_reason[:100]}"
     elif _is_empty(reply):
         text = f"the reply is empty (stop reason: {reply.stop_reason or 'none'})"
-    elif reply.stop_reason in _REFUSED:
+    elif reply.stop_reason in REFUSALS:
         reason = reply.native_stop_reason[:100] or reply.stop_reason
         text = f"the model, or a filter, refused to go on, so the reply may end early ({reason})"
     else:

@@ -34,6 +34,7 @@ from greenroom.core.lookalikes import (
 from greenroom.core.message import (
     HOOK as HOOK,
     RECALLED as RECALLED,
+    REFUSALS as REFUSALS,
     RUNTIME as RUNTIME,
     SUMMARY as SUMMARY,
     UNKNOWN_FIELDS as UNKNOWN_FIELDS,

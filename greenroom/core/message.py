@@ -344,6 +344,10 @@ class StopReason(StrEnum):
     UNKNOWN = "unknown"
 
 
+REFUSALS = frozenset({StopReason.REFUSAL, StopReason.CONTENT_FILTER})
+"""The ends of replies that the model, or a filter of its provider, refused to go on with."""
+
+
 class Message(Wire, frozen=True):  # noqa: PLW1641 (its fields may hold dicts)
     """One message of a conversation: a role and its blocks, in order.
 

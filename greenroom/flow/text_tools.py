@@ -24,7 +24,15 @@ from greenroom.core import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import NamedTool, OutputSchema, clip, new_id, serde, valid_unicode
+from greenroom.core._internal import (
+    REFUSALS,
+    NamedTool,
+    OutputSchema,
+    clip,
+    new_id,
+    serde,
+    valid_unicode,
+)
 from greenroom.flow.observation import describe_failure
 from greenroom.flow.parse_action import (
     EVENT,
@@ -62,7 +70,7 @@ Action: {{"tool": "NAME", "arguments": {{…}}}}
 
 Thought: …
 Final Answer: …"""
-_NOT_PARSED = {StopReason.REFUSAL, StopReason.CONTENT_FILTER, StopReason.PAUSE}
+_NOT_PARSED = REFUSALS | {StopReason.PAUSE}
 """Stop reasons of replies that are not parsed; neither are replies with native tool calls."""
 
 _CUT = Fault("it was cut off at its limit of tokens, so say less")

@@ -15,12 +15,11 @@ from greenroom.core import (
     Message,
     ModelRequest,
     NetworkError,
-    StopReason,
     ToolDefinition,
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import message_of
+from greenroom.core._internal import REFUSALS, message_of
 from greenroom.flow.error_context import (
     Component,
     ErrorClass,
@@ -49,7 +48,6 @@ from greenroom.schemas._internal import is_misfit
 _CallResult: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
 """A call and its result."""
 
-_REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 _ASK = frozenset({RecoveryDecision.ASK_AGAIN})
 _DECISIONS = {"model.retry": RecoveryDecision.RETRY, "model.fallback": RecoveryDecision.OTHER_MODEL}
 _MAX_CONVERSATIONS = 1_000  # conversations that were too long
@@ -119,7 +117,7 @@ class _WatchedStream(ModelStream):
         match event:
             case Announcement(kind, data):
                 self._translate(kind, data)
-            case StreamEnd(message) if message.stop_reason in _REFUSALS:
+            case StreamEnd(message) if message.stop_reason in REFUSALS:
                 self._ready.pop()  # its row may end the reply
                 self._judge(ErrorClass.REFUSAL, 1, f"{message.stop_reason}: {message.text}")
                 if self._failure is None:

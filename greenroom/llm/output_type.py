@@ -15,6 +15,7 @@ from greenroom.core import (
     ToolDefinition,
 )
 from greenroom.core._internal import (
+    REFUSALS,
     InvalidJSONError,
     OutputSchema,
     clip,
@@ -152,7 +153,7 @@ class OutputType(Generic[T_co]):
 
 def _answer_in(reply: Message) -> object:
     """Return the object that is the answer in a reply."""
-    if reply.stop_reason in {StopReason.REFUSAL, StopReason.CONTENT_FILTER}:
+    if reply.stop_reason in REFUSALS:
         raise _refusal(reply)
     if reply.stop_reason is StopReason.MAX_TOKENS:
         raise _misfit(["the answer was cut off by max_tokens: give a shorter one"])

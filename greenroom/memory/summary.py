@@ -11,12 +11,11 @@ from greenroom.core import (
     ContentBlock,
     Message,
     ModelRequest,
-    StopReason,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
 )
-from greenroom.core._internal import SUMMARY, clip, compile_later, mark_lines, serde
+from greenroom.core._internal import REFUSALS, SUMMARY, clip, compile_later, mark_lines, serde
 from greenroom.llm import ModelOutputError, TokenCounter
 from greenroom.memory.context_window import count_fitting, is_from_person, is_repeated
 from greenroom.memory.importance import Importance, choose, rate
@@ -145,8 +144,6 @@ def user_words(messages: Iterable[Message]) -> list[str]:
 _THOUGHTS = 4_096
 """Tokens for a model that thinks although it is asked not to; they must not cost the notes."""
 
-_REFUSED = frozenset({StopReason.REFUSAL, StopReason.CONTENT_FILTER})
-
 
 def check_notes(reply: Message) -> None:
     """Refuse a reply that is no notes: nothing, or words of a model that refused to write them.
@@ -154,7 +151,7 @@ def check_notes(reply: Message) -> None:
     Raises:
         ModelOutputError: it has no notes.
     """
-    if reply.stop_reason in _REFUSED or not reply.text.strip():
+    if reply.stop_reason in REFUSALS or not reply.text.strip():
         reason = reply.stop_reason or "none"
         raise ModelOutputError(f"the model wrote no notes (stop reason: {reason})")
 
