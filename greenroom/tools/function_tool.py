@@ -260,7 +260,8 @@ def tool(
     `from_context` gets what that returns for the context. The model sees neither.
 
     The model's input is converted to the declared types before the call. A returned text is the
-    result's text, None is "done", a `ToolResult` stays as it is, and anything else becomes JSON.
+    result's text, None is "done", a `ToolResult` stays as it is, an `ImageBlock` or another block,
+    alone or in a list with texts, is the result's content, and anything else becomes JSON.
 
     An async function runs as it is. A plain one runs in a thread, which can't be stopped: after a
     time-out or an interrupt it is left behind and passed to `context.report_abandoned`. It may call

@@ -17,11 +17,14 @@ from msgspec.structs import replace
 from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolError, ToolResult, ToolStatus
 from greenroom.core._internal import ResultContent, valid_unicode
 
+_BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
+
 
 def to_result(name: str, value: object) -> ToolResult:
     """Make a result of the value that the tool of this name returned.
 
-    A text is the result's text, None is "done", and anything else becomes JSON.
+    A text is the result's text, None is "done", and blocks of text, images and documents are its
+    content, alone or in a list, where texts may stand between them. Anything else becomes JSON.
 
     Raises:
         ToolError: JSON can't express it.
@@ -36,7 +39,18 @@ def to_result(name: str, value: object) -> ToolResult:
         return ToolResult.ok("done")
     if isinstance(value, str):
         return ToolResult.ok(value)
+    if blocks := _find_blocks(value):
+        return ToolResult(blocks)
     return ToolResult.ok(_to_json(name, value))
+
+
+def _find_blocks(value: object) -> tuple[ResultContent, ...]:
+    """Return the blocks that a value consists of; none if it is anything else."""
+    parts = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if not any(isinstance(each, _BLOCKS) for each in parts):
+        return ()  # a list of texts is a value like others
+    blocks = [TextBlock(valid_unicode(each)) if isinstance(each, str) else each for each in parts]
+    return tuple(blocks) if all(isinstance(each, _BLOCKS) for each in blocks) else ()
 
 
 def _to_json(name: str, value: object) -> str:

@@ -145,13 +145,19 @@ class Arguments:
         """Read the signature.
 
         Raises:
-            ToolError: a parameter has no type, or one that no schema can express, or one with an
-                unusable `from_context`; the message says which.
+            ToolError: the signature can't be read, or a parameter has no type, one that no schema
+                can express, or one with an unusable `from_context`; the message says which.
         """
         self._name = name
         hints = _read_hints(find_function(function), name)
         bound = _find_bound(function)
-        signature = inspect.signature(function)
+        try:
+            signature = inspect.signature(function)
+        except ValueError:  # that of some functions written in C
+            raise ToolError(
+                f"tool {name}: its signature can't be read",
+                hint="write a function with typed parameters that calls it",
+            ) from None
         parameters = [each for each in signature.parameters.values() if each.name not in bound]
         makers = {p.name: _find_maker(hints.get(p.name)) for p in parameters}
         self._makers = {each: make for each, make in makers.items() if make is not None}

@@ -21,7 +21,14 @@ import pytest
 import trio
 from pydantic import BaseModel, Field
 
-from greenroom.core import AgentContext, Contact, ToolError, ToolResult
+from greenroom.core import (
+    AgentContext,
+    Contact,
+    ImageBlock,
+    TextBlock,
+    ToolError,
+    ToolResult,
+)
 from greenroom.tools import ToolRegistry, tool
 from greenroom.tools._internal import FunctionTool
 
@@ -287,6 +294,27 @@ async def test_what_is_returned_becomes_the_result(context, value, text):
     assert result.is_error == (text == "no")
 
 
+_IMAGE = ImageBlock("image/png", url="https://example.org/a.png")
+
+
+@pytest.mark.parametrize(
+    ("value", "content"),
+    [
+        (_IMAGE, (_IMAGE,)),
+        (["Here it is:", _IMAGE], (TextBlock("Here it is:"), _IMAGE)),
+        ((TextBlock("one"), "\ud800"), (TextBlock("one"), TextBlock("\ufffd"))),
+        (["one", "two"], (TextBlock('["one","two"]'),)),
+        ([TextBlock("one"), 3], (TextBlock('[{"type":"text","text":"one"},3]'),)),
+    ],
+)
+async def test_blocks_that_are_returned_are_the_content_of_the_result(context, value, content):
+    @tool
+    async def give() -> object:
+        return value
+
+    assert (await run(give, {}, context)).content == content
+
+
 async def test_a_result_that_json_can_not_express_is_an_error(context):
     @tool
     async def give() -> object:
@@ -459,6 +487,7 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
         (unknown, r"the type 'Nowhere' is not known at run time .*TYPE_CHECKING"),
         (yields, "yields"),
         (streams, "yields"),
+        (max, r"its signature can.t be read .write a function with typed parameters"),
         (Point, "is not a function"),
         (3, "is not a function"),
     ]:
