@@ -164,7 +164,7 @@ class Metrics:
                 continue
             kind = "histogram" if histograms else "gauge" if metric in _GAUGES else "counter"
             lines += [f"# HELP {metric} {help_}", f"# TYPE {metric} {kind}"]
-            lines += [f"{metric}{_write(k)} {v:g}" for k, v in sorted(counters.items())]
+            lines += [f"{metric}{_write(k)} {_number(v)}" for k, v in sorted(counters.items())]
             for labels, each in sorted(histograms.items()):
                 lines += _write_histogram(metric, labels, each)
         return "\n".join(lines) + "\n" if lines else ""
@@ -294,6 +294,11 @@ def _write(labels: Labels, *more: tuple[str, str]) -> str:
     return f"{{{pairs}}}" if pairs else ""
 
 
+def _number(value: float) -> str:
+    """Write a number with all its digits: a counter that is rounded seems to stand still."""
+    return repr(float(value)).removesuffix(".0")
+
+
 def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")
 
@@ -306,6 +311,6 @@ def _write_histogram(metric: str, labels: Labels, histogram: _Histogram) -> list
     written = _write(labels)
     return [
         *lines,
-        f"{metric}_sum{written} {histogram.total:g}",
+        f"{metric}_sum{written} {_number(histogram.total)}",
         f"{metric}_count{written} {below}",
     ]

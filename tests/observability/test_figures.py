@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 import trio
+from msgspec.structs import replace
 from prometheus_client.parser import text_string_to_metric_families
 
 from greenroom import (
@@ -71,6 +72,19 @@ async def test_metrics_are_read_by_prometheus():
     assert health["fetch"].calls == 1
     assert health["fetch"].seconds >= 0
     assert "s-" not in metrics.text()
+
+
+def test_each_token_counts_however_many_there_were():
+    metrics, said = Metrics(), {"gen_ai.request.model": "m"}
+    span = Span("model", "chat", "s-1", ("Ann",), "t", "1", start=1, end=10**9, attributes=said)
+    for tokens, cost in ((987_654_321, 1234.5), (1, 0.0625)):
+        metrics.end(replace(span, usage=Usage(input_tokens=tokens, cost=cost)), None)
+    metrics.end(replace(span, end=12_345_678 * 10**9 + 1), None)
+    lines = metrics.text().splitlines()
+    assert 'greenroom_tokens_total{model="m",kind="input"} 987654322' in lines
+    assert 'greenroom_cost_total{model="m"} 1234.5625' in lines
+    (seconds,) = (line for line in lines if line.startswith("greenroom_model_seconds_sum"))
+    assert float(seconds.split()[1]) == pytest.approx(12_345_680, abs=0.01)
 
 
 def test_the_share_of_the_window_that_the_last_request_took_is_a_gauge():
