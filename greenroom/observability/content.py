@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias, cast
 
+import msgspec
+
 from greenroom.core import (
     AgentContext,
     ContentBlock,
@@ -72,7 +74,7 @@ class Content:
             facts: the facts by name; a name may say that a text is secret.
             agent: whose they are.
             whole: whether what is not a text, such as a list, may leave as well, and texts as they
-                are, not only their beginnings.
+                are, not only their beginnings; what JSON lacks becomes a text.
         """
         plain: dict[str, object] = {
             k: v for k, v in facts.items() if isinstance(v, bool | int | float)
@@ -80,7 +82,8 @@ class Content:
         if not self.shows:
             return plain
         if whole:
-            return cast("dict[str, object]", self.clean(dict(facts), agent))
+            written = {name: _write_plain(value) for name, value in facts.items()}
+            return cast("dict[str, object]", self.clean(written, agent))
         texts = {k: v[: 4 * LONGEST] for k, v in facts.items() if isinstance(v, str)}
         cleaned = cast("dict[str, str]", self.clean(texts, agent))
         return {**plain, **{name: text[:LONGEST] for name, text in cleaned.items()}}
@@ -129,6 +132,14 @@ class Content:
                 session.pop(next(iter(session)))
             session[message.id] = message, written
         return written
+
+
+def _write_plain(value: object) -> object:
+    """Write any value with what JSON has, in which secrets are found by their names and forms."""
+    try:
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=str)
+    except Exception:  # noqa: BLE001 (it holds itself, or is code of the user's that fails)
+        return f"({type(value).__name__})"
 
 
 def write_message(message: Message) -> Part:

@@ -3,6 +3,8 @@
 import json
 import operator
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal, TypedDict
 
 import pytest
@@ -334,6 +336,49 @@ async def test_no_word_of_the_users_own_spans_leaves_without_content(kept):
         await runtime.spawn(AgentSession.new("worker"), work).ask("Go.")
     (own,) = (each for each in kept.spans if each.kind == "span")
     assert (own.name, own.attributes) == ("parse for [secret]", {"size": 2})
+
+
+async def trace_own(tracer, **attributes):
+    """Trace a span with these attributes in a turn, and return that turn's status."""
+
+    async def work(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                with span("own", **attributes):
+                    pass
+
+    async with AgentRuntime(InMemoryStore(), instruments=[tracer]) as runtime:
+        return (await runtime.spawn(AgentSession.new("worker"), work).ask("Go.")).status
+
+
+@dataclass
+class Login:
+    user: str
+    password: str
+
+
+async def test_secrets_are_hidden_in_whatever_a_span_of_the_users_holds(kept):
+    login, keys = Login("ann", "hunter2"), {"sk-ant-api03-Zm9vYmFyMTIz"}
+    await trace_own(Tracer(kept, content="redacted"), login=login, logins=[login], keys=keys)
+    hidden = {"user": "ann", "password": "[secret]"}
+    own = kept.find("own").attributes
+    assert own == {"login": hidden, "logins": [hidden], "keys": ["[secret]"]}
+
+
+async def test_a_span_of_the_users_may_hold_whatever_there_is(kept):
+    class Odd:
+        def __str__(self):
+            raise ValueError("no")
+
+    (circle := []).append(circle)
+    given = {"path": Path("a.txt"), "by": {1: 2}, "odd": Odd(), "circle": circle}
+    assert await trace_own(Tracer(kept, content="full"), **given) == "completed"
+    assert kept.find("own").attributes == {
+        "path": "a.txt",
+        "by": {"1": 2},
+        "odd": "(Odd)",
+        "circle": "(list)",
+    }
 
 
 @pytest.mark.parametrize("content", ["none", "redacted"])
