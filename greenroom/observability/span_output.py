@@ -4,7 +4,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import Token
 from typing import Literal
 
@@ -30,9 +30,9 @@ logger = logging.getLogger("greenroom.observability")
 
 
 class _Entered(msgspec.Struct):
-    """The scopes that were entered for a span in one task."""
+    """The scopes that were entered for a span in one task, and whose they are."""
 
-    scopes: ExitStack | None
+    scopes: list[tuple[SpanSink, AbstractContextManager[object]]]
     token: Token[tuple[Scope, OpenSpan] | None]
 
 
@@ -119,10 +119,14 @@ class SpanOutput:
             try:
                 sink.begin(span, agent) if what == "begin" else sink.end(span, agent)
             except Exception as error:  # noqa: BLE001 (a sink never changes what it watches)
-                name = type(sink).__name__
-                self._failures[name] += 1
-                if self._failures[name] == 1:
-                    log_error(logger, f"the sink {name} raised", error)
+                self._log(sink, error)
+
+    def _log(self, sink: SpanSink, error: Exception) -> None:
+        """Log what a sink has raised, the first time."""
+        name = type(sink).__name__
+        self._failures[name] += 1
+        if self._failures[name] == 1:
+            log_error(logger, f"the sink {name} raised", error)
 
     def fail_or_end(
         self,
@@ -146,12 +150,15 @@ class SpanOutput:
 
     def enter(self, opened: OpenSpan) -> None:
         """Make a span the current one of this task, for the sinks as well."""
-        scopes = None
+        scopes = list[tuple[SpanSink, AbstractContextManager[object]]]()
         for sink in self._sinks:
-            scope = sink.scope(opened.span)
-            if scope is not NO_SCOPE:
-                scopes = scopes or ExitStack()
-                scopes.enter_context(scope)
+            try:
+                scope = sink.scope(opened.span)
+                if scope is not NO_SCOPE:
+                    scope.__enter__()
+                    scopes.append((sink, scope))
+            except Exception as error:  # noqa: BLE001 (a sink never changes what it watches)
+                self._log(sink, error)
         token = current.set((self, opened))
         self._entered[opened.span.span_id] = _Entered(scopes, token)
 
@@ -159,8 +166,11 @@ class SpanOutput:
         """Make the one before it the current one again."""
         entered = self._entered.pop(opened.span.span_id, None)
         if entered is not None:
-            if entered.scopes is not None:
-                entered.scopes.close()
+            for sink, scope in reversed(entered.scopes):
+                try:
+                    scope.__exit__(None, None, None)
+                except Exception as error:  # noqa: BLE001 (nor does its scope)
+                    self._log(sink, error)
             # A turn that its function never left is ended by the runtime, from elsewhere.
             with suppress(ValueError):
                 current.reset(entered.token)

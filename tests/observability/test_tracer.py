@@ -2,7 +2,7 @@
 
 import json
 import operator
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal, TypedDict
@@ -508,3 +508,31 @@ async def test_a_sink_that_raises_is_logged_once_and_keeps_others_from_nothing(k
     kept.check()
     assert kept.tree() == [("invoke_agent Ann", [("chat script", [])])]
     assert caplog.text.count("the sink Broken raised") == 1
+
+
+@pytest.mark.parametrize("where", ["scope", "enter", "exit"])
+async def test_a_scope_that_raises_keeps_others_from_nothing(kept, caplog, where):
+    class Broken(type(kept)):
+        def scope(self, span):
+            if where == "scope":
+                raise ValueError("broken")
+            return self.enter()
+
+        @contextmanager
+        def enter(self):
+            if where == "enter":
+                raise ValueError("broken")
+            yield
+            raise ValueError("broken")
+
+    fetch_one = Agent(ScriptedProvider([call("fetch", page="a")], "Hi."), name="Ann", tools=[fetch])
+    await run(Tracer(Broken(), kept), fetch_one)
+    kept.check()
+    below = [
+        ("chat script", []),
+        ("execute_tool fetch", [("parse", [])]),
+        ("chat script", []),
+    ]
+    assert kept.tree() == [("invoke_agent Ann", below)]
+    assert caplog.text.count("the sink Broken raised") == 1
+    assert "the hook" not in caplog.text
