@@ -14,7 +14,7 @@ from typing import Self, cast
 import trio
 
 from greenroom.core import AgentContext, ConfigurationError
-from greenroom.core._internal import serde
+from greenroom.core._internal import serde, valid_unicode
 from greenroom.observability import semconv as names
 from greenroom.observability.spans import Span, SpanKind, SpanStatus
 
@@ -34,6 +34,7 @@ SCHEMA_URL = f"https://opentelemetry.io/schemas/{names.VERSION}"
 MAX_OPEN = 100_000
 """Spans that are open at once; what would be more is left out."""
 
+_MOST = 1 << 63  # of an integer of theirs; what does not fit is written as a text
 _TOKENS = tuple(4**power for power in range(14))
 _SECONDS = tuple(0.01 * 2**power for power in range(14))
 
@@ -128,7 +129,7 @@ class OpenTelemetry:
         self._ids.tell(int(span.trace_id, 16), int(span.span_id, 16))
         kinds = trace.SpanKind
         self._open[span.span_id] = self._tracer.start_span(
-            span.name,
+            valid_unicode(span.name),
             context=self._find_parent(span),
             kind=kinds.CLIENT if span.kind == SpanKind.MODEL else kinds.INTERNAL,
             attributes=_convert(span.attributes),
@@ -141,11 +142,12 @@ class OpenTelemetry:
         if opened is not None:
             opened.set_attributes(_convert(span.attributes))
             if span.status is SpanStatus.ERROR:
-                kind = span.attributes.get(names.ERROR_TYPE) or span.error.partition(":")[0]
-                opened.set_attribute(names.ERROR_TYPE, str(kind or "_OTHER"))
-                opened.set_status(trace.Status(trace.StatusCode.ERROR, span.error or None))
+                said = valid_unicode(span.error)
+                kind = span.attributes.get(names.ERROR_TYPE) or said.partition(":")[0]
+                opened.set_attributes(_convert({names.ERROR_TYPE: str(kind or "_OTHER")}))
+                opened.set_status(trace.Status(trace.StatusCode.ERROR, said or None))
             for event in span.events:
-                opened.add_event(event.name, _convert(event.attributes), event.at)
+                opened.add_event(valid_unicode(event.name), _convert(event.attributes), event.at)
             opened.end(span.end)
         if span.kind == SpanKind.MODEL:
             self._count(span)
@@ -177,7 +179,8 @@ class OpenTelemetry:
 
     def _count(self, span: Span) -> None:
         known = (names.OPERATION, names.PROVIDER, names.REQUEST_MODEL)
-        about = {name: str(span.attributes[name]) for name in known if name in span.attributes}
+        given = {name: str(span.attributes[name]) for name in known if name in span.attributes}
+        about = _convert(given)
         failed = {names.ERROR_TYPE: str(span.attributes.get(names.ERROR_TYPE, "_OTHER"))}
         self._seconds.record(span.seconds, about | (failed if span.error else {}))
         for kind, name in (("input", names.INPUT_TOKENS), ("output", names.OUTPUT_TOKENS)):
@@ -187,13 +190,26 @@ class OpenTelemetry:
 
 
 def _convert(attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
-    """Write values as OpenTelemetry takes them: what is more than a list of texts becomes JSON."""
+    """Write values as OpenTelemetry takes them: what is more than a list of texts becomes JSON.
+
+    One text that UTF-8 can't carry would keep the exporter from sending all that waits with it.
+    """
     found: dict[str, AttributeValue] = {}
     for name, value in attributes.items():
-        if isinstance(value, str | bool | int | float):
+        kind = type(value)  # for each of many: no call more than it takes
+        if kind is str:
+            text = cast("str", value)
+            found[name] = text if text.isascii() else valid_unicode(text)
+        elif kind is float or kind is bool:
+            found[name] = cast("float", value)
+        elif isinstance(value, float) or (isinstance(value, int) and -_MOST <= value < _MOST):
             found[name] = value
+        elif isinstance(value, str):
+            found[name] = valid_unicode(value)
         elif isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-            found[name] = cast("list[str]", list(value))
+            found[name] = [valid_unicode(each) for each in value]
         elif value is not None:
             found[name] = serde.encode(value).decode()
+    if not "".join(found).isascii():
+        return {valid_unicode(name): value for name, value in found.items()}
     return found

@@ -1,6 +1,7 @@
 """OpenTelemetry gets the tree of a run, by the conventions, with the ids of our spans."""
 
 import json
+import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -8,7 +9,9 @@ from threading import Thread
 import jsonschema
 import pytest
 import trio
+from msgspec.structs import replace
 from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -20,6 +23,8 @@ from opentelemetry.sdk.trace.sampling import Decision, Sampler, SamplingResult
 from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.llm import ModelRateLimitError
 from greenroom.observability import OpenTelemetry, Span, Tracer, current_traceparent
+from greenroom.observability._internal import SpanStatus
+from greenroom.observability.spans import SpanEvent
 from greenroom.testing import ScriptedProvider, call
 
 SCHEMAS = Path(__file__).with_name("semconv")
@@ -243,3 +248,19 @@ def test_spans_that_begin_in_two_threads_keep_their_ids():
     sink.end(second, None)
     ids = {each.name: f"{each.context.span_id:016x}" for each in kept.get_finished_spans()}
     assert ids == {"first": "1" * 16, "second": "2" * 16}
+
+
+def test_what_utf_8_can_t_carry_keeps_nothing_else_from_being_sent(collector, caplog):
+    odd = os.fsdecode(b"caf\xe9.txt")
+    facts = {odd: odd, "paths": [odd], "gen_ai.request.model": odd, "big": 2**64}
+    begun = Span("model", f"read {odd}", "s-1", (), "a" * 32, "b" * 16, start=1, attributes=facts)
+    event = SpanEvent(2, odd, {"path": odd})
+    sink = OpenTelemetry(collector.tracers, collector.meters)
+    sink.begin(begun, None)
+    sink.end(
+        replace(begun, end=3, status=SpanStatus.ERROR, error=f"no {odd}", events=(event,)), None
+    )
+    assert collector.sent.count("read caf\ufffd.txt".encode().decode("latin-1")) == 1
+    assert str(2**64) in collector.sent
+    encode_metrics(collector.metrics.get_metrics_data())
+    assert not caplog.records
