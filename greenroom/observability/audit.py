@@ -244,13 +244,13 @@ class Audit(Instrument):
             del self._waiting[: len(batch)]
         self._write_at = SOON + (len(self._waiting) if problem else 0)
 
-    def _append(self, batch: tuple[dict[str, object], ...]) -> str:
+    def _append(self, batch: tuple[dict[str, object], ...], before: bytes = b"") -> str:
         head, sequence, lines = self.head, self._sequence, []
         for facts in batch:
             sequence += 1
             line, head = self._seal({"seq": sequence, **facts, "previous": head})
             lines.append(line)
-        data = b"".join(lines)
+        data = before + b"".join(lines)
         try:
             if os.write(self._file, data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # noqa: TRY301
@@ -284,23 +284,33 @@ class Audit(Instrument):
             raise AuditError(
                 f"another process writes the audit {self._path}", hint="give each process its own"
             ) from error
-        self._file, self._size = file, os.fstat(file).st_size
+        self._size = os.fstat(file).st_size
+        self._file = file
+        try:
+            self._go_on()
+        except BaseException:
+            self._file = -1
+            os.close(file)
+            raise
+
+    def _go_on(self) -> None:
+        """Find the last line, and note what can't be read behind it, in one write.
+
+        A crash or a full disk may have torn that note too, so it is about all that can't be read.
+        """
         torn = b""
         for line in _read_lines(self._path):
             sealed = _SEAL.fullmatch(line)
             if sealed:
                 self.head, self._sequence = sealed["hash"].decode(), self._sequence + 1
-            torn = b"" if line.endswith(b"\n") else line
+            torn = b"" if sealed else torn + line
         if torn:
-            self._size += os.write(file, b"\n")
             event: dict[str, object] = {
                 "event": "torn",
                 "at": timestamp(utc_now()),
-                "line": self._digest(torn),
+                "line": self._digest(torn.removesuffix(b"\n")),
             }
-            if problem := self._append((event,)):
-                self._file = -1
-                os.close(file)
+            if problem := self._append((event,), b"" if torn.endswith(b"\n") else b"\n"):
                 raise AuditError(f"the audit {self._path} can't be written: {problem}")
 
 
@@ -326,12 +336,12 @@ def verify_audit(
     seen = {_FIRST}
     for number, line in enumerate(_read_lines(str(path)), 1):
         sealed = _SEAL.fullmatch(line)
-        facts = _read_facts(sealed["body"] + b"}") if sealed else {}
+        if sealed is None:
+            torn += line
+            continue
+        facts = _read_facts(sealed["body"] + b"}")
         if torn and facts.get("line") != _digest(torn.removesuffix(b"\n"), key):
             return AuditReport(False, lines, last, False, f"line {number - 1} can't be read")
-        if sealed is None:
-            torn = line
-            continue
         torn = b""
         digest = sealed["hash"].decode()
         if digest != _digest(sealed["body"], key):

@@ -121,6 +121,32 @@ async def test_a_torn_line_is_said_to_be_torn_and_noted_by_the_next_audit(tmp_pa
     assert re.search(rb'\n\{"seq":\d+,"event":"torn"', path.read_bytes())
 
 
+@pytest.mark.parametrize("room", [0, 1, 20])
+async def test_a_torn_end_that_finds_no_room_for_its_note_is_noted_by_the_audit_after(
+    tmp_path, monkeypatch, room
+):
+    path = tmp_path / "audit.jsonl"
+    head, _ = await write(path)
+    with path.open("ab") as file:
+        file.write(b'{"seq":99,"eve')
+    size, write_some, truncate = path.stat().st_size, os.write, os.ftruncate
+
+    def fill_up(file, data):
+        left = size + room - os.fstat(file).st_size
+        if left <= 0:
+            fail_to_write()
+        return write_some(file, data[:left])
+
+    monkeypatch.setattr(os, "write", fill_up)
+    for cuts in (True, False):  # a process that is killed there leaves what it has written
+        monkeypatch.setattr(os, "ftruncate", truncate if cuts else lambda *_: None)
+        with pytest.raises(AuditError, match="can't be written: No space left on device"):
+            await Audit(path, key=KEY).__aenter__()
+    monkeypatch.undo()
+    await write(path)
+    assert verify_audit(path, KEY, head).ok
+
+
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 async def test_on_a_full_disk_nothing_runs_and_the_model_is_told_why(tmp_path):
     model = ScriptedProvider([call("fetch", page="a")], "done")
