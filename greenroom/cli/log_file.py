@@ -1,12 +1,10 @@
 """The file of `--log`: readable by its owner alone, and renamed when it has grown."""
 
 import logging
-import os
-from logging.handlers import RotatingFileHandler
-from typing import TextIO
 
 from greenroom.core import ConfigurationError
 from greenroom.observability import JsonLog
+from greenroom.observability._internal import PrivateLogFile
 
 _BYTES = 5_000_000  # of one file; with the three older ones a log takes at most 20 MB
 _BACKUPS = 3
@@ -19,7 +17,7 @@ def open_log(path: str) -> logging.Handler:
         ConfigurationError: the file can't be written.
     """
     try:
-        handler = _PrivateFile(path, maxBytes=_BYTES, backupCount=_BACKUPS, encoding="utf-8")
+        handler = PrivateLogFile(path, maxBytes=_BYTES, backupCount=_BACKUPS, encoding="utf-8")
     except OSError as error:
         reason = error.strerror or error
         raise ConfigurationError(
@@ -27,9 +25,3 @@ def open_log(path: str) -> logging.Handler:
         ) from error
     handler.setFormatter(JsonLog())
     return handler
-
-
-class _PrivateFile(RotatingFileHandler):
-    def _open(self) -> TextIO:  # type: ignore[override]  # the stub's wrapper is a TextIO
-        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        return os.fdopen(descriptor, "a", encoding="utf-8")

@@ -3,6 +3,7 @@ from greenroom.observability.content import (
     read_message as read_message,
     write_message as write_message,
 )
+from greenroom.observability.json_log import PrivateLogFile as PrivateLogFile
 from greenroom.observability.prompts import (
     list_requests as list_requests,
     read_request as read_request,

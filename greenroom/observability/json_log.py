@@ -1,6 +1,7 @@
 """Logs as JSON lines that know which agent, turn and call they belong to."""
 
 import logging
+import os
 import sys
 import traceback
 from contextlib import AbstractContextManager
@@ -78,6 +79,8 @@ class JsonLog(logging.Formatter):
                 facts[name] = value if isinstance(value, bool | int | float) else str(value)
         if record.exc_info:
             facts["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+        if record.stack_info:
+            facts["stack"] = record.stack_info
         if opened and opened.agent:
             facts = conceal(facts, opened.agent)
         return serde.encode(self._redact(facts)).decode()
@@ -125,6 +128,14 @@ def _describe(opened: OpenSpan) -> dict[str, object]:
     return facts
 
 
+class PrivateLogFile(RotatingFileHandler):
+    """A file with rotation that only its user can read: a log quotes what went wrong."""
+
+    def _open(self) -> TextIO:  # type: ignore[override]  # the stub's wrapper is a TextIO
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        return os.fdopen(descriptor, "a", encoding="utf-8")
+
+
 class _FileHandler(QueueHandler):
     """Formats records where they are made, which knows the current span, and has them written."""
 
@@ -132,7 +143,7 @@ class _FileHandler(QueueHandler):
         self._waiting: SimpleQueue[logging.LogRecord] = SimpleQueue()  # bounded in `enqueue`
         super().__init__(self._waiting)
         self._dropped = 0
-        self._file = RotatingFileHandler(
+        self._file = PrivateLogFile(
             path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True
         )
         self._listener: QueueListener | None = QueueListener(self._waiting, self._file)
@@ -177,10 +188,11 @@ def configure_logging(
 ) -> logging.Handler:
     """Log what Greenroom says as JSON lines, to a file with rotation or to a stream.
 
-    The file holds at most 16 MiB; three older ones are kept. A thread opens and writes it, so that
-    no event loop waits for a disk: at most 10,000 lines wait for it, what comes then is dropped,
-    and the next line says how many. To close the handler writes what waits, and so does the end of
-    the program. Your own loggers join if you add the handler that is returned to them.
+    The file holds at most 16 MiB, and is its user's alone (0600); three older ones are kept. A
+    thread opens and writes it, so that no event loop waits for a disk: at most 10,000 lines wait
+    for it, what comes then is dropped, and the next line says how many. To close the handler writes
+    what waits, and so does the end of the program. Your own loggers join if you add the handler
+    that is returned to them.
 
     Args:
         path: the file; None for the stream.
@@ -194,13 +206,13 @@ def configure_logging(
     Raises:
         ValueError: the level is unknown.
     """
+    logger = logging.getLogger("greenroom")
+    logger.setLevel(level)  # first: an unknown one leaves the handler that was there
     handler = logging.StreamHandler(stream or sys.stderr) if path is None else _FileHandler(path)
     handler.setFormatter(JsonLog(redact=redact))
-    logger = logging.getLogger("greenroom")
     for each in list(logger.handlers):
         if isinstance(each.formatter, JsonLog):
             logger.removeHandler(each)
             each.close()
     logger.addHandler(handler)
-    logger.setLevel(level)
     return handler

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 
 import pytest
 import trio
@@ -27,6 +28,7 @@ from greenroom.observability import (
     TraceFile,
     Tracer,
     configure_logging,
+    json_log,
     span,
 )
 from greenroom.testing import Reply, ScriptedProvider, call
@@ -173,6 +175,44 @@ async def test_log_lines_know_the_call_that_they_belong_to(tmp_path):
         logger.removeHandler(again)
         again.close()
         logger.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def logs():
+    """The logger of Greenroom, as it was before once the test is over."""
+    logger = logging.getLogger("greenroom")
+    level, handlers = logger.level, list(logger.handlers)
+    yield logger
+    for each in set(logger.handlers) - set(handlers):
+        logger.removeHandler(each)
+        each.close()
+    logger.setLevel(level)
+
+
+def test_the_files_of_a_log_are_their_users_alone(tmp_path, monkeypatch, logs):
+    monkeypatch.setattr(json_log, "MAX_BYTES", 200)
+    before = os.umask(0o022)
+    try:
+        handler = configure_logging(tmp_path / "greenroom.log")
+        for _ in range(5):
+            logs.warning("it failed", stack_info=True)
+        handler.close()
+    finally:
+        os.umask(before)
+    files = list(tmp_path.iterdir())
+    assert {each.name for each in files} > {"greenroom.log", "greenroom.log.1"}
+    assert {each.stat().st_mode & 0o777 for each in files} == {0o600}
+    assert "logs.warning" in json.loads(files[0].read_text())["stack"]
+
+
+def test_an_unknown_level_leaves_the_log_as_it_was(tmp_path, logs):
+    before = configure_logging(tmp_path / "greenroom.log")
+    with pytest.raises(ValueError, match="LOUD"):
+        configure_logging(tmp_path / "other.log", "LOUD")
+    assert [each for each in logs.handlers if isinstance(each.formatter, JsonLog)] == [before]
+    logs.warning("still here")
+    before.close()
+    assert "still here" in (tmp_path / "greenroom.log").read_text()
 
 
 async def test_each_call_is_a_line_with_its_stages_and_its_outcome(caplog):
