@@ -9,11 +9,12 @@ holds every request in full.
 import hashlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import BinaryIO, Self, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -203,7 +204,7 @@ def read_spans(lines: Iterable[Mapping[str, object]]) -> tuple[list[Span], int]:
     missing = 0
     for line in lines:
         match line:
-            case {"type": "value", "number": number, "value": value}:
+            case {"type": "value", "number": int() as number, "value": value}:
                 values[number] = value
             case {"type": "begin" | "end", "span": dict() as span}:
                 if found := _read_span(span, values):
@@ -216,16 +217,22 @@ def read_spans(lines: Iterable[Mapping[str, object]]) -> tuple[list[Span], int]:
 
 
 def _read_lines(folder: Path) -> Iterable[Mapping[str, object]]:
-    older, newer = folder / "trace.1.jsonl", folder / FILE_NAME
-    for path in (older, newer) if older.exists() else (newer,):
-        with path.open("rb") as file:
-            for line in file:
-                try:
-                    value = serde.loads(line)
-                except InvalidJSONError:
-                    continue  # torn by a kill, or by the end of the disk
-                if isinstance(value, dict):
-                    yield value
+    with ExitStack() as stack:
+        files = list[BinaryIO]()
+        # The newer first, since it may become the older one before it is read. One may be all there
+        # is: the disk had no room for another, or that is just being made.
+        for name in (FILE_NAME, "trace.1.jsonl"):
+            with suppress(FileNotFoundError):
+                files.append(stack.enter_context((folder / name).open("rb")))
+        if not files:
+            raise FileNotFoundError(f"{folder} has no trace")
+        for line in chain.from_iterable(reversed(files)):
+            try:
+                value = serde.loads(line)
+            except InvalidJSONError:
+                continue  # torn by a kill, or by the end of the disk
+            if isinstance(value, dict):
+                yield value
 
 
 def _read_span(span: dict[str, object], values: Mapping[object, object]) -> Span | None:
@@ -246,5 +253,6 @@ def _read_span(span: dict[str, object], values: Mapping[object, object]) -> Span
 def _follow(value: object, values: Mapping[object, object]) -> object:
     """Put back what a number stands for."""
     if isinstance(value, dict) and value.keys() == {_REFERENCE}:
-        return values.get(value[_REFERENCE])
+        number = value[_REFERENCE]
+        return values.get(number) if isinstance(number, int) else None
     return value

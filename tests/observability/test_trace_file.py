@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from greenroom import Agent, AgentRuntime, ConfigurationError, FileStore, InMemoryStore
 from greenroom.core import SessionNotFoundError
-from greenroom.core._internal import freeze
+from greenroom.core._internal import freeze, serde
 from greenroom.observability import Span, TraceFile, Tracer, line_files, read_trace
 from greenroom.observability.line_files import BackgroundWriter, LineFile
 from greenroom.observability.trace_file import read_trace_file
@@ -144,6 +144,24 @@ def test_a_disk_without_room_for_another_file_closes_nothing_of_others(tmp_path,
         os.close(each)
     (counted, last) = map(json.loads, (tmp_path / "trace.jsonl").read_text().splitlines())
     assert (counted["lines"], last) == (5, {"at": "last"})
+
+
+def test_the_older_half_is_read_also_where_there_is_no_newer_one(tmp_path):
+    file = LineFile(str(tmp_path / "trace.jsonl"), keep=2, max_bytes=1 << 20)
+    file.write({"type": "lost", "lines": 3})
+    file.rotate()
+    file.close()
+    (tmp_path / "trace.jsonl").unlink()  # the disk was full, or it is only being made
+    assert read_trace_file(tmp_path) == ([], 3)
+
+
+def test_lines_that_make_no_sense_are_left_out(tmp_path):
+    good = Span("turn", "invoke_agent Ann", "s", (), "t", "1", start=1)
+    odd = {"type": "begin", "span": {"attributes": {"gen_ai.system_instructions": {"$value": []}}}}
+    lines = [{"type": "value", "number": [], "value": 1}, odd, {"type": "begin", "span": good}]
+    text = "".join(serde.encode(each).decode() + "\n" for each in lines)
+    (tmp_path / "trace.jsonl").write_text(text + "3\n")
+    assert read_trace_file(tmp_path) == ([good], 0)
 
 
 def test_a_link_is_not_followed(tmp_path):
