@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import trio
 
-from greenroom.core import ConfigurationError, NetworkError
+from greenroom.core import ConfigurationError, NetworkError, SessionStorageError
 from greenroom.distributed import directory, mailbox, places
 from greenroom.distributed.database import Database
 from greenroom.distributed.host_client import HostClient, mailbox_path
@@ -114,8 +114,14 @@ class Links:
         return await AgentSession.load(session_id, store=self._store, keep_open=True)
 
     async def poke(self, session_id: str) -> None:
-        """Tell an agent's host that there is something new, which it would find a second later."""
-        if session_id not in self._known and await self.find(session_id) is None:
+        """Tell an agent's host that there is something new, which it would find a second later.
+
+        What it is about is stored by then: a database that is away since keeps nobody from knowing.
+        """
+        try:
+            if session_id not in self._known and await self.find(session_id) is None:
+                return
+        except SessionStorageError:
             return
         target = self._known.get(session_id)
         if target is not None and not await self.wake(target, session_id):
@@ -128,7 +134,7 @@ class Links:
                 client, path = await self.client(), mailbox_path(session_id)
                 told = await client.ask(target, "POST", path, dict[str, bool], {})
                 return told.get("here", False)
-        except (NetworkError, RemoteError):
+        except (NetworkError, RemoteError, SessionStorageError):  # the last, for the secret
             pass
         except ConfigurationError as error:
             self._complain(error)

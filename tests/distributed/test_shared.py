@@ -3,7 +3,7 @@
 import pytest
 import trio
 
-from greenroom.core import Message
+from greenroom.core import Message, SessionStorageError
 from greenroom.distributed import AgentSpec, AgentType, Host, mailbox, shared_tables
 from greenroom.flow import AgentMessage, StaleWriteError
 from greenroom.flow._internal import BlackboardFullError
@@ -86,6 +86,32 @@ async def test_who_gets_a_publication_and_why_not(cluster, nursery, monkeypatch)
         await news.publish("twice", id="p1")
     with pytest.raises(ValueError, match="100 characters"):
         cluster.topic("n" * 101)
+
+
+@pytest.mark.parametrize("knows_host", [True, False])
+async def test_what_is_stored_counts_though_the_database_is_away_right_after_it(
+    make_cluster, nursery, monkeypatch, knows_host
+):
+    async with make_cluster() as hosts, make_cluster() as program:
+        await nursery.start(Host(hosts, [LISTENING]).run)
+        agent = await hosts.spawn(AgentSpec("listening"))
+        topic, same = program.topic("news"), await program.get(agent.session_id)
+        await topic.join(agent)
+        if not knows_host:
+            program.links._known.clear()
+
+        def is_away(*_):
+            raise SessionStorageError("the database is away")
+
+        monkeypatch.setattr(program.links, "find", is_away)
+        monkeypatch.setattr(program.links, "secret", is_away)
+        delivery = await topic.publish("It rains.")
+        receipt = await same.send_input("hello")
+        assert delivery.delivered == (agent.session_id,)
+        with trio.fail_after(60):
+            await agent.answer(receipt)
+        assert "It rains." in (await heard(agent))[0]
+        nursery.cancel_scope.cancel()
 
 
 async def test_an_agent_does_not_get_its_own_publication(cluster, nursery):
