@@ -26,6 +26,7 @@ logger = logging.getLogger("greenroom.observability")
 
 MAX_WAITING = 10_000  # pieces of work that wait for a thread
 MAX_OPEN = 64  # files that are open at once
+MAX_KNOWN = 1_000  # closed files whose ends are known
 _FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -135,7 +136,7 @@ class LineFile:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", self.path)
-        self._bytes, self._lines = status.st_size, 0
+        self._inode, self._bytes, self._lines = status.st_ino, status.st_size, 0
         if self._bytes:
             with open(self.path, "rb") as file:
                 self._lines = sum(1 for _ in file)
@@ -196,17 +197,41 @@ class LineFile:
         self._lines += len(lines)
         return True
 
+    def reopen(self) -> bool:
+        """Open it again after `close`; False if it is not what it was then, and can't be used.
+
+        Raises:
+            OSError: it can't be opened, or is a link.
+        """
+        descriptor = os.open(self.path, _FLAGS, 0o600)
+        status = os.fstat(descriptor)
+        if (status.st_ino, status.st_size) != (self._inode, self._bytes):
+            os.close(descriptor)
+            return False
+        self._fd = descriptor
+        return True
+
     def close(self) -> None:
         """Close the file."""
         os.close(self._fd)
 
 
 class OpenFiles:
-    """The files that a thread has open, by their paths; those used longest ago are closed first."""
+    """The files that a thread has open, by their paths; those used longest ago are closed first.
 
-    def __init__(self, keep: int, max_bytes: int) -> None:
-        self._bounds = keep, max_bytes
+    A file that was closed and is used again is the same `LineFile`, if nobody else has written to
+    it meanwhile: it is not read to count its lines, and what is known of it still holds.
+
+    Args:
+        keep: as for `LineFile`.
+        max_bytes: as for `LineFile`.
+        on_close: gets each file that is closed.
+    """
+
+    def __init__(self, keep: int, max_bytes: int, on_close: Callable[[LineFile], object]) -> None:
+        self._bounds, self._on_close = (keep, max_bytes), on_close
         self._files: OrderedDict[str, LineFile] = OrderedDict()
+        self._closed: OrderedDict[str, LineFile] = OrderedDict()
 
     def find(self, path: str) -> LineFile:
         """Return the open file at a path, opened if need be.
@@ -217,12 +242,24 @@ class OpenFiles:
         file = self._files.get(path)
         if file is None:
             if len(self._files) >= MAX_OPEN:
-                self._files.popitem(last=False)[1].close()
-            file = self._files[path] = LineFile(path, *self._bounds)
+                self._close_oldest()
+            file = self._closed.pop(path, None)
+            if file is None or not file.reopen():
+                file = LineFile(path, *self._bounds)
+            self._files[path] = file
         self._files.move_to_end(path)
         return file
+
+    def _close_oldest(self) -> None:
+        path, file = self._files.popitem(last=False)
+        file.close()
+        self._on_close(file)
+        self._closed[path] = file
+        if len(self._closed) > MAX_KNOWN:
+            self._closed.popitem(last=False)
 
     def close(self) -> None:
         """Close all of them."""
         while self._files:
-            self._files.popitem()[1].close()
+            self._close_oldest()
+        self._closed.clear()

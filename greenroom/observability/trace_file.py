@@ -61,6 +61,10 @@ class _Known:
         self._seen[id(value)] = value, number
         return number, lines
 
+    def let_go(self) -> None:
+        """Keep no value any more, only which ones the file has."""
+        self._seen.clear()
+
 
 class TraceFile:
     """A sink that writes `trace.jsonl` beside each session, for `read_trace` and `greenroom trace`.
@@ -92,8 +96,8 @@ class TraceFile:
     ) -> None:
         self._folder = str(folder) if folder is not None else ""
         self._writer = BackgroundWriter("TraceFile")
-        self._files = OpenFiles(keep, max_bytes)
-        self._known: WeakKeyDictionary[LineFile, _Known] = WeakKeyDictionary()  # while it is open
+        self._files = OpenFiles(keep, max_bytes, self._let_go)
+        self._known: WeakKeyDictionary[LineFile, _Known] = WeakKeyDictionary()
         self._missed: dict[str, int] = {}  # spans that found no room, by session
 
     async def __aenter__(self) -> Self:
@@ -145,6 +149,11 @@ class TraceFile:
         written = {"type": type_, "span": _refer(span, known, lines)}
         if not file.write(*lines, written):
             del self._known[file]  # it lacks the values, too
+
+    def _let_go(self, file: LineFile) -> None:
+        """Keep no conversation of a file that is closed."""
+        if known := self._known.get(file):
+            known.let_go()
 
     def _find_folder(self, span: Span) -> str:
         if not self._folder or not span.session_id:

@@ -243,13 +243,51 @@ async def test_what_finds_no_room_on_its_way_is_said_in_the_file(tmp_path, monke
     assert missing == file.dropped == 3
 
 
-async def test_what_was_written_is_known_of_open_files_only(tmp_path):
+async def test_of_more_sessions_than_open_files_each_value_is_written_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(line_files, "MAX_OPEN", 2)
     said = [{"role": "user", "parts": []}]
     async with TraceFile(tmp_path) as file:
-        for at in range(line_files.MAX_OPEN + 10):
+        for at in range(15):
             span = make_span(str(at), **{"gen_ai.input.messages": said})
-            file.end(replace(span, session_id=f"s-{at}"), None)
-    assert len(list(tmp_path.iterdir())) == line_files.MAX_OPEN + 10
+            file.end(replace(span, session_id=f"s-{at % 5}"), None)
+    folders = list(tmp_path.iterdir())
+    assert len(folders) == 5
+    for folder in folders:
+        assert (folder / "trace.jsonl").read_text().count('"type":"value"') == 1
+        spans, missing = read_trace_file(folder)
+        assert missing == 0
+        assert [each.attributes["gen_ai.input.messages"] for each in spans] == [said] * 3
+
+
+async def test_a_file_that_was_changed_while_it_was_closed_gets_its_values_again(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(line_files, "MAX_OPEN", 1)
+    said = [{"role": "user", "parts": []}]
+    span = make_span("1", **{"gen_ai.input.messages": said})
+    file = TraceFile(tmp_path)
+    for session in ("a", "b"):
+        file._write("end", replace(span, session_id=session), None, 0)
+    (tmp_path / "a" / "trace.jsonl").unlink()
+    file._write("end", replace(span, session_id="a"), None, 0)
+    file._files.close()
+    (found,) = read_trace_file(tmp_path / "a")[0]
+    assert found.attributes["gen_ai.input.messages"] == said
+
+
+async def test_what_is_known_of_files_is_bounded_and_holds_values_of_open_ones_only(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(line_files, "MAX_KNOWN", 10)
+    monkeypatch.setattr(line_files, "MAX_OPEN", 3)
+    said = [{"role": "user", "parts": []}]
+    file = TraceFile(tmp_path)
+    for at in range(20):
+        span = make_span(str(at), **{"gen_ai.input.messages": said})
+        file._write("end", replace(span, session_id=f"s-{at}"), None, 0)
+    assert len(file._known) == 13
+    assert sum(len(each._seen) for each in file._known.values()) == 3
+    file._files.close()
     assert len(file._known) == 0
 
 
