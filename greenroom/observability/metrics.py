@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from inspect import iscoroutinefunction
 from typing import TypeAlias, TypeVar
 
 from greenroom.core import AgentContext, ConfigurationError
@@ -115,10 +116,15 @@ class Metrics:
         called again. What either raises is logged.
 
         Raises:
-            ConfigurationError: there is an alert of this name already.
+            ConfigurationError: there is an alert of this name already, or a function is async.
         """
         if name in self._alerts:
             raise ConfigurationError(f"there is an alert {name!r} already", hint="name each once")
+        if iscoroutinefunction(when) or iscoroutinefunction(call):
+            raise ConfigurationError(
+                f"the alert {name!r} has an async function, which nobody would wait for",
+                hint="hand it over to a task of yours: `send_nowait` of a memory channel",
+            )
         self._alerts[name] = when, call
 
     def value(self, metric: str, **labels: str) -> float:
