@@ -61,7 +61,9 @@ class OpenTelemetry:
     Use it as `async with OpenTelemetry() as sink`, around the runtime. Without providers it takes
     those that your program has set, and where it has set none, it makes one that exports by OTLP
     over HTTP, as the variables OTEL_* say; that one is flushed and shut down, in a thread, when the
-    block ends. Resource attributes and sampling are the provider's.
+    block ends. A backend that does not answer holds this up for half a minute at most, and what is
+    not sent by then is lost; OTEL_EXPORTER_OTLP_TIMEOUT, in seconds, makes it less. Resource
+    attributes and sampling are the provider's.
 
     Args:
         tracer_provider: what makes spans.
