@@ -52,6 +52,7 @@ MOST_ENDS = 3
 
 _HELPLESS = (SessionError, InvalidJSONError)
 _LONGEST = 2_000  # characters of an error
+_NO_ERROR = "the turn failed; the conversation does not say why, and the mailbox no longer does"
 _MOST_CLOSED = 100  # inputs
 _END = 5.0  # seconds for an agent that is killed
 
@@ -264,7 +265,9 @@ class HostedAgent:
 
     def _recall(self, session: AgentSession, input_id: str) -> TurnResult:
         """Return what is on record of a turn that has ended."""
-        status = session.conversation.transcript.ends.get(input_id, TurnStatus.COMPLETED)
+        status = TurnStatus(
+            session.conversation.transcript.ends.get(input_id, TurnStatus.COMPLETED)
+        )
         ids = [message.id for message in session.history]
         start = ids.index(input_id) if input_id in ids else len(ids)
         turn = takewhile(
@@ -272,7 +275,8 @@ class HostedAgent:
         )
         replies = [each for each in turn if each.role == "assistant"]
         text = replies[-1].text if replies else ""
-        return TurnResult(TurnStatus(status), text, StopReason.END_TURN if replies else None)
+        error = _NO_ERROR if status is TurnStatus.FAILED else ""
+        return TurnResult(status, text, StopReason.END_TURN if replies else None, error=error)
 
     async def _judge(self, taken: mailbox.Taken) -> Literal["continue", "stop", "again"]:
         """Say what becomes of a turn that was cut off; a person may have to be waited for."""

@@ -139,6 +139,16 @@ async def test_inputs_are_kept_for_a_week_after_their_end_and_taken_once_ever_af
     assert await asked(agent) == ["one", "two"]
 
 
+async def test_a_turn_that_failed_says_so_also_when_only_the_conversation_knows(cluster, agent):
+    failing = await cluster.spawn(AgentSpec("failing"))
+    with trio.fail_after(60):
+        assert (await failing.ask("go", id="i1")).error == "out of paper"
+        await cluster.database.run(lambda each: each.execute("DELETE FROM inputs"))
+        again = await failing.ask("go", id="i1")
+    assert again.status == "failed"
+    assert again.error.startswith("the turn failed; the conversation does not say why")
+
+
 async def test_an_input_that_is_too_large_is_refused(agent, monkeypatch):
     monkeypatch.setattr(mailbox, "LONGEST", 1 << 20)
     with pytest.raises(ValueError, match="at most 1 MB"):
