@@ -9,9 +9,10 @@ from contextvars import Token
 from typing import Literal
 
 import msgspec
+import trio
 
 from greenroom.core import AgentContext, Usage
-from greenroom.core._internal import log_error
+from greenroom.core._internal import leaves, log_error
 from greenroom.observability import semconv as names
 from greenroom.observability.content import Content, list_usage
 from greenroom.observability.spans import (
@@ -27,6 +28,9 @@ from greenroom.observability.spans import (
 )
 
 logger = logging.getLogger("greenroom.observability")
+
+_LEAVING = (trio.Cancelled, GeneratorExit)
+"""What is raised where a block is left from outside: a cancel, or a generator that is closed."""
 
 
 class _Entered(msgspec.Struct):
@@ -138,14 +142,15 @@ class SpanOutput:
         interrupted: bool = False,
     ) -> None:
         """End a span by what its block has raised."""
-        kind = type(error).__name__ if error else ""
-        if interrupted or kind == "Cancelled":
+        parts = [] if error is None else leaves(error)  # of what nurseries raise
+        if interrupted or (parts and all(isinstance(each, _LEAVING) for each in parts)):
+            kind = type(parts[0]).__name__ if parts else ""
             self.end(opened, agent, SpanStatus.INTERRUPTED, kind, usage)
         elif error is None:
             self.end(opened, agent, SpanStatus.OK, "", usage)
         else:
-            opened.attributes[names.ERROR_TYPE] = kind
-            text = self._content.describe(f"{kind}: {error}", kind, agent)
+            kind = opened.attributes[names.ERROR_TYPE] = type(error).__name__
+            text = self._content.describe(f"{kind}: {_read_message(error)}", kind, agent)
             self.end(opened, agent, SpanStatus.ERROR, text, usage)
 
     def enter(self, opened: OpenSpan) -> None:
@@ -178,3 +183,10 @@ class SpanOutput:
     def forget(self, opened: OpenSpan) -> None:
         """Leave a span that its task will leave by itself, or has left behind."""
         self._entered.pop(opened.span.span_id, None)
+
+
+def _read_message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 (of its own code, for which the block must not fail otherwise)
+        return "(its message can't be read)"

@@ -6,7 +6,7 @@ workflow, and whatever your own code wraps in `span`. `Tracer` makes them; a `Sp
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from enum import StrEnum
 from random import SystemRandom
 from typing import TYPE_CHECKING, Protocol, cast
@@ -221,7 +221,8 @@ def span(name: str, **attributes: object) -> Iterator[None]:
         error = raised
         raise
     finally:
-        current.reset(token)
+        with suppress(ValueError):  # a generator may be closed by another task than began it
+            current.reset(token)
         tracer.end_own(opened, error)
 
 

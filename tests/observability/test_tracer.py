@@ -381,6 +381,61 @@ async def test_a_span_of_the_users_may_hold_whatever_there_is(kept):
     }
 
 
+async def trace_block(kept, block):
+    """Run a block in a turn, which must change nothing, and return the one span that it makes."""
+
+    async def work(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message):
+                await block()
+
+    async with AgentRuntime(InMemoryStore(), instruments=[Tracer(kept, content="full")]) as runtime:
+        done = await runtime.spawn(AgentSession.new("worker"), work).ask("Go.")
+    assert (done.status, done.error) == ("completed", "")
+    kept.check()
+    return kept.find("own")
+
+
+async def test_a_nursery_that_is_cancelled_is_interrupted_and_has_not_failed(kept):
+    async def block():
+        with trio.move_on_after(1), span("own"):
+            async with trio.open_nursery() as nursery:
+                for _ in range(2):
+                    nursery.start_soon(trio.sleep_forever)
+
+    found = await trace_block(kept, block)
+    assert (found.status, found.error) == ("interrupted", "Cancelled")
+
+
+async def test_a_generator_may_be_closed_by_another_task_than_began_it(kept):
+    async def list_pages():
+        with span("own"):
+            yield "a"
+            yield "b"
+
+    async def block():
+        pages = list_pages()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(anext, pages)
+        await pages.aclose()
+
+    found = await trace_block(kept, block)
+    assert (found.status, found.error) == ("interrupted", "GeneratorExit")
+
+
+async def test_an_error_whose_message_can_t_be_read_is_raised_on(kept):
+    class OddError(Exception):
+        def __str__(self):
+            raise ValueError("no")
+
+    async def block():
+        with pytest.raises(OddError), span("own"):
+            raise OddError
+
+    found = await trace_block(kept, block)
+    assert (found.status, found.error[:9]) == ("error", "OddError:")
+
+
 @pytest.mark.parametrize("content", ["none", "redacted"])
 async def test_ids_of_subtasks_are_words_of_the_model(kept, content):
     subtasks = [{"id": each, "goal": "Look."} for each in ("xylophone", "marmalade")]
