@@ -95,7 +95,7 @@ class CircuitBreaker:
     with no success between them, it opens: calls raise `CircuitOpenError` at once. After `cooldown`
     seconds it is half open, and lets one call through as a probe. If the probe succeeds, the
     circuit closes; if it fails, the circuit stays open for another `cooldown`. If the probe is
-    cancelled, or has not ended after `cooldown`, the next call becomes the probe.
+    cancelled, or has not ended after `cooldown`, the next call becomes a probe as well.
 
     One object protects one target, such as a provider, for all its callers, in any event loops and
     threads. Use `call`, or `async with breaker:` around the code that calls the target.
@@ -179,7 +179,7 @@ class CircuitBreaker:
                 self._refused += 1
                 raise self._refusal()
             if state is CircuitState.HALF_OPEN:
-                self._probe = call
+                self._probe, call.opening = call, self._opened
             self._running += 1
         return call
 
@@ -196,7 +196,8 @@ class CircuitBreaker:
     async def __aenter__(self) -> None:
         """Begin the block, or raise `CircuitOpenError`."""
         await trio.lowlevel.checkpoint()
-        self._calls.setdefault(trio.lowlevel.current_task(), []).append(self.begin())
+        call = self.begin()  # first: a refused task must leave nothing behind
+        self._calls.setdefault(trio.lowlevel.current_task(), []).append(call)
 
     async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         """Record how the block ended."""
@@ -226,9 +227,10 @@ class CircuitBreaker:
 
     def _record(self, call: "CircuitCall", error: BaseException | None) -> None:
         self._running -= 1
-        is_probe = call is self._probe
-        if is_probe:
+        if call is self._probe:
             self._probe = None
+        # A slow probe counts as well, even if another call has become the probe meanwhile.
+        is_probe = call.opening == self._opened and self._open_until is not None
         if error is not None and not isinstance(error, Exception):
             return  # a cancel says nothing about the target
         if error is None or not self._counts(error):
@@ -275,6 +277,8 @@ class CircuitCall:
 
     def __init__(self, breaker: CircuitBreaker) -> None:
         self.began = shared_time()
+        self.opening = 0
+        """The number of the opening that it probes; 0 if it is no probe."""
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:

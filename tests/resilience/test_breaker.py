@@ -1,7 +1,11 @@
 """`CircuitBreaker`: closed, open, half open."""
 
+import gc
+from weakref import ref
+
 import pytest
 import trio
+import trio.testing
 
 from greenroom.core import ConfigurationError
 from greenroom.llm import ModelBadRequestError, ModelOverloadedError
@@ -91,6 +95,48 @@ async def test_a_probe_that_never_ends_does_not_keep_it_half_open(autojump_clock
         await breaker.call(work)
         assert breaker.state is CircuitState.CLOSED
         nursery.cancel_scope.cancel()
+
+
+async def test_probes_that_take_longer_than_the_cooldown_close_it_too(autojump_clock):
+    breaker = a_breaker()
+    await open_it(breaker)
+    await trio.sleep(30)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(breaker.call, work, 40)
+        await trio.sleep(31)
+        nursery.start_soon(breaker.call, work, 40)
+        await trio.sleep(10)  # the first has succeeded, and the second is still running
+        assert breaker.state is CircuitState.CLOSED
+
+
+async def test_a_slow_probe_of_an_earlier_opening_says_nothing_about_the_next(autojump_clock):
+    breaker = a_breaker()
+    await open_it(breaker)
+    await trio.sleep(30)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(breaker.call, work, 40)
+        await trio.sleep(31)
+        with pytest.raises(ModelOverloadedError):
+            await breaker.call(fail)
+        await trio.sleep(10)
+        assert breaker.state is CircuitState.OPEN
+
+
+async def test_a_task_that_is_refused_is_not_kept(autojump_clock):
+    breaker = a_breaker(failures=1)
+    await open_it(breaker, 1)
+    tasks = []
+
+    async def try_it():
+        tasks.append(ref(trio.lowlevel.current_task()))
+        with pytest.raises(CircuitOpenError):
+            await breaker.call(work)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(try_it)
+    await trio.testing.wait_all_tasks_blocked()
+    gc.collect()
+    assert tasks[0]() is None
 
 
 async def test_a_call_from_before_it_opened_does_not_close_it(autojump_clock):
