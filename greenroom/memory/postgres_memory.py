@@ -105,7 +105,8 @@ class PostgresMemory:
             dsn, schema, connections, patience, about=table.ABOUT, steps=table.STEPS
         )
         self._most = max_entries
-        self._max_age, self._half_life = max_age, half_life
+        self._max_age = math.inf if max_age is None else max_age
+        self._half_life = half_life
         self._used: dict[str, None] = {}
         self._adds = self._evicted = self._expired = 0
         weakref.finalize(self, self._server.close)
@@ -268,7 +269,7 @@ class PostgresMemory:
 
     def _oldest(self) -> int:
         """Return the earliest time of creation of an entry that has not expired."""
-        return 0 if self._max_age is None else math.ceil(utc_now().timestamp() - self._max_age)
+        return math.ceil(max(utc_now().timestamp() - self._max_age, 0.0))
 
     async def _run(self, work: "Callable[[Connection], T]") -> T:
         try:

@@ -46,6 +46,10 @@ _ENOUGH = 10_000
 """A term in as many entries is common; more are not counted."""
 
 
+_NEXT_USE = "greatest(%s::bigint, 1 + (SELECT coalesce(max(used), 0) FROM memories))"
+"""The time of a use, later than all others even if another machine's clock is ahead."""
+
+
 class Question(NamedTuple):
     """What to look for: the terms, from when on, and how fast age counts."""
 
@@ -64,14 +68,16 @@ def ask(text: str, oldest: int, now: int, half_life: float | None) -> Question:
 def add(connection: "Connection", entry_id: str, text: str, about: bytes, second: int) -> None:
     """Write an entry, unless it was written already."""
     terms = list(dict.fromkeys(stem(word) for word in words(text)))
-    query = """INSERT INTO memories (id, text, about, terms, created, used)
-        VALUES (%s, %s, %s, array_to_tsvector(%s::text[]), %s, %s) ON CONFLICT (id) DO NOTHING"""
-    connection.execute(query, [entry_id, text.encode(), about, terms, second, second])
+    query = f"""INSERT INTO memories (id, text, about, terms, created, used)
+        VALUES (%s, %s, %s, array_to_tsvector(%s::text[]), %s, {_NEXT_USE})
+        ON CONFLICT (id) DO NOTHING"""  # noqa: S608 -- ours
+    connection.execute(query.encode(), [entry_id, text.encode(), about, terms, second, second])
 
 
 def mark_used(connection: "Connection", ids: Sequence[str], second: int) -> None:
     """Note that these entries were recalled, so that others are removed first."""
-    connection.execute("UPDATE memories SET used = %s WHERE id = ANY(%s)", [second, list(ids)])
+    query = f"UPDATE memories SET used = {_NEXT_USE} WHERE id = ANY(%s)"  # noqa: S608 -- ours
+    connection.execute(query.encode(), [second, list(ids)])
 
 
 def remove_old(connection: "Connection", oldest: int) -> int:

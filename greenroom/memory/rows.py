@@ -27,6 +27,8 @@ class About(msgspec.Struct, frozen=True, omit_defaults=True):
 _SIZE = "ifnull(length(CAST(id || text || about || words AS BLOB)), 0)"
 _LARGEST = 1 << 20  # bytes of one entry: no text, with its words, takes more
 
+_LATEST = (1 << 63) - 1  # the largest number that SQLite keeps
+
 _MAX_METADATA = 4_096  # bytes of it as JSON
 
 FIELDS = frozenset(About.__struct_fields__) - {"metadata"}
@@ -105,7 +107,7 @@ def add(connection: sqlite3.Connection, text: str, about: About, moment: datetim
     cursor = connection.execute(
         "INSERT INTO entries (id, text, about, words, created, checksum, used)"
         " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*row, _checksum(*row), created),
+        (*row, _checksum(*row), _next_use(connection, moment)),
     )
     size = sum(len(part.encode()) for part in row[:4] if isinstance(part, str))
     word_index.add_words(connection, cursor.lastrowid or 0, split)
@@ -182,8 +184,15 @@ def evict(connection: sqlite3.Connection, most: int, most_bytes: int) -> int:
 
 def mark_used(connection: sqlite3.Connection, keys: Iterable[int], moment: datetime) -> None:
     """Note that these entries were recalled, so that others are evicted first."""
-    used = int(moment.timestamp())
+    used = _next_use(connection, moment)
     connection.executemany("UPDATE entries SET used = ? WHERE key = ?", ((used, k) for k in keys))
+
+
+def _next_use(connection: sqlite3.Connection, moment: datetime) -> int:
+    """Return the time of a use, later than all others even if the clock was set back since then."""
+    query = "SELECT ifnull(CAST(max(used) AS INTEGER), 0) FROM entries"
+    (last,) = connection.execute(query).fetchone()
+    return min(max(int(moment.timestamp()), int(last) + 1), _LATEST)
 
 
 def read_totals(connection: sqlite3.Connection) -> Totals:

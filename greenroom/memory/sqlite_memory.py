@@ -125,7 +125,8 @@ class SQLiteMemory:
         self._database = MemoryDatabase(os.fspath(path), {"fits": rows.fits})
         self._embedder = embedder
         self._bounds = max_entries, max_bytes
-        self._max_age, self._half_life = max_age, half_life
+        self._max_age = math.inf if max_age is None else max_age
+        self._half_life = half_life
         self._statistics = MemoryStatistics()
         self._used_keys: dict[int, None] = {}
         self._query_vectors: OrderedDict[str, bytes] = OrderedDict()
@@ -242,7 +243,7 @@ class SQLiteMemory:
 
     def _oldest(self) -> int:
         """Return the earliest time of creation of an entry that has not expired."""
-        return 0 if self._max_age is None else math.ceil(utc_now().timestamp() - self._max_age)
+        return math.ceil(max(utc_now().timestamp() - self._max_age, 0.0))
 
     async def _change(self, work: Callable[[Connection], T], *, erases: bool = False) -> T:
         """Write; if the word index is damaged, rebuild it and try again."""

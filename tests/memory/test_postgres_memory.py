@@ -47,6 +47,17 @@ def test_a_bound_that_means_nothing_is_refused(options):
         PostgresMemory("host=/nowhere", **options)
 
 
+async def test_an_entry_of_a_machine_whose_clock_is_behind_is_not_the_first_to_go(make, at):
+    async with make(max_entries=2) as ahead, make(max_entries=2) as behind:
+        at(1000)
+        for word in ("one", "two"):
+            await ahead.add(word)
+        at(0)
+        assert texts(await behind.recall("one")) == ["one"]
+        await behind.add("three")
+        assert {each.text for each in await behind.entries()} == {"one", "three"}
+
+
 async def test_the_least_recently_used_goes_first(make, at):
     async with make(max_entries=2) as memory:
         assert isinstance(memory, Memory)

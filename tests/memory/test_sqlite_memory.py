@@ -1,5 +1,6 @@
 """A memory in SQLite keeps, finds, bounds and removes entries."""
 
+import math
 import os
 import random
 from datetime import UTC, datetime, timedelta
@@ -176,6 +177,26 @@ async def test_the_least_recently_used_goes_first(path, at, caplog):
     assert memory.statistics().evicted == 1
     assert memory.statistics().entries == 3
     assert "full: 1 evicted" in caplog.text
+
+
+async def test_a_clock_that_is_set_back_makes_no_entry_the_first_to_go(path, at):
+    memory = SQLiteMemory(path, max_entries=2)
+    at(86_400)
+    await memory.add("fact one")
+    await memory.add("fact two")
+    at(0)
+    await memory.recall("one")
+    await memory.add("fact three")
+    assert sorted(texts(await memory.recall("fact"))) == ["fact one", "fact three"]
+    await memory.add("fact four")
+    assert sorted(texts(await memory.recall("fact"))) == ["fact four", "fact three"]
+
+
+@pytest.mark.parametrize("age", [math.inf, 1e300])
+async def test_an_age_that_nothing_reaches_is_no_limit(path, age):
+    memory = SQLiteMemory(path, max_age=age)
+    await memory.add("a fact")
+    assert texts(await memory.recall("fact")) == ["a fact"]
 
 
 async def test_bytes_are_bounded(path):
