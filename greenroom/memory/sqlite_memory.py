@@ -77,8 +77,9 @@ class SQLiteMemory:
     entries, beyond that those of the best 200 by words), and both rankings are fused. If the
     embedder fails or takes more than 10 seconds, only words are searched, it is not asked for 30
     seconds, and entries without a vector get theirs later. If the embedder refuses a single text,
-    that entry is found by its words only. If the index of words fails, it is rebuilt, and `recall`
-    returns the newest entries with a score of 0. All of this is logged and counted in `statistics`.
+    or its vector is all zero or not of numbers, that entry is found by its words only. If the index
+    of words fails, it is rebuilt, and `recall` returns the newest entries with a score of 0. All of
+    this is logged and counted in `statistics`.
 
     What `forget` and `clear` remove is overwritten in the file and its log. If another process is
     reading at that moment, the log keeps it until it is emptied, as when the last process closes
@@ -301,17 +302,16 @@ class SQLiteMemory:
                 made = await vectors.ask(embedder, texts)
             if len(made) != len(texts):
                 raise ValueError(f"{len(made)} vectors for {len(texts)} texts")  # noqa: TRY301
-            if refused := made.count(None):
-                text = f"the embedder {embedder.name} refused {refused} of {len(made)} texts"
-                self._report(text, embedder_failures=1)
-            return await trio.to_thread.run_sync(
-                lambda: [b"" if each is None else vectors.normalize(each) for each in made]
-            )
+            encoded = await trio.to_thread.run_sync(vectors.encode, made)
         except Exception as error:  # noqa: BLE001  # any failure: words still work
             self._next_embedding = time.monotonic() + _PAUSE
             reason = f"{type(error).__name__}: {error}"[:500]
             self._report(f"the embedder {embedder.name} failed: {reason}", embedder_failures=1)
             return []
+        if failed := encoded.count(b""):
+            text = f"the embedder {embedder.name} has no vector for {failed} of {len(texts)} texts"
+            self._report(text, embedder_failures=1)
+        return encoded
 
     async def _repair(self, result: RecallResult) -> None:
         """Move damaged rows away, and rebuild a damaged index once."""

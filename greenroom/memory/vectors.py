@@ -34,15 +34,29 @@ def find_numpy() -> ModuleType | None:
         return None
 
 
-def normalize(vector: Sequence[float]) -> bytes:
-    """Scale a vector to length 1 and encode it as 32-bit floats.
+def encode(vectors: Iterable[Sequence[float] | None]) -> list[bytes]:
+    """Scale vectors to length 1, and encode each as 32-bit floats; empty for one without a use.
 
     Raises:
-        ValueError: it is empty or all zero, or has a value that is not finite.
+        ValueError: none of them has a use: each is missing, all zero, or has a value that is not a
+            finite number.
     """
-    length = math.sqrt(sum(float(each) ** 2 for each in vector))
+    encoded, fault = [], ValueError("the embedder returned no vector")
+    for vector in vectors:
+        try:
+            encoded.append(_normalize(() if vector is None else vector))
+        except (ValueError, TypeError) as error:
+            encoded.append(b"")
+            fault = ValueError(f"the embedder returned a vector without a use: {error}")
+    if encoded and not any(encoded):
+        raise fault
+    return encoded
+
+
+def _normalize(vector: Sequence[float]) -> bytes:
+    length = math.hypot(*vector)
     if not length or not math.isfinite(length):
-        raise ValueError("the embedder returned a vector of length zero or infinity")
+        raise ValueError("its length is zero or infinite")
     return array("f", [each / length for each in vector]).tobytes()
 
 

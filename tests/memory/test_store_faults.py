@@ -1,5 +1,6 @@
 """Faults of the store: damaged derived data, locked, stale or moved files, forgotten entries."""
 
+import math
 import sqlite3
 from contextlib import closing
 
@@ -257,10 +258,66 @@ async def test_a_text_that_the_embedder_refuses_costs_the_others_nothing(monkeyp
     for number in range(10):
         await memory.add(f"the hound barks {number}")
     assert len(await memory.recall("dog", limit=20)) == 10
-    assert "refused 1 of" in memory.statistics().last_failure
+    assert "no vector for 1 of" in memory.statistics().last_failure
     asked = embedder.asked
     assert "something about parrots" in str(texts(await memory.recall("parrots", limit=20)))
     assert embedder.asked == asked + 1  # for the question alone
+
+
+WITHOUT_USE = {
+    "zero": [0.0] * 8,
+    "not a number": [math.nan] * 8,
+    "infinite": [math.inf] * 8,
+    "empty": [],
+    "missing": None,
+    "words": ["a"] * 8,
+}
+
+
+@pytest.mark.parametrize("vector", WITHOUT_USE.values(), ids=WITHOUT_USE)
+async def test_a_text_whose_vector_has_no_use_costs_the_others_nothing(monkeypatch, vector):
+    class Odd(HashEmbedder):
+        async def embed(self, texts, /):
+            made = await super().embed(texts)
+            return [vector if "!" in text else each for text, each in zip(texts, made, strict=True)]
+
+    monkeypatch.setattr("greenroom.memory.sqlite_memory._PAUSE", 0.0)
+    memory = SQLiteMemory(embedder=Odd(8, synonyms=[("dog", "hound")]))
+    await memory.add("the hound barks")
+    await memory.add("!!!")
+    assert texts(await memory.recall("dog"))[0] == "the hound barks"
+    failures = memory.statistics().embedder_failures
+    await memory.recall("dogs")
+    assert memory.statistics().embedder_failures == failures  # it is not asked about it again
+
+
+@pytest.mark.parametrize("number", [1e-200, 1e200])
+async def test_vectors_of_tiny_or_huge_numbers_have_a_direction(number):
+    class Scaled(HashEmbedder):
+        async def embed(self, texts, /):
+            return [[each * number for each in vector] for vector in await super().embed(texts)]
+
+    memory = SQLiteMemory(embedder=Scaled(synonyms=[("dog", "hound")]))
+    await memory.add("the hound barks")
+    assert texts(await memory.recall("dog")) == ["the hound barks"]
+
+
+async def test_an_embedder_may_return_arrays_of_numpy():
+    class Vector(list):
+        """Compared with anything, an array is neither true nor false."""
+
+        def __eq__(self, other):
+            raise ValueError("the truth value of an array is ambiguous")
+
+        __hash__ = None
+
+    class Arrays(HashEmbedder):
+        async def embed(self, texts, /):
+            return list(map(Vector, await super().embed(texts)))
+
+    memory = SQLiteMemory(embedder=Arrays(synonyms=[("dog", "hound")]))
+    await memory.add("the hound barks")
+    assert texts(await memory.recall("dog")) == ["the hound barks"]
 
 
 async def test_an_embedder_that_refuses_everything_is_left_alone():
