@@ -21,17 +21,12 @@ from greenroom.flow.plan_run import PlanRun, SubtaskStatus
 from greenroom.flow.references import map_references, references_in
 from greenroom.flow.revision import Failure
 from greenroom.llm import LLMProvider, ModelOutputError
-from greenroom.resilience import Backoff, Retry
 from greenroom.tools import ToolRegistry
 
 if TYPE_CHECKING:
     from greenroom.session import AgentSession
 
-_RETRY = Retry(
-    attempts=3,
-    backoff=Backoff(first=0.0),
-    retryable=lambda error: isinstance(error, PlanError),
-)
+_DRAFTS = 3  # the most drafts of one plan
 _TOO_MUCH = (ErrorClass.OVERFLOW, ErrorClass.REPETITION, ErrorClass.SPENT)
 _LONGEST_DRAFT = 200
 _LONGEST_RESULT = 2000  # characters
@@ -138,28 +133,23 @@ class ModelPlanner:
         """Ask for a plan that follows the completed subtasks, and again if it is unusable."""
         session: AgentSession | None = None
         draft: Sequence[Subtask] = ()
-
-        async def ask() -> Plan:
-            nonlocal request, session, draft
-            result = await self._agent.run(request, session=session)
-            draft = result.output.subtasks
+        fault = ""
+        for _ in range(_DRAFTS):
+            try:
+                result = await self._agent.run(request, session=session)
+                draft = result.output.subtasks
+            except ModelOutputError as error:
+                raise PlanError(f"the model made no plan: {error.message}") from error
             try:
                 return self._complete(draft, done, tools)
             except PlanError as error:
+                fault = error.message
                 request = f"This plan can't be used: {error}\nGive the whole plan again."
-                session = await result.session.fork()  # each run needs a session of its own
-                raise
-
-        try:
-            return await _RETRY.call(ask)
-        except ModelOutputError as error:
-            raise PlanError(f"the model made no plan: {error.message}") from error
-        except PlanError as error:
-            if (broken := break_cycles(draft)) != list(draft):
-                return self._complete(broken, done, tools)
-            hint = "describe the goal in more detail, or use another model"
-            fault = f"the model made no usable plan: {error.message}"
-            raise PlanError(fault, hint=hint) from None
+            session = await result.session.fork()  # each run needs a session of its own
+        if (broken := break_cycles(draft)) != list(draft):
+            return self._complete(broken, done, tools)
+        hint = "describe the goal in more detail, or use another model"
+        raise PlanError(f"the model made no usable plan: {fault}", hint=hint)
 
     def _complete(self, draft: Sequence[Subtask], done: Plan, tools: ToolRegistry) -> Plan:
         """Return the whole plan, with at most `max_subtasks` new subtasks."""

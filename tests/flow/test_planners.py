@@ -10,7 +10,9 @@ from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore, ToolRegi
 from greenroom.flow import Failure, ModelPlanner, Plan, Planner, PlanRun, Subtask, execute_plan
 from greenroom.flow._internal import ErrorClass, FailureReason, PlanError
 from greenroom.flow.model_planner import describe_errors, describe_results
+from greenroom.llm import ModelOverloadedError, resilient
 from greenroom.llm._internal import ModelQuotaError
+from greenroom.resilience import Backoff, Retry
 from greenroom.testing import Reply, ScriptedProvider
 from greenroom.tools import as_tool
 from tests.flow.planned import Planned, worker
@@ -73,6 +75,15 @@ async def test_a_plan_that_does_not_fit_is_asked_for_again_with_what_is_wrong(ba
     assert said in request_text(llm)
     first, second = (request.messages for request in llm.requests)
     assert second[: len(first)] == first  # so that the provider's cache serves it
+
+
+async def test_a_model_that_is_busy_is_asked_again_by_its_own_retry():
+    def busy(request):
+        raise ModelOverloadedError("busy")
+
+    llm = ScriptedProvider(busy, draft(step("a", ["a"])), busy, draft(step("a")))
+    model = resilient(llm, retry=Retry(backoff=Backoff(first=0.0)))
+    assert (await ModelPlanner(model).plan("goal")).order() == ("a",)
 
 
 async def test_a_model_that_makes_no_plan_is_given_up():
