@@ -21,6 +21,7 @@ from typing import (
 )
 
 import msgspec
+from msgspec import UNSET
 
 from greenroom.core import Message
 from greenroom.core._internal import JSON, InvalidJSONError, serde, valid_unicode
@@ -104,15 +105,22 @@ class _Field:
                 return each
         raise WorkflowError(f"{who} can't set {self.name}: {problem}")
 
-    def reduce(self, who: str, old: bytes | None, update: bytes) -> bytes:
+    def reduce(self, who: str, old: object, update: bytes) -> object:
         """Return the next value; for a field without a value, that is the update."""
-        if self.reducer is None or old is None:
-            return update
+        new = self.decode(update)
+        if old is UNSET or self.reducer is None:
+            return new
         try:
-            joined = self.reducer(self.decode(old), self.decode(update))
+            joined = self.reducer(old, new)
         except Exception as error:
             error.add_note(f"in the reducer of {self.name}, with the update of {who}")
             raise
+        # Only a value of another type is converted: with each update of a long list of items, the
+        # time would be its square.
+        return joined if type(joined) is type(old) else self.decode(self.encode_joined(who, joined))
+
+    def encode_joined(self, who: str, joined: object) -> bytes:
+        """Return what the reducer made of the updates, the last of which was by this unit."""
         return self.encode(f"the reducer, with the update of {who},", joined)
 
 
@@ -175,6 +183,7 @@ class StateSchema(Generic[StateT]):
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:
         """Return the state after these changes of one step, applied in order."""
         merged, writers = dict(values), dict[str, str]()
+        joined: dict[str, object] = {}
         for who, changes in writes:
             for name, update in changes.items():
                 field = self.field(name, who)
@@ -184,7 +193,15 @@ class StateSchema(Generic[StateT]):
                         hint=f"set it in one of them, or declare {name}: Annotated[…, reducer]",
                     )
                 writers[name] = who
-                merged[name] = field.reduce(who, merged.get(name), field.encode(who, update))
+                encoded = field.encode(who, update)
+                if field.reducer is None:
+                    merged[name] = encoded
+                    continue
+                if name not in joined:
+                    joined[name] = field.decode(merged[name]) if name in merged else UNSET
+                joined[name] = field.reduce(who, joined[name], encoded)
+        for name, value in joined.items():
+            merged[name] = self._fields[name].encode_joined(writers[name], value)
         return merged
 
     def make(self, values: Values) -> StateT:

@@ -76,6 +76,30 @@ def shuffled_workflow(seed):
     )
 
 
+@pytest.mark.parametrize("is_converted", [False, True], ids=["of its type", "of another type"])
+async def test_within_a_step_only_what_a_reducer_returns_of_another_type_is_copied(is_converted):
+    given, returned = [], []
+
+    def join(old: set[int], new: set[int]) -> object:
+        given.append(old)
+        returned.append(sorted(old | new) if is_converted else old | new)
+        return returned[-1]
+
+    class Numbers(TypedDict):
+        items: list[int]
+        found: Annotated[set[int], join]
+
+    async def find(state: Numbers, item: int) -> dict[str, object]:
+        return {"found": [item]}
+
+    workflow = Workflow(Numbers).node("find", find).each("find", over="items")
+    workflow.edge(START, "find").edge("find", END)
+    run = await workflow.run({"items": [1, 2, 3], "found": []})
+    assert run.state["found"] == {1, 2, 3}
+    passed_on = [old is before for before, old in zip(returned[:2], given[1:3], strict=True)]
+    assert passed_on == [not is_converted] * 2
+
+
 async def inside(function):
     """Call a function in the turn of an agent, so that its runs are subagents of one runtime."""
 
