@@ -326,7 +326,7 @@ class _Execution:
     def _plan_retry(self, failure: Failure) -> float | None:
         """Return the seconds until another try by the policy's `Retry`, if it allows one."""
         retry = msgspec.structs.replace(self.policy.retry, retryable=lambda error: True)
-        attempts = Attempts(retry)
+        attempts = Attempts(retry, nests=False)  # `recovery` has decided that
         attempts.number = failure.failures  # those before a kill count as well
         return attempts.plan(PlanError(failure.error))
 

@@ -269,7 +269,7 @@ class _TextToolsStream(ModelStream):
 
     def _ask_again(self, message: Message, fault: Fault) -> list[StreamEvent]:
         """Ask for the reply in a readable format, at most three times; then give up."""
-        attempts = self._attempts = self._attempts or Attempts(_RETRY)
+        attempts = self._attempts = self._attempts or Attempts(_RETRY, nests=False)
         count = attempts.number
         error = ModelOutputError(
             f"{count} replies of {self._llm.model} could not be read: {fault.reason}",

@@ -234,9 +234,14 @@ class Attempts:
 
     Run each attempt, or each part of one, in `with attempts.current:` and pass its error to `plan`.
     If that returns seconds, call `check` and await `wait`. `Retry.call` does exactly this.
+
+    Args:
+        retry: how often and how long.
+        nests: whether the retry of an attempt around this one repeats all of it. Pass False for
+            what no other retry does, such as asking for a reply in another form.
     """
 
-    def __init__(self, retry: Retry) -> None:
+    def __init__(self, retry: Retry, *, nests: bool = True) -> None:
         """Begin with the first attempt; its time starts now."""
         self.retry = retry
         self.number = 1
@@ -244,7 +249,7 @@ class Attempts:
         self._began = trio.current_time()
         self.current = Attempt()
         """The block of the running attempt, by which a retry inside recognises it."""
-        self._is_nested = is_in_attempt()
+        self._is_nested = nests and is_in_attempt()
         self._error: BaseException | None = None
 
     def plan(self, error: Exception, seconds: float | None = None) -> float | None:

@@ -445,6 +445,24 @@ async def test_recovery_may_try_again_as_often_as_the_policy_lets_it(autojump_cl
     assert words(bounded.run) == {"a": "failed", "b": "blocked"}
 
 
+async def test_a_retry_around_a_plan_does_not_keep_its_subtasks_from_being_tried_again(
+    autojump_clock,
+):
+    tries = []
+
+    async def flaky(agent):
+        async for message in agent.inputs():
+            async with agent.turn(message) as turn:
+                tries.append(agent.session.session_id)
+                if len(tries) == 1:
+                    raise ValueError("not yet")
+                turn.set_result("done")
+
+    planned = Planned(Plan("", [Subtask("a", "A")]), flaky, recovery=Decided("retry"))
+    await Retry().call(planned.carry_out)
+    assert planned.run.results == {"a": "done"}
+
+
 async def test_recovery_may_give_up_or_have_the_plan_revised_at_once(autojump_clock):
     plan = Plan("", [Subtask("a", "fail"), Subtask("b", "B")])
     given_up = Written()

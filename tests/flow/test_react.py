@@ -19,7 +19,7 @@ from greenroom import (
 from greenroom.core import TurnStatus
 from greenroom.flow import TextTools, react
 from greenroom.llm import ModelSettings
-from greenroom.resilience import Budget
+from greenroom.resilience import Budget, Retry
 from greenroom.testing import Reply, Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
 from greenroom.testing._internal import run_agent_async
 from greenroom.tools import calculator
@@ -201,6 +201,11 @@ async def test_each_attempt_counts_as_a_model_call():
     assert (result.status, len(llm.requests)) == (TurnStatus.FAILED, 2)
     assert "2 model calls" in result.error
     assert result.usage.total == 30
+
+
+async def test_a_retry_around_a_run_does_not_keep_it_from_asking_for_another_form():
+    agent = react(ScriptedProvider("Action: {", "Thought: It is. Final Answer: 45"), [calculator])
+    assert (await Retry().call(agent.run, "What is 15 * 3?")).output == "45"
 
 
 async def test_an_interrupt_in_an_action_leaves_what_was_said(autojump_clock):
