@@ -136,9 +136,9 @@ def loop(
 
     Args:
         agent: an agent function; for several agents, a pattern such as a `pipeline`.
-        until: a function, async or not, of an output: True ends the loop, a text is the agent's
-            next input, and after False its own output is. By default the loop ends when two outputs
-            in a row are equal.
+        until: a function, async or not, of an output: a text is the agent's next input, anything
+            else that is true ends the loop, and after False the next input is its own output. By
+            default the loop ends when two outputs in a row are equal.
         max_rounds: the most rounds; after the last one its output counts.
         name: the name for people, logs and models.
         description: what it is good for, for a model that may call it.
@@ -170,11 +170,15 @@ def loop(
             for number in range(1, max_rounds + 1):
                 output = await talk.ask(content, sender)
                 verdict = output == before if until is None else await _await_value(until(output))
-                _report_round(team, number, max_rounds, is_over=verdict is True)
-                if verdict is True:
+                feedback = verdict if isinstance(verdict, str) else ""
+                is_good = (
+                    bool(verdict) and not feedback
+                )  # a match, or a bool of numpy, is true, too
+                _report_round(team, number, max_rounds, is_over=is_good)
+                if is_good:
                     break
                 before, sender = output, name
-                content = verdict if isinstance(verdict, str) else serde.to_text(output)
+                content = feedback or serde.to_text(output)
         return output
 
     return Pattern(name, work, description=description)

@@ -1,5 +1,6 @@
 """Pipelines, parallel agents and loops: inputs, failures, and nesting."""
 
+import re
 import shutil
 from functools import partial
 from typing import TypedDict
@@ -179,6 +180,22 @@ async def test_at_its_limit_a_loop_gives_what_it_has_and_says_so():
     result = await loop(agent("writer", "a", "b", "c"), lambda text: False, max_rounds=2).run("x")
     assert (result.output, result.is_truncated) == ("b", True)
     assert result.warnings == ("round 2: the limit, whether it is good or not",)
+
+
+@pytest.mark.parametrize(
+    ("until", "inputs"),
+    [
+        (re.compile("b").search, ["x", "a"]),  # a match, which is true without being True
+        (lambda text: "" if text == "a" else 1, ["x", "a"]),  # no feedback is as False
+        (lambda text: "more" if text == "a" else [text], ["x", "more"]),
+    ],
+)
+async def test_until_may_return_anything_that_is_true(until, inputs):
+    writer = agent("writer", "a", "b", "c")
+    result = await loop(writer, until).run("x")
+    assert (result.output, result.warnings) == ("b", ())
+    asked = [each.text for each in writer.llm.requests[-1].messages if each.role == "user"]
+    assert asked == inputs
 
 
 async def test_until_may_ask_an_agent():
