@@ -12,6 +12,7 @@ from msgspec import UNSET
 from greenroom.core import ConfigurationError, Custom
 from greenroom.core._internal import serde
 from greenroom.flow.errors import TeamError
+from greenroom.flow.graph import is_count
 from greenroom.flow.members import Member, name_members
 from greenroom.flow.pattern import Pattern, TeamTurn
 
@@ -158,8 +159,8 @@ def loop(
         'The sea is wide and deep.'
     """
     [(each, member)] = name_members([agent]).items()
-    if max_rounds < 1:
-        raise ConfigurationError(f"max_rounds is {max_rounds}", hint="1 asks once")
+    if not is_count(max_rounds):
+        raise ConfigurationError(f"max_rounds is {max_rounds!r}", hint="1 asks once")
 
     async def work(team: TeamTurn) -> object:
         before: object = UNSET

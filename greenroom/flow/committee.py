@@ -9,6 +9,7 @@ from greenroom.agents import Agent
 from greenroom.core import ConfigurationError, TextBlock
 from greenroom.core._internal import as_blocks, clip, serde
 from greenroom.flow.errors import ConflictError, TeamError
+from greenroom.flow.graph import is_count
 from greenroom.flow.members import Member, name_members, name_of
 from greenroom.flow.pattern import Pattern, TeamTurn
 from greenroom.flow.strategies import (
@@ -104,9 +105,9 @@ def committee(
     """
     members = name_members(agents)
     least = len(members) // 2 + 1 if quorum is None else quorum
-    if not 1 <= least <= len(members):
+    if not is_count(least) or least > len(members):
         raise ConfigurationError(
-            f"{len(members)} agents can't reach a quorum of {least}",
+            f"{len(members)} agents can't reach a quorum of {least!r}",
             hint=f"give a number from 1 to {len(members)}",
         )
     if not 0 <= confidence <= 1:

@@ -23,6 +23,7 @@ from greenroom.agents._internal import Toolbox, pass_permissions
 from greenroom.core import AgentState, BudgetExceededError, ConfigurationError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.errors import PlanError
+from greenroom.flow.graph import is_count
 from greenroom.flow.plan import Plan, find_tool
 from greenroom.flow.plan_run import (
     FailureReason,
@@ -133,8 +134,8 @@ async def execute_plan(
         print(run.results, run.errors)
         ```
     """
-    if concurrency < 1:
-        raise ConfigurationError(f"concurrency is {concurrency}", hint="1 runs them one by one")
+    if not is_count(concurrency):
+        raise ConfigurationError(f"concurrency is {concurrency!r}", hint="1 runs them one by one")
     box, room = Toolbox.of(tools), max(1, agent.subagent_room)
     rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)

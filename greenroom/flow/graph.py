@@ -35,6 +35,11 @@ def is_above_zero(number: object) -> bool:
     return isinstance(number, int | float) and number > 0
 
 
+def is_count(number: object, least: int = 1) -> bool:
+    """Whether it is a whole number, and not too low."""
+    return isinstance(number, int) and not isinstance(number, bool) and number >= least
+
+
 def find_order(sources_of: Mapping[str, Iterable[str]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names in topological order, and the path of a cycle if there is one.
 

@@ -16,6 +16,7 @@ from greenroom.core import (
     ToolError,
 )
 from greenroom.core._internal import RUNTIME, as_blocks
+from greenroom.flow.graph import is_count
 from greenroom.flow.wrapped_agent import WrappedAgent
 from greenroom.llm import ModelStream
 from greenroom.llm._internal import collect, replay
@@ -63,8 +64,8 @@ def handoff_team(
         >>> handoff_team(desk, refunds).run_sync("Where is my money?").output
         'It is on its way.'
     """
-    if max_switches < 1:
-        raise ConfigurationError(f"max_switches is {max_switches}", hint="give 1 or more")
+    if not is_count(max_switches):
+        raise ConfigurationError(f"max_switches is {max_switches!r}", hint="give 1 or more")
     if not isinstance(start, Agent):
         hint = "begin with an Agent that hands off to it"
         raise ConfigurationError(f"{start!r} can't be the first agent of a team", hint=hint)

@@ -12,10 +12,11 @@ from msgspec.structs import replace
 
 from greenroom.agents import Agent, Tools
 from greenroom.agents._internal import Toolbox
+from greenroom.core import ConfigurationError
 from greenroom.core._internal import clip, serde
 from greenroom.flow.error_context import ErrorClass
 from greenroom.flow.errors import PlanError
-from greenroom.flow.graph import find_order
+from greenroom.flow.graph import find_order, is_count
 from greenroom.flow.plan import Plan, Subtask, find_tool
 from greenroom.flow.plan_run import PlanRun, SubtaskStatus
 from greenroom.flow.references import map_references, references_in
@@ -72,6 +73,7 @@ class ModelPlanner:
         templates: plans that have worked for such goals; the model may take them over.
 
     Raises:
+        ConfigurationError: `max_subtasks` is not a whole number of at least 1.
         PlanError: by `plan` and `revise`: the model made no usable plan.
         ModelError: by them: the model gave no answer.
         BudgetExceededError: by them: a budget is spent.
@@ -92,6 +94,8 @@ class ModelPlanner:
         instructions: str = "",
         templates: Iterable[Plan] = (),
     ) -> None:
+        if not is_count(max_subtasks):
+            raise ConfigurationError(f"max_subtasks is {max_subtasks!r}", hint="give 1 or more")
         self._max_subtasks = max_subtasks
         self._templates = tuple(templates)
         self._agent = Agent(

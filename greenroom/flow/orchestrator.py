@@ -6,7 +6,7 @@ from typing import cast
 from greenroom.agents import stream_reply
 from greenroom.core import AgentState, ConfigurationError, Message, TextComplete, Usage
 from greenroom.core._internal import EMPTY, Wire, clip, freeze_fields, mark_lines, serde
-from greenroom.flow.graph import is_above_zero
+from greenroom.flow.graph import is_above_zero, is_count
 from greenroom.flow.members import Member
 from greenroom.flow.model_planner import ModelPlanner, describe_errors
 from greenroom.flow.orchestrator_crew import (
@@ -101,11 +101,10 @@ def orchestrator(
         print(result.text, result.output.sources)
         ```
     """
-    for what, number in (
-        ("deadline", deadline),
-        ("concurrency", concurrency),
-        ("patience", patience),
-    ):
+    if not is_count(concurrency):
+        hint = "give a whole number, 1 or more"
+        raise ConfigurationError(f"concurrency is {concurrency!r}", hint=hint)
+    for what, number in (("deadline", deadline), ("patience", patience)):
         if number is not None and not is_above_zero(number):
             raise ConfigurationError(f"{what} is {number!r}", hint="give a number above 0")
     if llm is None and planner is None:

@@ -10,6 +10,7 @@ from greenroom.agents._internal import Approve, Toolbox
 from greenroom.core import AgentState, ConfigurationError, Message
 from greenroom.core._internal import clip
 from greenroom.flow.execute import execute_plan
+from greenroom.flow.graph import is_count
 from greenroom.flow.members import Member, bind_deps
 from greenroom.flow.model_planner import (
     ModelPlanner,
@@ -118,8 +119,8 @@ def plan_and_execute(
         '6 letters.'
     """
     for what, number in (("concurrency", concurrency), ("max_subtasks", max_subtasks)):
-        if number < 1:
-            raise ConfigurationError(f"{what} is {number}", hint="give 1 or more")
+        if not is_count(number):
+            raise ConfigurationError(f"{what} is {number!r}", hint="give 1 or more")
     if worker is not None:
         check_agent_function(worker)
     registry, words = Toolbox.of(tools).registry, read_review(review)

@@ -6,6 +6,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import serde
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
+from greenroom.flow.graph import is_count
 from greenroom.flow.plan import Plan, Subtask
 from greenroom.flow.plan_run import FailureReason, PlanRun
 from greenroom.flow.strategies import AgentAnswer
@@ -131,8 +132,10 @@ class ReplanPolicy:
                 f"ReplanPolicy.confidence is {self.confidence!r}", hint="give a number from 0 to 1"
             )
         for name, least in (("consecutive", 1), ("revisions", 0)):
-            if getattr(self, name) < least:
-                raise ConfigurationError(f"ReplanPolicy.{name} must be {least} or more")
+            if not is_count(getattr(self, name), least):
+                raise ConfigurationError(
+                    f"ReplanPolicy.{name} must be a whole number, {least} or more"
+                )
 
     def find_doubt(self, result: object) -> str:
         """Return why a result does not count: its agent is not sure enough; else an empty text."""

@@ -10,6 +10,7 @@ from greenroom.core import ConfigurationError, MailboxFullError, utc_now
 from greenroom.core._internal import new_id, serde
 from greenroom.flow.agent_message import AgentMessage, TaskRequest, TaskResponse
 from greenroom.flow.errors import TeamError
+from greenroom.flow.graph import is_count
 from greenroom.flow.talk import read_output
 from greenroom.runtime import AgentHandle
 from greenroom.runtime._internal import try_ask
@@ -48,8 +49,10 @@ class TaskQueue:
     """
 
     def __init__(self, handle: AgentHandle, *, max_waiting: int = 100) -> None:
-        if max_waiting < 1:
-            raise ConfigurationError(f"max_waiting is {max_waiting}", hint="give a number above 0")
+        if not is_count(max_waiting):
+            raise ConfigurationError(
+                f"max_waiting is {max_waiting!r}", hint="give a number above 0"
+            )
         self._handle = handle
         self._max_waiting = max_waiting
         self._waiting: list[_Place] = []

@@ -19,6 +19,7 @@ import trio
 from greenroom.core import ConfigurationError, MailboxFullError
 from greenroom.core._internal import EMPTY, Wire, freeze_fields, serde
 from greenroom.flow.agent_message import AgentMessage
+from greenroom.flow.graph import is_count
 from greenroom.runtime import AgentHandle, AgentNotRunningError
 from greenroom.runtime._internal import calling_agent
 
@@ -111,7 +112,7 @@ class Topic(Generic[T]):
     """
 
     def __init__(self, name: str, *, keep: int = 100, when_full: WhenFull = "wait") -> None:
-        if not name or keep < 0 or when_full not in ("wait", "drop_oldest", "refuse"):
+        if not name or not is_count(keep, 0) or when_full not in ("wait", "drop_oldest", "refuse"):
             raise ConfigurationError(
                 f"Topic({name!r}, keep={keep!r}, when_full={when_full!r}) can't be made",
                 hint='give it a name, keep 0 or more, and "wait", "drop_oldest" or "refuse"',

@@ -25,7 +25,7 @@ from greenroom.agents._internal import (
 from greenroom.core import Answer, TurnStatus, utc_now
 from greenroom.core._internal import JSON, serde, strip_partials
 from greenroom.flow.errors import WorkflowError
-from greenroom.flow.graph import is_above_zero, suggest
+from greenroom.flow.graph import is_above_zero, is_count, suggest
 from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
@@ -49,6 +49,13 @@ ItemT = TypeVar("ItemT")
 Input: TypeAlias = StateT | Mapping[str, object] | str | None
 
 MAX_STEPS = 100
+
+
+def _check_steps(max_steps: int) -> int:
+    """Return a limit of steps, or raise a `WorkflowError` if it is none."""
+    if not is_count(max_steps, 0):
+        raise WorkflowError(f"max_steps is {max_steps!r}", hint="give a whole number")
+    return max_steps
 
 
 class WorkflowOptions(TypedDict, total=False):
@@ -124,7 +131,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         self.description = description
         self.capabilities = read_capabilities(capabilities)
         self.deps_type = None  # each agent checks its own
-        self._max_steps = max_steps
+        self._max_steps = _check_steps(max_steps)
         self._schema = StateSchema(state)
         self._graph = Graph[StateT]()
         self._input = input
@@ -199,9 +206,9 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         a reducer; the updates are in the order of the items.
         """
         self._schema.field(over, name)
-        if concurrency < 1:
+        if not is_count(concurrency):
             raise WorkflowError(
-                f"the concurrency of {name} is {concurrency}", hint="1 runs one after the other"
+                f"the concurrency of {name} is {concurrency!r}", hint="1 runs one after the other"
             )
         self._editable_graph().repeat_for_each(name, over, concurrency)
         return self
@@ -297,7 +304,7 @@ class Workflow(Runnable[object, object], Generic[StateT]):
         text, state = self._read_first(input)
         given = self._read_answers(options.pop("answers", None))
         limit, deps = options.pop("max_steps", None), options.pop("deps", None)
-        limit = self._max_steps if limit is None else limit
+        limit = self._max_steps if limit is None else _check_steps(limit)
         task = RunTask[StateT](limit, state, given, mode)
         run_options = RunOptions(
             function=partial(self, deps=deps, report=task.report, task=task),

@@ -1,11 +1,28 @@
 """What somebody who is new here gets wrong with teams, plans and workflows; what the error says."""
 
+import math
+import re
 from typing import TypedDict
 
 import pytest
 
 from greenroom import Agent, ConfigurationError
-from greenroom.flow import END, START, Pattern, Plan, Subtask, Workflow, orchestrator, pipeline
+from greenroom.flow import (
+    END,
+    START,
+    ModelPlanner,
+    Pattern,
+    Plan,
+    ReplanPolicy,
+    Subtask,
+    Topic,
+    Workflow,
+    committee,
+    loop,
+    orchestrator,
+    pipeline,
+    plan_and_execute,
+)
 from greenroom.flow.errors import PlanError, WorkflowError
 from greenroom.testing import ScriptedProvider
 
@@ -59,6 +76,34 @@ def test_seconds_that_are_no_number_above_0_are_refused(patience):
         orchestrator("offline:", make_agent(), patience=patience)
     with pytest.raises(WorkflowError, match="give it seconds, more than 0"):
         Workflow(State).node("write", write, timeout=patience)
+
+
+@pytest.mark.parametrize("count", ["3", 1.5, math.nan, True, -1], ids=str)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda count: loop(make_agent(), max_rounds=count),
+        lambda count: committee(make_agent(), quorum=count),
+        lambda count: orchestrator("offline:", make_agent(), concurrency=count),
+        lambda count: plan_and_execute("offline:", concurrency=count),
+        lambda count: plan_and_execute("offline:", max_subtasks=count),
+        lambda count: ModelPlanner("offline:", max_subtasks=count),
+        lambda count: ReplanPolicy(revisions=count),
+        lambda count: ReplanPolicy(consecutive=count),
+        lambda count: Topic("news", keep=count),
+        lambda count: make_workflow(max_steps=count),
+        lambda count: make_workflow().each("write", over="text", concurrency=count),
+    ],
+)
+def test_a_number_that_counts_nothing_is_refused_where_it_is_given(make, count):
+    says = re.escape(repr(count)) + "|whole number"
+    with pytest.raises((ConfigurationError, WorkflowError), match=says):
+        make(count)
+
+
+async def test_a_limit_of_steps_that_is_no_number_is_refused_by_a_run():
+    with pytest.raises(WorkflowError, match=r"max_steps is '3' \(give a whole number\)"):
+        await make_workflow().run({}, max_steps="3")
 
 
 def test_a_plan_is_made_of_subtasks_with_ids():
