@@ -13,6 +13,7 @@ import msgspec
 from greenroom.core import ToolError
 from greenroom.core._internal import compile_later
 from greenroom.fs._internal import NamePattern, expand_braces, open_regular, read_pattern
+from greenroom.sandbox._internal import Exit
 from greenroom.tools.builtin.plain_names import plain_name
 
 MAX_PATTERN = 1_000
@@ -379,6 +380,14 @@ def find_ripgrep(base: Path) -> str | None:
 
 def _is_special(path: Path) -> bool:
     return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
+def has_crashed(ended: Exit) -> bool:
+    """Whether a search ended before its time, as by a signal, so that its output is incomplete.
+
+    0 and 1 say whether it found something, 2 that there were errors.
+    """
+    return not ended.timed_out and ended.code not in (0, 1, 2)
 
 
 def ripgrep_command(program: str, *arguments: str) -> list[str]:

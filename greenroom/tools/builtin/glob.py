@@ -26,6 +26,7 @@ from greenroom.tools.builtin.file_tree import (
     MAX_PATTERN,
     GlobPattern,
     find_ripgrep,
+    has_crashed,
     ripgrep_command,
     walk_files,
 )
@@ -108,9 +109,8 @@ class Glob:
         program = await in_thread(partial(find_ripgrep, base)) if use_ripgrep else None
         matches = _Matches(pattern)
         with trio.move_on_after(_SECONDS) as time:
-            if program:
-                await _list_with_ripgrep(program, base, matches, context)
-            else:
+            if not program or not await _list_with_ripgrep(program, base, matches, context):
+                matches = _Matches(pattern)
                 await in_thread(partial(_list, base, matches, screen, context))
             return await in_thread(partial(_result, base, matches, limit, text, screen, context))
         assert time.cancelled_caught  # nothing else leaves the block without a result
@@ -163,8 +163,9 @@ class _Matches:
 
 async def _list_with_ripgrep(
     program: str, base: Path, matches: _Matches, context: AgentContext
-) -> None:
-    await run_contained(
+) -> bool:
+    """List with ripgrep; return False if it crashed, so that there may be more."""
+    ended = await run_contained(
         ripgrep_command(program, "--files", "--null", "./"),
         cwd=base,
         environment=clean_environment(os.environ),
@@ -173,6 +174,7 @@ async def _list_with_ripgrep(
         cleanup=context.cleanup,
     )
     matches.check()
+    return not has_crashed(ended)
 
 
 def _list(base: Path, matches: _Matches, screen: Screen, context: AgentContext) -> None:

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,7 @@ from greenroom.tools.builtin.file_tree import (
     MAX_PATTERN,
     FileFilter,
     find_ripgrep,
+    has_crashed,
     ripgrep_command,
     walk_files,
 )
@@ -215,10 +217,10 @@ class Grep:
     """Searches files for a regular expression, with ripgrep or, if that is missing, with Python.
 
     Both give the same rows in the same order. The syntax is that of the engine: Rust's for ripgrep,
-    else Python's. Either runs as a process of its own, which ends with the call. Files that
-    `.gitignore` excludes, binary files, symbolic links and the folders of version control are left
-    out, and so are, with a note, files that the permission rules keep from it: no engine opens
-    them.
+    else Python's. Either runs as a process of its own, which ends with the call. If ripgrep
+    crashes, Python searches. Files that `.gitignore` excludes, binary files, symbolic links and the
+    folders of version control are left out, and so are, with a note, files that the permission
+    rules keep from it: no engine opens them.
     """
 
     name = "Grep"
@@ -250,27 +252,45 @@ class Grep:
         """Search; the process ends when the call is cancelled, and at the latest after 30 seconds.
 
         Raises:
-            ToolError: no such path, out of reach, not a regular expression, an unknown type, or it
-                took too long and found nothing.
+            ToolError: no such path, out of reach, not a regular expression, an unknown type, the
+                engine crashed, or it took too long and found nothing.
         """
         query = GrepQuery.of(input)
         target = await in_thread(partial(_target, query.path, context))
-        screen = await in_thread(partial(Screen, query.path, context, query.glob))
         file_filter = await in_thread(partial(FileFilter, query.glob, query.type))
-        rows = GrepRows(
-            query.mode,
-            limit=query.limit,
-            wants=file_filter.matches if target.is_folder else lambda _: True,
-            show=lambda path: show_path(target.folder / path, target.cwd),
-            numbers=query.numbers,
-            separate=bool(query.before or query.after),
-            columns=True,
-        )
-        search = _Search(query, target, file_filter, screen, rows, context)
         find = partial(find_ripgrep, target.folder)
         program = await in_thread(find) if self._use_ripgrep else None
-        late = await (search.with_ripgrep(program) if program else search.with_python())
-        return _result(rows, query, screen.notes, late=late)
+        for engine in dict.fromkeys((program, None)):
+            with suppress(_CrashedError):
+                return await _search(query, target, file_filter, engine, context)
+        raise ToolError("the search engine failed", hint="try another pattern or a smaller path")
+
+
+async def _search(
+    query: GrepQuery,
+    target: "_Target",
+    file_filter: FileFilter,
+    program: str | None,
+    context: AgentContext,
+) -> ToolResult:
+    """Search with ripgrep, or without it if there is no program."""
+    screen = await in_thread(partial(Screen, query.path, context, query.glob))
+    rows = GrepRows(
+        query.mode,
+        limit=query.limit,
+        wants=file_filter.matches if target.is_folder else lambda _: True,
+        show=lambda path: show_path(target.folder / path, target.cwd),
+        numbers=query.numbers,
+        separate=bool(query.before or query.after),
+        columns=True,
+    )
+    search = _Search(query, target, file_filter, screen, rows, context)
+    late = await (search.with_ripgrep(program) if program else search.with_python())
+    return _result(rows, query, screen.notes, late=late)
+
+
+class _CrashedError(Exception):
+    """An engine ended before its time, so what it has not printed says nothing."""
 
 
 class _Target(msgspec.Struct, frozen=True):
@@ -381,6 +401,8 @@ class _Search(msgspec.Struct, frozen=True):
             timeout=max(seconds, 0),
             cleanup=self.context.cleanup,
         )
+        if has_crashed(ended):
+            raise _CrashedError
         if ended.code == 2 and not self.rows.notes:
             self.rows.notes.append("some files or folders could not be read")
         elif ended.code == 2 and not self.rows.lines:

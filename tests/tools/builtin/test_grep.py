@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from greenroom.core import AgentContext, ReadPath, ToolError
 from greenroom.core._internal import serde
 from greenroom.tools import Glob, Grep
-from greenroom.tools.builtin import grep as grep_module, searcher
+from greenroom.tools.builtin import glob as glob_module, grep as grep_module, searcher
 from greenroom.tools.builtin.file_tree import FILE_TYPES, FileFilter
 from greenroom.tools.builtin.grep import GrepRows
 from tests.absent_programs import needs
@@ -257,6 +257,33 @@ def test_what_ripgrep_could_not_read_is_no_broken_expression(
     assert call(Grep(), pattern="x").text == (
         "no matches found\n[some files or folders could not be read]"
     )
+
+
+@pytest.mark.parametrize("end", ["exit 101", "kill -9 $$"])
+def test_when_ripgrep_crashes_python_searches(
+    call, root: Path, tmp_path: Path, monkeypatch, end: str
+) -> None:
+    (root / "a.txt").write_text("needle\n")
+    (root / "b.txt").write_text("needle\n")
+    program = tmp_path / "rg"
+    program.write_text(f"#!/bin/sh\nprintf './b.txt\\0001:1:needle\\nthread panicked\\n'\n{end}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(grep_module, "find_ripgrep", lambda _: str(program))
+    monkeypatch.setattr(glob_module, "find_ripgrep", lambda _: str(program))
+    found = call(Grep(), pattern="needle", output_mode="content")
+    assert found.text == "a.txt:1:needle\nb.txt:1:needle"
+    assert sorted(call(Glob(), pattern="*.txt").text.splitlines()) == ["a.txt", "b.txt"]
+
+
+def test_a_search_that_crashes_is_no_search_without_matches(
+    call, root: Path, tmp_path: Path, monkeypatch
+) -> None:
+    (root / "a.txt").write_text("needle\n")
+    program = tmp_path / "searcher.py"
+    program.write_text("import os\nos.kill(os.getpid(), 9)\n")
+    monkeypatch.setattr(searcher, "__file__", str(program))
+    with pytest.raises(ToolError, match="the search engine failed"):
+        call(Grep(use_ripgrep=False), pattern="needle")
 
 
 def test_rules_see_what_is_read(context: AgentContext) -> None:
