@@ -266,7 +266,10 @@ def _validate(text: str, path: str) -> "FixedSettingsModel":
 
     kind, hint = ConfigurationFileError, f"write {_SHAPE}"
     try:
-        return cast("FixedSettingsModel", SettingsModel.model_validate(serde.loads_object(text)))
+        values = serde.loads_object(text)
+        for steps in _find_nul(values):
+            raise error_at(kind, text, path, steps, "holds a NUL character, which no setting can")
+        return cast("FixedSettingsModel", SettingsModel.model_validate(values))
     except InvalidJSONError as error:
         raise error_of_json(kind, text, error, path, hint) from error
     except ValidationError as error:
@@ -275,6 +278,15 @@ def _validate(text: str, path: str) -> "FixedSettingsModel":
         if first["type"] == "extra_forbidden":
             message, hint = "no such setting", _suggest(first["loc"], SettingsModel, hint)
         raise error_at(kind, text, path, first["loc"], message, hint) from error
+
+
+def _find_nul(value: object, *steps: int | str) -> Iterator[tuple[int | str, ...]]:
+    """Find the texts that neither a path nor a word of a command can be."""
+    if isinstance(value, str) and "\0" in value:
+        yield steps
+    elif isinstance(value, dict | list):
+        for step, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _find_nul(each, *steps, step)
 
 
 def _read_prices(model: "FixedSettingsModel", text: str, path: str) -> dict[str, ListedPrice]:

@@ -130,6 +130,8 @@ def test_it_says_how_long_to_hold_out_and_how_much_to_send_in_a_minute(path):
         ('{"model":\n "antropic:x"}', (2, 2), "did you mean anthropic:x"),
         ('{"model": "mistral:"}', (1, 11), "no default"),
         ('{"model": "a:b"', (1, 16), "JSON"),
+        ('{"sessions": "a\\u0000"}', (1, 14), "sessions: holds a NUL character"),
+        ('{"hooks": {"Stop": [{"command": "\\u0000"}]}}', (1, 33), "hooks.Stop[0].command: "),
         ('{"model": "gpt-5", "model": "gpt-6"}', (1, 20), "twice"),
         (
             '{"model": 1, "model": 2,\n "prices": {"a": [{"b": 1,\n"b": {}}, ]',
