@@ -102,7 +102,7 @@ def keep_rules(
     project = context.workspace.root / ".greenroom" / _FILE
     path = project if lifetime == "project" else user_rules_path()
     trusts = lifetime == "project" and (not path.exists() or is_trusted(path))
-    store_rules(path, kept)
+    store_rules(_written_at(path), kept)
     if trusts:
         trust_rules(path, str(rules_digest(path)))
     return path
@@ -121,10 +121,18 @@ def drop_rule(path: str | Path, id_: str) -> bool:
     if len(kept) == len(rules):
         return False
     trusts = is_trusted(path)
-    write_rules(path, kept)
+    write_rules(_written_at(path), kept)
     if trusts:
         trust_rules(path, str(rules_digest(path)))
     return True
+
+
+def _written_at(path: str | Path) -> str:
+    """Return where to write a rule file: behind a link, if the file is the user's own.
+
+    A link in a project is replaced, as it may lead anywhere.
+    """
+    return os.path.realpath(path) if Path(path) == user_rules_path() else os.fspath(path)
 
 
 def _record_path() -> Path:

@@ -125,9 +125,11 @@ def _change_file(
     trusts = is_projects and (not path.exists() or is_trusted(path))
     values = serde.loads_object(path.read_text("utf-8-sig")) if path.exists() else {}
     change(values, str(path))
+    # A link of the user's own stays; one in a project may lead anywhere.
+    place = path if is_projects else path.resolve()
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        durable.write_file(str(path), serde.dumps(values, pretty=True) + b"\n")
+        place.parent.mkdir(parents=True, exist_ok=True)
+        durable.write_file(str(place), serde.dumps(values, pretty=True) + b"\n")
     except OSError as error:
         raise ConfigurationError(f"{path} can't be written: {error.strerror}") from error
     if trusts:

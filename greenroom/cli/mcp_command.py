@@ -228,7 +228,10 @@ _LOGIN_SECONDS = 600.0
 
 
 def _path_of(options: MCPOptions) -> Path:
-    return project_servers_path(working_folder()) if options.project else user_servers_path()
+    if options.project:
+        return project_servers_path(working_folder())
+    path = user_servers_path()
+    return path.resolve() if path.is_symlink() else path  # the link stays
 
 
 async def _find(options: MCPOptions) -> tuple[FoundServer, ...]:

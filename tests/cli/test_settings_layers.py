@@ -256,6 +256,37 @@ def test_config_shows_each_value_and_where_it_comes_from(run, project):
     assert "max_steps = 100  (default)" in run("config").out
 
 
+OWN_FILES = {
+    "settings.json": ("config", "set", "theme", "light"),
+    "permissions.json": ("permissions", "add", "deny", "Bash(git push:*)"),
+    "mcp.json": ("mcp", "add", "demo", "program"),
+}
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_a_file_of_the_users_that_is_a_link_stays_one(run, tmp_path, name):
+    kept, link = tmp_path / "dotfiles" / name, tmp_path / "home/.config/greenroom" / name
+    kept.parent.mkdir()
+    link.parent.mkdir(parents=True)
+    link.symlink_to(kept)
+    for _ in range(2):  # where nothing is yet, and over what is there
+        assert run(*OWN_FILES[name]).code == 0
+        assert link.readlink() == kept
+        assert kept.read_text().strip() not in ("", "{}")
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
+def test_nothing_is_written_behind_a_link_of_a_project(run, project, tmp_path, name):
+    outside = tmp_path / "outside"
+    (project / ".greenroom").mkdir()
+    link = project / (".mcp.json" if name == "mcp.json" else f".greenroom/{name}")
+    link.symlink_to(outside)
+    words = OWN_FILES[name]
+    assert run(*words[:2], "--project", *words[2:]).code == 0
+    assert not outside.exists()
+    assert not link.is_symlink()
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
