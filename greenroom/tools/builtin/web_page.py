@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 import trio
 
 from greenroom.core import ToolError, ToolResult
+from greenroom.fs._internal import find_encoding, find_mark, is_binary
 from greenroom.net import HttpClient
 from greenroom.net._internal import (
     HttpResponse,
@@ -179,9 +180,26 @@ _TEXT = re.compile(
 )
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:-]+)", re.IGNORECASE)
+_OWN_WORD = re.compile(
+    rb"<meta\b[^>]*?\bcharset\s*=\s*[\"']?\s*([\w.:-]+)"
+    rb"|\A\s*<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([\w.:-]+)",
+    re.IGNORECASE,
+)
 # Encodings of pages; Python has others that are not of text, and some that take forever.
 _ENCODING = re.compile(r"utf-(8|16|32)|ascii|iso8859|iso2022|cp|koi8|gb|big5|euc|shift_jis|mac")
-_META = 2_048
+# Where browsers read a name in another way than Python, as pages are written for them.
+_AS_BROWSERS = {
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    **dict.fromkeys(("shift_jis", "x-sjis", "windows-31j"), "cp932"),
+    **dict.fromkeys(("gb2312", "gbk", "x-gbk"), "gb18030"),
+    **dict.fromkeys(("euc_kr", "windows-949"), "cp949"),
+    **dict.fromkeys(("tis-620", "iso8859-11", "windows-874"), "cp874"),
+    "iso8859-9": "cp1254",
+    "iso-8859-8-i": "iso8859-8",
+    "x-euc-jp": "euc_jp",
+    "big5": "big5hkscs",
+}
+_START = 2_048
 
 
 def page_text(body: bytes, content_type: str, url: str = "") -> str:
@@ -199,23 +217,40 @@ def page_text(body: bytes, content_type: str, url: str = "") -> str:
     kind = content_type.partition(";")[0].strip().lower()
     if kind and not _TEXT.fullmatch(kind):
         raise ToolError(f"this is {kind}, and only text can be fetched")
-    if not kind and b"\0" in body:
+    if not kind and is_binary(body):
         raise ToolError("this is binary data, and only text can be fetched")
-    text = body.decode(_find_encoding(body, content_type), "replace")
+    text = body[len(find_mark(body)) :].decode(_find_encoding(body, kind, content_type), "replace")
     looks_like_html = not kind and text.lstrip()[:14].lower().startswith(
         ("<!doctype html", "<html")
     )
     return html_text(text, url) if kind in _HTML or looks_like_html else text
 
 
-def _find_encoding(body: bytes, content_type: str) -> str:
-    """Return the encoding that the header names, or the page's own `<meta>`; else UTF-8."""
-    stated = _CHARSET.search(content_type) or _CHARSET.search(body[:_META].decode("latin-1"))
+def _find_encoding(body: bytes, kind: str, content_type: str) -> str:
+    """Return the encoding by the mark, by the header or by the page's own word; else UTF-8."""
+    if marked := find_encoding(body):
+        return marked
+    if stated := _CHARSET.search(content_type):
+        return _browser_encoding(stated[1])
+    if kind and kind not in _HTML and not kind.endswith("xml"):
+        return "utf-8"
+    own = _OWN_WORD.search(body[:_START])
+    found = _browser_encoding((own[1] or own[2]).decode()) if own else "utf-8"
+    # What was readable as ASCII is in neither of the others.
+    return "utf-8" if found.startswith(("utf-16", "utf-32")) else found
+
+
+def _browser_encoding(label: str) -> str:
+    """Return Python's name of the encoding that a browser takes for a label."""
     try:
-        name = codecs.lookup(stated[1]).name if stated else ""
+        name = codecs.lookup(label).name
+    except LookupError:
+        name = label.lower()
+    name = _AS_BROWSERS.get(name, name)
+    try:
+        return name if _ENCODING.match(codecs.lookup(name).name) else "utf-8"
     except LookupError:
         return "utf-8"
-    return name if _ENCODING.match(name) else "utf-8"
 
 
 _MAX_BYTES = 2_000_000

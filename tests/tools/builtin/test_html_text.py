@@ -78,6 +78,24 @@ def test_blanks_take_time_in_proportion():
         (b'{"a": 1}', "application/json", '{"a": 1}'),
         (b"{}", "application/vnd.api+json; charset=utf-8", "{}"),
         (b"a\0", "text/plain", "a\0"),
+        # As in a browser: by the mark first, then by the header, then by the page's own word.
+        ("\ufeffé".encode("utf-16-le"), "text/plain; charset=utf-8", "é"),
+        ("\ufeff<html>é".encode("utf-16-be"), "", "é"),
+        (b"\xef\xbb\xbf<!DOCTYPE html><p>a", "", "a"),
+        (b"<meta charset=koi8-r>\xc3\xa9", "text/html; charset=utf-8", "é"),
+        (b"<meta charset=utf-16>a", "text/html", "a"),
+        (b"say charset=utf-16 in it", "text/plain", "say charset=utf-16 in it"),
+        (
+            b"<?xml version='1.0' encoding='latin-1'?>\xe9",
+            "text/xml",
+            "<?xml version='1.0' encoding='latin-1'?>é",
+        ),
+        ("“a” – €".encode("cp1252"), "text/plain; charset=iso-8859-1", "“a” – €"),
+        ("①～髙".encode("cp932"), "text/plain; charset=Shift_JIS", "①～髙"),
+        ("日本".encode("cp932"), "text/plain; charset=x-sjis", "日本"),
+        ("朱镕基".encode("gb18030"), "text/plain; charset=gb2312", "朱镕基"),
+        ("똠".encode("cp949"), "text/plain; charset=euc-kr", "똠"),
+        ("ไทย".encode("cp874"), "text/plain; charset=windows-874", "ไทย"),
     ],
 )
 def test_a_body_becomes_text_by_its_type_and_encoding(body, kind, text):
