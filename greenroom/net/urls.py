@@ -110,6 +110,8 @@ def port_of(parts: SplitResult) -> int:
 def redirect_target(url: str, status: int, location: str) -> str | None:
     """Return where an answer redirects to, as an absolute URL, or None where it does not.
 
+    A blank, which servers write as it is, becomes `%20`, as in a browser.
+
     Example:
         >>> redirect_target("http://a/b/c", 302, "../d")
         'http://a/d'
@@ -117,7 +119,7 @@ def redirect_target(url: str, status: int, location: str) -> str | None:
     if status not in _REDIRECTS or not location:
         return None
     try:
-        return urljoin(url, location)
+        return urljoin(url, location).replace(" ", "%20")
     except ValueError as error:
         raise AddressRefusedError(f"it redirects to what is not a URL: {error}") from None
 

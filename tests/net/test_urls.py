@@ -58,6 +58,7 @@ def test_any_text_is_a_url_or_refused(text):
 def test_redirects_are_followed_from_where_they_come():
     assert redirect_target("http://a.test/b/c", 301, "/d") == "http://a.test/d"
     assert redirect_target("http://a.test/b/c", 308, "https://x.test/") == "https://x.test/"
+    assert redirect_target("http://a.test/", 302, "/b c?d e") == "http://a.test/b%20c?d%20e"
     assert redirect_target("http://a.test/", 200, "/d") is None
     assert redirect_target("http://a.test/", 302, "") is None
     with pytest.raises(AddressRefusedError, match="redirects to what is not a URL"):
