@@ -29,6 +29,15 @@ MAX_OUTPUT = 64 << 10
 
 _REFUSED = 2  # the exit code that says no
 _DECISIONS = ("allow", "deny", "ask")
+_SPECIFIC = "hookSpecificOutput"
+_IGNORED = (("continue", True), ("suppressOutput", True), ("suppressOutput", False))
+_FIELDS = (
+    "hookEventName",
+    "permissionDecision",
+    "permissionDecisionReason",
+    "additionalContext",
+    "updatedInput",
+)
 _REASON = 1_000  # characters
 
 Decision: TypeAlias = Literal["allow", "deny", "ask", ""]
@@ -62,7 +71,9 @@ async def run_hook(hook: Hook, event: Mapping[str, object]) -> HookAnswer:
         return HookAnswer(hook, failure=f"{hook} did not run: {change}")
     try:
         code, out, err = await _run(hook, serde.dumps(event))
-    except (ToolError, OSError, _TooMuch) as error:
+    except _TooMuch as error:
+        return HookAnswer(hook, failure=f"{hook} failed: {error}")
+    except (ToolError, OSError) as error:
         return HookAnswer(hook, failure=f"{hook} failed: {describe_error(error)}")
     if code is None:
         seconds = quantity(hook.settings.timeout, "second")
@@ -70,7 +81,9 @@ async def run_hook(hook: Hook, event: Mapping[str, object]) -> HookAnswer:
     if code == _REFUSED:
         return HookAnswer(hook, "deny", _clean(err) or f"{hook} refused it")
     if code:
-        return HookAnswer(hook, failure=f"{hook} failed with exit code {code}: {_clean(err)}")
+        how = f"exit code {code}" if code > 0 else f"signal {-code}"
+        said = f": {text}" if (text := _clean(err)) else ""
+        return HookAnswer(hook, failure=f"{hook} failed with {how}{said}")
     try:
         return _read(hook, out)
     except (InvalidJSONError, ValueError) as error:
@@ -110,7 +123,9 @@ async def _run(hook: Hook, event: bytes) -> tuple[int | None, str, str]:
         report = await process.aclose()
     if too_much:
         raise _TooMuch
-    code = None if limit.cancelled_caught else -1 if report.code is None else report.code
+    if report.code is None and not limit.cancelled_caught:
+        raise ToolError("it interfered with the process that waits for it")
+    code = None if limit.cancelled_caught else report.code
     return code, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
 
@@ -140,9 +155,17 @@ def _read(hook: Hook, out: str) -> HookAnswer:
     """
     if not out.strip():
         return HookAnswer(hook)
-    found = serde.loads_object(out.strip()).get("hookSpecificOutput", {})
+    answer = serde.loads_object(out.strip())
+    found = answer.pop(_SPECIFIC, {})
     if not isinstance(found, dict):
-        raise ValueError("hookSpecificOutput is not an object")  # noqa: TRY004 (of its text)
+        raise ValueError(f"{_SPECIFIC} is not an object")  # noqa: TRY004 (of its text)
+    # A refusal in words that are not ours must not pass for no opinion.
+    unknown = [f"{name!r}" for name, value in answer.items() if (name, value) not in _IGNORED]
+    unknown += [f"{name!r} in {_SPECIFIC}" for name in found if name not in _FIELDS]
+    if unknown:
+        raise ValueError(
+            f"{unknown[0]} is no part of an answer ({_SPECIFIC}: {', '.join(_FIELDS)})"
+        )
     event, decision = found.get("hookEventName"), found.get("permissionDecision", "")
     if event not in (None, hook.settings.event):
         raise ValueError(f"it answers {event!r}")

@@ -142,12 +142,22 @@ def test_a_rule_finds_a_command_inside_of_another(run, mine):
     ("command", "says"),
     [
         ("exit 1", "failed with exit code 1"),
-        ("kill -9 $$", "failed with exit code -9"),
+        ("kill -9 $$", "failed with signal 9\n"),
+        ("kill -9 $PPID; sleep 9", "it interfered with the process that waits for it\n"),
+        ("exit 3", "failed with exit code 3\n"),
         ("echo nonsense", "no answer that can be read"),
         ("echo '[]'", "no answer that can be read"),
         ('echo \'{"hookSpecificOutput": {"permissionDecision": "maybe"}}\'', "'maybe'"),
         (says("Stop"), "it answers 'Stop'"),
-        ("head -c 100000000 /dev/zero", f"more than {MAX_OUTPUT >> 10} KB"),
+        # Each of these means to refuse, in words of others or with a slip.
+        ('echo \'{"decision": "block"}\'', "'decision' is no part of an answer"),
+        ("echo '{\"continue\": false}'", "'continue' is no part of an answer"),
+        ('echo \'{"permissionDecision": "deny"}\'', "'permissionDecision' is no part"),
+        (
+            'echo \'{"hookSpecificOutput": {"permissionDecison": "deny"}}\'',
+            "'permissionDecison' in",
+        ),
+        ("head -c 100000000 /dev/zero", f"failed: it wrote more than {MAX_OUTPUT >> 10} KB"),
         ("head -c 100000000 /dev/zero >&2", f"more than {MAX_OUTPUT >> 10} KB"),
         ("/does/not/exist", "failed with exit code 127"),
     ],
@@ -158,6 +168,12 @@ def test_a_hook_that_fails_is_told_of_and_the_call_is_a_question(run, mine, proj
     assert len(done.json["denials"]) == 1
     assert says in done.err
     assert not (project / "a.txt").exists()
+
+
+def test_an_answer_without_an_opinion_is_no_failure(run, mine, project):
+    mine(PreToolUse=['echo \'{"continue": true, "suppressOutput": true}\'', "echo {}"])
+    assert run(*WRITE, "--allow", "Write").json["denials"] == []
+    assert (project / "a.txt").exists()
 
 
 def test_one_that_hangs_is_ended_with_all_that_it_started(run, mine, project):
