@@ -22,7 +22,7 @@ from typing import NamedTuple
 import trio
 
 from greenroom.cli.options import Options
-from greenroom.cli.stdio import OutputWriter
+from greenroom.cli.stdio import OutputWriter, tell
 from greenroom.cli.stored_sessions import sessions_folder
 from greenroom.core import OutputChunk
 from greenroom.core._internal import InvalidJSONError, serde, visible
@@ -34,6 +34,7 @@ def log_to_file(path: str) -> Iterator[None]:
     """Write everything that Greenroom logs within the block to this file: one JSON object a line.
 
     The file is readable by its owner alone; at 5 MB it is renamed, and three older ones are kept.
+    Lines that the disk refuses are missing from it; at the end the user is told why.
 
     Raises:
         ConfigurationError: the file can't be written.
@@ -51,6 +52,8 @@ def log_to_file(path: str) -> Iterator[None]:
         logger.removeHandler(handler)
         logger.setLevel(before)
         handler.close()
+        if handler.refusal:
+            tell(f"lines are missing from the log {path}: {handler.refusal}")
 
 
 logger = logging.getLogger("greenroom.cli")

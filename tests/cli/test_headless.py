@@ -426,6 +426,14 @@ def test_the_log_is_for_its_owner_alone_and_one_json_object_a_line(run, tmp_path
     assert log.read_text().count('"execute_tool Read"') == 2
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+def test_a_log_that_the_disk_refuses_is_told_in_one_line_and_harms_nothing(run):
+    done = run("-p", "read README.md", "--log", "/dev/full")
+    assert done.code == 0
+    [line] = [line for line in done.err.splitlines() if "no key is set" not in line]
+    assert line == "greenroom: lines are missing from the log /dev/full: No space left on device"
+
+
 def test_sessions_are_kept_where_the_option_says(run, tmp_path):
     folder = tmp_path / "elsewhere"
     run("-p", "read README.md", "--sessions", str(folder))
