@@ -12,6 +12,7 @@ import msgspec
 from greenroom.cli.stdio import read_some
 from greenroom.core import ImageBlock, TextBlock
 from greenroom.core._internal import InvalidJSONError, Wire, clip, serde
+from greenroom.tools._internal import check_media
 
 MAX_LINE = 32 << 20
 """The most bytes of a line, which may hold pictures; a longer one is skipped, and said to be."""
@@ -52,7 +53,8 @@ class UserMessage(Wire, frozen=True):
 
 def _image(picture: PictureLine) -> ImageBlock:
     found = picture.source or picture
-    return ImageBlock(found.media_type, found.data, found.url)
+    image = ImageBlock(found.media_type, found.data, found.url)
+    return check_media(image)[0] if found.data else image
 
 
 class UserLine(Wire, frozen=True, tag="user"):
@@ -174,5 +176,8 @@ def _find_fault(content: str | tuple[TextBlock | ImageBlock, ...]) -> str:
     pictures = [each for each in blocks if isinstance(each, ImageBlock)]
     if not all(each.url or (each.data and each.media_type) for each in pictures):
         return "an image needs data and media_type, or url"
+    faults = [check_media(each)[1] for each in pictures if each.data]
+    if any(faults):
+        return f"an image can't be sent: {next(filter(None, faults))}"
     texts = [each.text for each in blocks if isinstance(each, TextBlock)]
     return "" if pictures or "".join(texts).strip() else "the message is empty"

@@ -21,6 +21,7 @@ from greenroom.tools.interface import (
     plain_info as plain_info,
 )
 from greenroom.tools.isolation.frame import is_worker as is_worker
+from greenroom.tools.returned_values import check_media as check_media
 from greenroom.tools.schema import portable as portable
 from greenroom.tools.workspace_changes import (
     Window as Window,

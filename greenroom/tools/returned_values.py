@@ -1,15 +1,16 @@
 """Makes results of what tools return: texts, values of JSON, and results of another type.
 
-Images and PDFs are checked before a model sees them, by their headers and their ends. A provider
-refuses a whole request for one image that it can't read, and each later request repeats it. Nothing
-is decoded here: a file that passes may still be broken inside.
+Images and PDFs are checked before a model sees them, by their headers and their ends, and an image
+gets the media type that it has. A provider refuses a whole request for one image that it can't
+read, and each later request repeats it. No pixels are decoded here: a file that passes may still be
+broken inside.
 """
 
 import base64
-import binascii
 import zlib
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from greenroom.core import DocumentBlock, ImageBlock, TextBlock, ToolError, Tool
 from greenroom.core._internal import ResultContent, valid_unicode
 
 _BLOCKS = (TextBlock, ImageBlock, DocumentBlock)
+_Media = TypeVar("_Media", bound=ImageBlock | DocumentBlock)
 
 
 def to_result(name: str, value: object) -> ToolResult:
@@ -103,6 +105,7 @@ LONGEST_SIDE = 8_000
 """The most pixels that a side of an image may have."""
 
 PDF = b"%PDF-"
+_PDF_TYPE = "application/pdf"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 _GIF = (b"GIF87a", b"GIF89a")
@@ -159,12 +162,30 @@ def leave_out_faulty_media(result: ToolResult) -> ToolResult:
 def _check_block(block: ResultContent) -> ResultContent:
     if not isinstance(block, ImageBlock | DocumentBlock) or not block.data:
         return block
-    try:
-        fault = find_media_fault(base64.b64decode(block.data))
-    except binascii.Error:
-        return block
+    checked, fault = check_media(block)
     kind = "image" if isinstance(block, ImageBlock) else "document"
-    return TextBlock(f"[This {kind} was left out: {fault}]") if fault else block
+    return TextBlock(f"[This {kind} was left out: {fault}]") if fault else checked
+
+
+def check_media(block: _Media) -> tuple[_Media, str]:
+    """Return an image or a document as its data says, and why providers would refuse it.
+
+    They compare an image with its media type, and a history in which one does not fit is refused
+    as a whole.
+    """
+    coded = "".join(block.data.split())
+    try:
+        data = base64.b64decode(coded, validate=True)
+    except ValueError:
+        return block, "its data is not base64"
+    found = image_type(data[:12])
+    kind = found if isinstance(block, ImageBlock) and found else block.media_type
+    fault = find_media_fault(data)
+    if (kind in _READERS and kind != found) or (kind == _PDF_TYPE and PDF not in data[:1024]):
+        fault = f"it is not of the type {kind}"
+    if (coded, kind) != (block.data, block.media_type):
+        block = replace(block, data=coded, media_type=kind)
+    return block, fault
 
 
 def _read_png(data: bytes) -> tuple[int, int] | None:

@@ -186,14 +186,14 @@ async def run_with(value, function, tmp_path, *script):
 async def test_a_value_that_json_is_made_of_breaks_no_result(value, tmp_path):
     async def count(context: AgentContext) -> ToolResult:
         """Count."""
-        image = ImageBlock("image/png", "text1234")
+        image = ImageBlock("image/heic", "text1234")
         text = TextBlock(f"It is {value}")
         return ToolResult((text, image), metadata={"all": 12345, value: True, "none": None})
 
     given = await run_with(value, count, tmp_path)
     assert given.content == (
         TextBlock("It is [github token]"),
-        ImageBlock("image/png", "text1234"),
+        ImageBlock("image/heic", "text1234"),
     )
 
 

@@ -1,5 +1,6 @@
 """`greenroom -p` as a process that another program drives: inputs, answers and interrupts."""
 
+import base64
 import json
 import os
 import random
@@ -13,6 +14,7 @@ from greenroom.cli.input_lines import MAX_LINE, InputLines
 from greenroom.core import ImageBlock, TextBlock
 from tests.cli.driven import INTERRUPT, WORDS, answer, drive, user
 from tests.terminal_program import SECONDS
+from tests.tools.media import gif
 
 SCRIPTS = int(os.environ.get("GREENROOM_DRIVEN_SCRIPTS", "30"))
 
@@ -135,6 +137,7 @@ def test_what_can_not_be_read_is_said_with_its_line_and_nothing_else_happens(dri
         b'{"type": "user"}',
         json.dumps(user(" ")).encode(),
         json.dumps(user([{"type": "image"}])).encode(),
+        json.dumps(user([{"type": "image", "media_type": "image/png", "data": "aGk="}])).encode(),
         json.dumps(answer("p-1")).encode(),
         json.dumps(answer("p-1", "maybe")).encode(),
     ]
@@ -267,7 +270,8 @@ def read_all(data):
 
 
 def test_pictures_may_be_written_here_or_as_anthropic_does():
-    source = {"type": "base64", "media_type": "image/png", "data": "aGk="}
+    data = base64.b64encode(gif()).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
     blocks = [
         {"type": "text", "text": "look"},
         {"type": "image", "url": "https://example.com/a.png"},
@@ -277,7 +281,7 @@ def test_pictures_may_be_written_here_or_as_anthropic_does():
     assert line.message.blocks == (
         TextBlock("look"),
         ImageBlock(url="https://example.com/a.png"),
-        ImageBlock("image/png", "aGk="),
+        ImageBlock("image/gif", data),  # as what it is
     )
 
 

@@ -1,5 +1,6 @@
 """The gate and the batch: nothing that a tool does comes through as anything but a result."""
 
+import base64
 import logging
 import sys
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from greenroom.core import (
 )
 from greenroom.tools import ToolRegistry, tool
 from tests.tools.batch import run_batch
+from tests.tools.media import png
 
 
 @dataclass
@@ -321,7 +323,7 @@ async def test_lone_surrogates_are_mended(context):
 
 
 async def test_a_long_text_is_cut_and_kept_in_a_file_that_the_result_names(context):
-    image = ImageBlock("image/png", "AAAA")
+    image = ImageBlock("image/png", base64.b64encode(png()).decode())
 
     @tool
     async def long() -> ToolResult:

@@ -83,10 +83,36 @@ def test_a_result_has_a_line_for_what_is_left_out():
     "block",
     [
         ImageBlock(url="https://a.test/b.png"),
-        ImageBlock("image/png", "?"),
+        ImageBlock("image/heic", encoded(b"\0\0\0\x18ftypheic")),
+        DocumentBlock("text/plain", encoded(b"hello")),
         DocumentBlock(title="a"),
     ],
 )
 def test_what_can_not_be_checked_is_kept(block):
     result = ToolResult((block,))
     assert leave_out_faulty_media(result) is result
+
+
+def test_an_image_is_sent_as_what_it_is():
+    image = ImageBlock("image/png", base64.encodebytes(jpeg()).decode())
+    assert leave_out_faulty_media(ToolResult((image,))).content == (
+        ImageBlock("image/jpeg", encoded(jpeg())),
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "fault"),
+    [
+        (ImageBlock("image/png", "?"), "its data is not base64"),
+        (ImageBlock("image/png", "é"), "its data is not base64"),
+        (ImageBlock("image/png", encoded(b"<html>")), "it is not of the type image/png"),
+        (
+            DocumentBlock("application/pdf", encoded(b"<html>")),
+            "it is not of the type application/pdf",
+        ),
+    ],
+)
+def test_what_is_not_what_it_says_is_left_out(block, fault):
+    kind = "image" if isinstance(block, ImageBlock) else "document"
+    [left] = leave_out_faulty_media(ToolResult((block,))).content
+    assert left == TextBlock(f"[This {kind} was left out: {fault}]")
