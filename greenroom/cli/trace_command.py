@@ -3,6 +3,7 @@
 A trace is a tree with times, a page, or objects for programs.
 """
 
+import os
 from contextlib import suppress
 from shutil import get_terminal_size
 
@@ -31,7 +32,7 @@ async def show_trace(options: TraceOptions) -> int:
     )
     output = OutputWriter()
     if options.html:
-        await trio.Path(options.html).write_text(trace.to_html(), encoding="utf-8")
+        await trio.to_thread.run_sync(_write_page, options.html, trace.to_html())
     elif options.json:
         for span in trace.spans:
             await output.line(serde.encode(span))
@@ -77,6 +78,13 @@ async def show_diagnoses(options: TraceOptions) -> int:
     if not options.json:
         await output.text("nothing went wrong")
     return DONE
+
+
+def _write_page(path: str, page: str) -> None:
+    # For this user alone, as the trace is.
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(page)
 
 
 def _tell_missing(trace: Trace) -> None:

@@ -6,6 +6,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 import trio
 
 from greenroom import (
@@ -35,6 +36,7 @@ def test_a_run_can_be_looked_at_as_a_tree_a_page_or_objects(run, project):
     page = project / "trace.html"
     assert run("trace", id_, "--html", str(page)).code == 0
     assert "execute_tool Read" in page.read_text()
+    assert page.stat().st_mode & 0o777 == 0o600
     objects = run("trace", id_, "--json").out.splitlines()
     assert len(objects) == 4
     assert "A project of ours" in objects[2]
@@ -145,9 +147,11 @@ def wait_for_tool(running, sessions):
     raise AssertionError("no tool has begun")
 
 
-def test_an_audit_is_verified_and_shown(run, tmp_path):
+@pytest.mark.parametrize("given", [b"the key", b"the key\n", b"the key\n\n", b"\x0c\x00\n"])
+def test_an_audit_is_verified_and_shown(run, tmp_path, given):
+    """Whether the program that wrote it has taken off the end of the key's line, or not."""
     path, key = tmp_path / "audit.jsonl", tmp_path / "key"
-    key.write_bytes(b"the key\n")
+    key.write_bytes(b"the key\n" if given == b"the key" else given)
 
     async def main():
         def fetch(page: str) -> str:
@@ -155,7 +159,7 @@ def test_an_audit_is_verified_and_shown(run, tmp_path):
             return page
 
         agent = Agent(ScriptedProvider([call("fetch", page="a")], "done"), tools=[fetch])
-        async with Audit(path, key=b"the key") as audit:
+        async with Audit(path, key=given) as audit:
             async with AgentRuntime(InMemoryStore(), gates=[audit]) as runtime:
                 await agent.run("Go.", runtime=runtime)
         return audit.head
