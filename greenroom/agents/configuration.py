@@ -47,7 +47,8 @@ class Toolbox(msgspec.Struct, frozen=True):
         registry: the tools, by name.
         names: those of the tools, except those of providers, which may not be open yet.
         consents: the names of the functions among them. By passing a function a program consents
-            to its calls; by passing someone else's tool it does not.
+            to its calls, unless the function requires permission in so many words; by passing
+            someone else's tool it does not.
         policy: allows these functions, and reading; every other call needs a person's answer.
             Beside a manager that the program gives, only the consent counts, where no rule is about
             a call.
@@ -71,7 +72,10 @@ class Toolbox(msgspec.Struct, frozen=True):
         for each in filter(is_provider, given):
             registry.add(each)
         consents = frozenset(
-            each.name for each in own if isinstance(unwrap_tool(each), FunctionTool)
+            each.name
+            for each in own
+            if isinstance(inner := unwrap_tool(each), FunctionTool)
+            and not inner.asks_despite_consent
         )
         foreign = {each.name for each in own if not _is_builtin(each)}
         reading = [name for name in _READING if name not in foreign]

@@ -63,6 +63,8 @@ class FunctionTool(Generic[P, R]):
     Attributes:
         name, description, category, parameters, requires_permission, timeout, concurrent: see
             `greenroom.tools.Tool`.
+        asks_despite_consent: whether an `Agent` asks about calls although the program has passed it
+            the function.
         effects: states what a call would do, for permission rules, or None.
         isolation: where a plain function runs.
         sandbox: the sandbox of its process, or None.
@@ -79,7 +81,7 @@ class FunctionTool(Generic[P, R]):
         name: str | None = None,
         category: str = "other",
         timeout: float = DEFAULT_TIMEOUT,
-        requires_permission: bool = True,
+        requires_permission: bool | None = None,
         concurrent: bool = True,
         effects: EffectsFunction | None = None,
         isolation: Isolation = "thread",
@@ -106,7 +108,8 @@ class FunctionTool(Generic[P, R]):
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
         self.timeout = timeout
-        self.requires_permission = requires_permission
+        self.requires_permission = requires_permission is not False
+        self.asks_despite_consent = bool(requires_permission)
         self.concurrent = concurrent
         self.isolation = isolation
         self._limits, self.sandbox = limits, sandbox
@@ -230,7 +233,7 @@ class ToolOptions(TypedDict, total=False):
     name: str | None
     category: str
     timeout: float
-    requires_permission: bool
+    requires_permission: bool | None
     concurrent: bool
     effects: EffectsFunction | None
     isolation: Isolation
@@ -279,7 +282,9 @@ def tool(
         name: the name for the model; by default the function's.
         category: the kind, for permission rules, such as `read` or `network`.
         timeout: seconds that one call may take.
-        requires_permission: whether each call has to be allowed.
+        requires_permission: whether each call has to be allowed, by a rule or by a person. By
+            default it does, but an `Agent` allows the functions that are passed to it; with True it
+            asks about this one too.
         concurrent: whether a call may run beside others. With False, it waits for the calls of its
             reply before it, and those after it wait for it, unless they only read files.
         effects: states what a call would do, for permission rules.

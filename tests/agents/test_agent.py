@@ -371,6 +371,25 @@ async def test_consent_counts_where_no_rule_is_about_the_call(rules, denied):
     assert [denial.tool for denial in (await run).denials] == denied
 
 
+@pytest.mark.parametrize("rules", [None, []])
+async def test_a_function_that_requires_permission_in_so_many_words_is_asked_about(rules):
+    @tool(requires_permission=True)
+    def deploy() -> str:
+        """Deploy."""
+        return "deployed"
+
+    async def approve(request):
+        return request.tool_name == "deploy"
+
+    options = {"tools": [deploy, get_weather]}
+    if rules is not None:
+        options["permissions"] = PermissionManager(rules)
+    script = ([call("deploy"), weather()], "Done.")
+    denied = await agent(*script, **options).run("Go")
+    assert [denial.tool for denial in denied.denials] == ["deploy"]
+    assert (await agent(*script, **options).run("Go", approve=approve)).denials == ()
+
+
 async def test_in_the_mode_plan_consent_changes_nothing():
     permissions = PermissionManager(mode="plan")
     run = agent(weather(), "Hm.", permissions=permissions).run("Go")

@@ -95,7 +95,7 @@ def test_what_most_programs_need_is_one_list_that_leads_to_the_entries(site):
 
 def test_options_are_written_out(site):
     entries = read_entries(site / "reference" / "api" / "greenroom.tools" / "index.html")
-    assert "requires_permission: bool = ..." in entries["greenroom.tools.tool"]
+    assert "requires_permission: bool | None = ..." in entries["greenroom.tools.tool"]
 
 
 def test_what_calls_return_has_its_methods_without_a_door(site):
