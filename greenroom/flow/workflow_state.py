@@ -92,6 +92,7 @@ class _Field:
         """
         try:
             raw, problem = serde.encode(value), None
+            serde.check_json(msgspec.to_builtins(value))  # encoded, what is no number is null
         except InvalidJSONError as error:
             raise InvalidJSONError(f"{who} can't set {self.name}: {error}") from error
         others = [b"[%b]" % raw] if self.reducer is not None else []
@@ -175,9 +176,7 @@ class StateSchema(Generic[StateT]):
             raise WorkflowError(f"{who} returned {type(changes).__name__}", hint=hint)
         checked: Changes = {}
         for name, value in (changes or {}).items():
-            encoded = self.field(name, who).encode(who, value)
-            serde.check_json(msgspec.to_builtins(value))
-            checked[name] = serde.loads(encoded)
+            checked[name] = serde.loads(self.field(name, who).encode(who, value))
         return checked
 
     def merge(self, values: Values, writes: Iterable[tuple[str, Changes]]) -> Values:

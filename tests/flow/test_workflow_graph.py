@@ -138,7 +138,8 @@ def run(workflow, state, **options):
         ({"number": "many"}, "a can't set number"),
         ([1], "a returned list"),
         ({"any": Thread()}, "a can't set any: .*Thread"),
-        ({"any": float("nan")}, "nan is not a JSON number"),
+        ({"any": float("nan")}, "a can't set any: nan is not a JSON number"),
+        ({"number": float("inf")}, "a can't set number: inf is not a JSON number"),
     ],
 )
 def test_changes_that_the_state_can_not_take_are_refused_with_the_node(changes, problem):
@@ -148,6 +149,18 @@ def test_changes_that_the_state_can_not_take_are_refused_with_the_node(changes, 
     workflow = Workflow(State).node("a", change).edge(START, "a").edge("a", END)
     with pytest.raises((WorkflowError, InvalidJSONError), match=problem):
         run(workflow, {})
+
+
+def test_a_reducer_of_no_number_is_refused_with_the_node():
+    class Mean(TypedDict):
+        mean: Annotated[float, lambda old, new: float("nan")]
+
+    async def change(state):
+        return {"mean": 1.0}
+
+    workflow = Workflow(Mean).node("a", change).edge(START, "a").edge("a", END)
+    with pytest.raises(InvalidJSONError, match="with the update of a, can't set mean: nan is not"):
+        run(workflow, {"mean": 0.0})
 
 
 def test_two_writes_to_one_plain_field_are_refused_with_both_nodes():
