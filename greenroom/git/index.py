@@ -8,6 +8,9 @@ from greenroom.fs._internal import fold, read_beginning
 MAX_INDEX = 16 << 20  # bytes; a longer one may track anything
 MAX_LINK = 4096  # bytes of a file that says where the repository is
 _PLAIN_INDEXES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
+_HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
+_EXTENDED, _LENGTH = 0x4000, 0xFFF  # of the flags of an entry
+_PARTIAL = (b"link", b"sdir")  # extensions of a split index and of a sparse one
 
 
 def find_root(folder: str, names: Sequence[str] = (".git",)) -> str:
@@ -45,16 +48,31 @@ def list_tracked(root: str, marks: Iterable[str]) -> Iterator[str]:
         return
     names = fold(root) + index.decode("utf-8", "replace").lower()
     is_marked = any(mark.strip("/") in names or not mark.isascii() for mark in marks)
-    at, count = 12, int.from_bytes(index[8:12]) if is_marked else 0
-    for _ in range(count):
-        is_extended = index[at + 60 : at + 61] >= b"\x40" and index[at + 60] & 0x40
-        begin = at + (64 if is_extended else 62)
-        end = index.find(b"\0", begin)
-        if end < 0:  # the names of another hash
-            yield ""
+    if not is_marked and not any(sign in index for sign in _PARTIAL):
+        return
+    for size in _HASHES:
+        if (tracked := _read_names(index, size)) is not None:
+            yield from (f"{root}/{each}" for each in tracked)
             return
-        yield f"{root}/{os.fsdecode(index[begin:end])}"
+    yield ""
+
+
+def _read_names(index: bytes, size: int) -> list[str] | None:
+    """Read the names in an index whose hashes have this size; None if it is not such an index."""
+    names, at = list[str](), 12
+    for _ in range(int.from_bytes(index[8:12])):
+        flags = int.from_bytes(index[at + 40 + size : at + 42 + size])
+        begin = at + size + (44 if flags & _EXTENDED else 42)
+        end = index.find(b"\0", begin)
+        if end < 0 or min(end - begin, _LENGTH) != flags & _LENGTH:
+            return None
+        names.append(os.fsdecode(index[begin:end]))
         at += (end - at) // 8 * 8 + 8
+    while at + 8 <= len(index) - size:
+        if index[at : at + 1].islower():  # other files have a part of it, or it names folders alone
+            return None
+        at += 8 + int.from_bytes(index[at + 4 : at + 8])
+    return names if at == len(index) - size else None
 
 
 def _read_index(root: str) -> bytes:

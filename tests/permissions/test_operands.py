@@ -535,6 +535,34 @@ def test_what_was_tracked_before_is_asked_about_in_the_history(tmp_path):
     assert answer("git diff", tmp_path) == "asked"
 
 
+@pytest.mark.parametrize(
+    ("form", "change", "is_read"),
+    [
+        ("sha1", (), True),
+        ("sha256", (), True),
+        ("sha1", ("update-index", "--split-index"), False),
+        ("sha1", ("sparse-checkout", "set", "--cone", "--sparse-index", "src"), False),
+    ],
+)
+def test_what_is_tracked_is_found_or_asked_about_whatever_the_index(
+    tmp_path, form, change, is_read
+):
+    for folder in ("src", "secrets"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "key").write_text(SECRET)
+    run_git(tmp_path, "init", "-q", f"--object-format={form}")
+    run_git(tmp_path, "add", "-A")
+    run_git(tmp_path, "commit", "-qm", "Start")
+    if change:
+        assert run_git(tmp_path, *change).returncode == 0
+    care = Care((PathPattern.parse("**/secrets/**"),))
+    assert answer("git grep --cached x", tmp_path, care=care) == "asked"
+    assert (answer("git grep --cached x src", tmp_path, care=care) == "") is is_read
+    if is_read:
+        run_git(tmp_path, "read-tree", "--empty")
+        assert answer("git grep --cached x", tmp_path, care=care) == ""
+
+
 def test_a_repository_is_found_behind_the_link_of_a_working_tree(project, tmp_path):
     run_git(project, "worktree", "add", "-q", str(tmp_path / "other"))
     try:
