@@ -10,7 +10,7 @@ import msgspec
 from greenroom.memory.database import Totals, read_keys, read_rows
 from greenroom.memory.memory_protocol import Recalled
 from greenroom.memory.rows import read, read_totals
-from greenroom.memory.vectors import find_by_meaning
+from greenroom.memory.vectors import Closest, find_by_meaning
 from greenroom.memory.word_index import Filter, ScoredKey, find_by_words
 
 _K = 60  # of reciprocal rank fusion, as in the paper by Cormack and others
@@ -48,6 +48,8 @@ class RecallResult(msgspec.Struct):
         keys: their keys.
         damaged: the keys of damaged rows.
         failure: why words or vectors could not be searched, or None.
+        damaged_vectors: the keys of damaged vectors.
+        misfits: how many vectors have another length than the question's.
         totals: how much the database holds.
     """
 
@@ -56,13 +58,15 @@ class RecallResult(msgspec.Struct):
     keys: list[int] = msgspec.field(default_factory=list)
     damaged: list[int] = msgspec.field(default_factory=list)
     failure: sqlite3.Error | None = None
+    damaged_vectors: list[int] = msgspec.field(default_factory=list)
+    misfits: int = 0
 
 
 def recall(connection: sqlite3.Connection, request: RecallRequest) -> RecallResult:
     """Find entries by words and by meaning; if both fail, return the newest with a score of 0."""
     result = RecallResult(read_totals(connection))
     by_words: list[ScoredKey] = []
-    by_meaning: list[ScoredKey] = []
+    closest = Closest()
     try:
         by_words = find_by_words(connection, request.text, result.totals, request.only)
     except sqlite3.Error as error:
@@ -70,7 +74,7 @@ def recall(connection: sqlite3.Connection, request: RecallRequest) -> RecallResu
     has_words = result.failure is None
     try:
         if request.vector:
-            by_meaning = find_by_meaning(
+            closest = find_by_meaning(
                 connection,
                 request.embedder,
                 request.vector,
@@ -80,7 +84,8 @@ def recall(connection: sqlite3.Connection, request: RecallRequest) -> RecallResu
             )
     except sqlite3.Error as error:
         result.failure = error
-    by_meaning = [each for each in by_meaning if each.relevance > 0]
+    by_meaning = [each for each in closest.best if each.relevance > 0]
+    result.damaged_vectors, result.misfits = closest.damaged, closest.misfits
     if not has_words and not by_meaning:
         return _read_newest(connection, result, request.only, request.limit)
     scores = _fuse([each for each in (by_words, by_meaning) if each])

@@ -15,7 +15,7 @@ import trio
 from msgspec.structs import replace
 
 from greenroom.core import utc_now
-from greenroom.core._internal import valid_unicode
+from greenroom.core._internal import quantity, valid_unicode
 from greenroom.memory import rows, vectors, word_index
 from greenroom.memory.database import FITS, MemoryDatabase, Totals, read_keys
 from greenroom.memory.memory_protocol import (
@@ -134,7 +134,7 @@ class SQLiteMemory:
         self._cache = RecallCache()
         self._keys_in_progress: set[int] = set()
         self._next_embedding = -math.inf  # on the monotonic clock; trio's begins anew in each run
-        self._was_rebuilt = False
+        self._was_rebuilt = self._has_misfits = False
 
     def __repr__(self) -> str:
         return f"SQLiteMemory({self._database.path!r})"
@@ -323,6 +323,17 @@ class SQLiteMemory:
             if not self._was_rebuilt:
                 self._was_rebuilt = True
                 await self._try_repair(rows.rebuild_index)
+        name = self._embedder.name if self._embedder else ""
+        if result.damaged_vectors:
+            again = partial(vectors.remove, name=name, keys=result.damaged_vectors)
+            if removed := await self._try_repair(again):
+                self._report(f"{quantity(removed, 'damaged vector')} will be made again")
+        if result.misfits and not self._has_misfits:
+            self._has_misfits = True
+            self._report(
+                f"{quantity(result.misfits, 'vector')} of another length than {name} returns now"
+                " can't be compared: give the embedder another name"
+            )
         if result.damaged:
             aside = partial(rows.set_aside, keys=result.damaged, moment=utc_now())
             if moved := await self._try_repair(aside):

@@ -13,6 +13,8 @@ from importlib import import_module
 from operator import mul
 from types import ModuleType
 
+import msgspec
+
 from greenroom.llm import ModelBadRequestError, ModelContextTooLongError
 from greenroom.memory.database import Totals
 from greenroom.memory.memory_protocol import Embedder
@@ -104,6 +106,26 @@ def store(connection: sqlite3.Connection, name: str, vectors: Iterable[tuple[int
     )
 
 
+class Closest(msgspec.Struct):
+    """The entries whose vectors are closest to a question's, and vectors that can't be compared.
+
+    Attributes:
+        best: the entries, the closest first.
+        damaged: the keys of damaged vectors.
+        misfits: how many vectors have another length than the question's.
+    """
+
+    best: list[ScoredKey] = []
+    damaged: list[int] = []
+    misfits: int = 0
+
+
+def remove(connection: sqlite3.Connection, name: str, keys: Sequence[int]) -> int:
+    """Remove the vectors of some entries, so that they are made again; return how many."""
+    query = "DELETE FROM vectors WHERE key = ? AND name = ?"
+    return connection.executemany(query, [(key, name) for key in keys]).rowcount
+
+
 def find_by_meaning(
     connection: sqlite3.Connection,
     name: str,
@@ -111,8 +133,8 @@ def find_by_meaning(
     totals: Totals,
     only: Filter,
     by_words: Sequence[ScoredKey],
-) -> list[ScoredKey]:
-    """Return the 200 entries that are closest to the query's vector, the closest first.
+) -> Closest:
+    """Find the 200 entries that are closest to the query's vector.
 
     Vectors of another length, or damaged ones, count as missing.
     """
@@ -121,12 +143,13 @@ def find_by_meaning(
     else:
         rows = _vectors_of(connection, name, [each.key for each in by_words])
     compare = _comparison(query)
-    best: list[ScoredKey] = []
-    for page in _pages(rows, len(query)):
+    found = Closest()
+    best = found.best
+    for page in _pages(rows, len(query), found):
         best += map(ScoredKey, [key for key, _ in page], compare([vector for _, vector in page]))
         best.sort(key=lambda each: (-each.relevance, -each.key))
         del best[_BEST:]
-    return best
+    return found
 
 
 def _all_vectors(
@@ -152,12 +175,16 @@ def _vectors_of(
 
 
 def _pages(
-    rows: Iterable[tuple[int, bytes, int]], length: int
+    rows: Iterable[tuple[int, bytes, int]], length: int, found: Closest
 ) -> Iterator[list[tuple[int, bytes]]]:
     page: list[tuple[int, bytes]] = []
     for key, vector, checksum in rows:
-        if isinstance(vector, bytes) and len(vector) == length and zlib.crc32(vector) == checksum:
+        if not isinstance(vector, bytes) or zlib.crc32(vector) != checksum:
+            found.damaged.append(key)
+        elif len(vector) == length:
             page.append((key, vector))
+        elif vector:  # else its text was refused
+            found.misfits += 1
         if len(page) == _PAGE:
             yield page
             page = []

@@ -167,7 +167,7 @@ async def test_with_and_without_numpy_the_same_is_found(monkeypatch, finds):
     assert found.score == pytest.approx(1.0, abs=1e-6)
 
 
-async def test_a_damaged_vector_counts_as_missing(tmp_path):
+async def test_a_damaged_vector_counts_as_missing_and_is_made_again(tmp_path):
     path = tmp_path / "memory.db"
     memory = SQLiteMemory(path, HashEmbedder(synonyms=[("dog", "hound")]))
     await memory.add("the hound sleeps")
@@ -175,6 +175,23 @@ async def test_a_damaged_vector_counts_as_missing(tmp_path):
     change(path, "UPDATE vectors SET vector = zeroblob(1024)")
     assert await memory.recall("dog") == ()
     assert texts(await memory.recall("sleeps")) == ["the hound sleeps"]
+    assert texts(await memory.recall("dog")) == ["the hound sleeps"]
+    assert memory.statistics().last_failure == "1 damaged vector will be made again"
+
+
+async def test_vectors_of_another_length_are_told_once(tmp_path, caplog):
+    class Embedder(HashEmbedder):
+        def __init__(self, size):
+            super().__init__(size, synonyms=[("dog", "hound")])
+            self.name = "embedder"
+
+    path = tmp_path / "memory.db"
+    await SQLiteMemory(path, Embedder(256)).add("the hound sleeps")
+    memory = SQLiteMemory(path, Embedder(128))
+    await memory.add("a hound barks")
+    for question in ("dog", "dogs and cats", "a dog"):
+        await memory.recall(question)
+    assert caplog.text.count("1 vector of another length than embedder returns now") == 1
 
 
 ADD = """
