@@ -23,7 +23,7 @@ from greenroom.agents._internal import Toolbox, pass_permissions
 from greenroom.core import AgentState, BudgetExceededError, ConfigurationError
 from greenroom.flow.error_context import ErrorClass, ErrorContext, RecoveryDecision
 from greenroom.flow.errors import PlanError
-from greenroom.flow.graph import is_count
+from greenroom.flow.graph import is_above_zero, is_count
 from greenroom.flow.plan import Plan, find_tool
 from greenroom.flow.plan_run import (
     FailureReason,
@@ -118,7 +118,8 @@ async def execute_plan(
     Raises:
         PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
             is too long for a record.
-        ConfigurationError: `concurrency` is below 1.
+        ConfigurationError: `concurrency` is no whole number of at least 1, or `patience` is not
+            above 0.
         TurnError: the agent has no room for another subagent.
         BudgetExceededError: a budget of the agent is spent; what it has stopped is pending.
         SessionError: the session can't be written; nothing unrecorded has started.
@@ -136,6 +137,8 @@ async def execute_plan(
     """
     if not is_count(concurrency):
         raise ConfigurationError(f"concurrency is {concurrency!r}", hint="1 runs them one by one")
+    if patience is not None and not is_above_zero(patience):
+        raise ConfigurationError(f"patience is {patience!r}", hint="give a number above 0")
     box, room = Toolbox.of(tools), max(1, agent.subagent_room)
     rules = box.permissions(box.policy if permissions is None else permissions, agent.context)
     run = plan_or_run if isinstance(plan_or_run, PlanRun) else PlanRun(plan_or_run)

@@ -201,6 +201,9 @@ async def test_a_reference_to_nothing_fails_before_anything_starts():
         (Plan("", [Subtask("a", "", tool="nope")]), {}, "there is no tool 'nope' (tools: none)"),
         (Plan("", [Subtask("a", "A")]), {}, "a has no tool, and no worker was passed"),
         (Plan("", []), {"concurrency": 0}, "concurrency is 0"),
+        (Plan("", []), {"concurrency": "2"}, "concurrency is '2'"),
+        (Plan("", []), {"patience": 0}, "patience is 0"),
+        (Plan("", []), {"patience": float("nan")}, "patience is nan"),
     ],
 )
 async def test_what_could_never_run_is_refused_before_anything_starts(plan, options, said):
