@@ -68,6 +68,7 @@ class RemoteChunks:
         self._pieces: ChunkIterator | None = None
         self._decoder = SSEDecoder()
         self._events: list[SSEEvent] = []
+        self._missed: int | None = None  # as the last gap says
         self._host: tuple[int | None, int] = (None, 0)
         self._last: Exited | None = None
         self._asked: str | None = None  # the question of the machinery that was shown
@@ -111,11 +112,11 @@ class RemoteChunks:
             if not self._events:
                 self._events = await self._read()
                 continue
-            chunk = self._take(self._events.pop(0))
-            if isinstance(chunk, Lagged) and chunk.missed is None:
-                await self._close()  # and read all that the agent still has of its new life
-                self.position = None
-                return chunk
+            event = self._events.pop(0)
+            if event.name == "snapshot":  # from which the host would go on
+                await self._close()  # and read all that the agent still has
+                return self._skip_gap(event.id)
+            chunk = self._take(event)
             if isinstance(chunk, Error) and chunk.kind == _FENCED:
                 await self._close()  # it is another host's, which goes on
             elif isinstance(chunk, Exited):
@@ -132,13 +133,23 @@ class RemoteChunks:
         chunk: OutputChunk | None = None
         try:
             if event.name == "gap":
-                chunk = Lagged(serde.decode(data, dict[str, int | None]).get("missed"))
+                self._missed = serde.decode(data, dict[str, int | None]).get("missed")
             elif not event.name:
                 chunk = read_chunk(data)
         except InvalidJSONError as error:
             raise RemoteError("a host sends an event that is not ours") from error
         self._note_position(event.id)
         return chunk
+
+    def _skip_gap(self, written: str) -> Lagged:
+        """Go on behind the chunks that are lost; in another life of the agent, at its beginning."""
+        before, self.position = self.position, None
+        self._note_position(written)
+        now, self.position = self.position, None
+        if self._missed is None or now is None or (before is not None and before[0] != now[0]):
+            return Lagged(None)
+        self.position = now[0], self._missed + (0 if before is None else before[1])
+        return Lagged(self._missed)
 
     def _note_position(self, written: str) -> None:
         if not written:

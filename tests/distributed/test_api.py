@@ -6,8 +6,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trio
 
+from greenroom import AgentRuntime, AgentSession, InMemoryStore
 from greenroom.core import (
     ConfigurationError,
+    Custom,
     Done,
     Error,
     Lagged,
@@ -22,7 +24,7 @@ from greenroom.distributed.host_client import HostClient, mailbox_path, session_
 from greenroom.distributed.hosted_agent import HostedAgent
 from greenroom.distributed.places import Target
 from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY, sign
-from greenroom.interop import RemoteError, RemoteLostError
+from greenroom.interop import RemoteError, RemoteLostError, remote
 from greenroom.interop._internal import RequestRefusedError
 from greenroom.net import HttpClient
 from greenroom.runtime import AgentNotRunningError
@@ -185,6 +187,49 @@ async def test_a_reader_ends_with_the_agent(cluster, target):
             await agent.send_input("bye")
             kinds = [type(chunk).__name__ async for chunk in chunks]
         assert kinds[-1] == "Exited"
+
+
+async def count(agent):
+    """Tell more than is kept for readers, and a gap of its own."""
+    async for message in agent.inputs():
+        async with agent.turn(message):
+            for number in range(int(message.text)):
+                await agent.send(Custom("count", {"number": number}, "." * 2_000))
+            await agent.send(Lagged(None))
+
+
+async def test_what_a_reader_has_missed_is_counted_and_the_rest_is_read(cluster, nursery):
+    await nursery.start(Host(cluster, [AgentType("counting", lambda spec: (count, ()))]).run)
+    agent = await cluster.spawn(AgentSpec("counting"))
+    with trio.fail_after(60):
+        await agent.ask("5000")
+        async with agent.subscribe() as chunks:
+            missed, found = (await anext(chunks)).missed, []
+            while not isinstance(chunk := await anext(chunks), Done):
+                found.append(chunk)
+    assert missed + len(found) + 1 == chunks.position[1]
+    assert found.count(Lagged(None)) == 1
+    numbers = [each.data["number"] for each in found if isinstance(each, Custom)]
+    assert numbers == list(range(numbers[0], 5000))
+
+
+async def test_a_turn_here_ends_though_its_end_was_among_what_was_read_late(
+    cluster, nursery, monkeypatch
+):
+    await nursery.start(Host(cluster, [AgentType("counting", lambda spec: (count, ()))]).run)
+    agent = await cluster.spawn(AgentSpec("counting"))
+    send_input = agent.send_input
+
+    async def send_and_wait(*args, **named):
+        receipt = await send_input(*args, **named)
+        await agent.answer(receipt)  # whoever reads has read nothing meanwhile
+        return receipt
+
+    monkeypatch.setattr(agent, "send_input", send_and_wait)
+    with trio.fail_after(60):
+        async with AgentRuntime(InMemoryStore()) as runtime:
+            handle = runtime.spawn(AgentSession.new("counting"), remote(agent))
+            assert (await handle.ask("10000")).status == "completed"
 
 
 async def test_an_interrupt_whose_reply_was_lost_stops_no_later_turn(cluster, target, monkeypatch):
