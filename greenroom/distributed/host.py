@@ -21,7 +21,7 @@ from greenroom.distributed.hosted_agent import HostedAgent
 from greenroom.distributed.pauses import Pauses
 from greenroom.interop._internal import is_loopback
 from greenroom.net._internal import server_context
-from greenroom.runtime import AgentRuntime
+from greenroom.runtime import AgentRuntime, RuntimeLimits
 from greenroom.session import PostgresStore
 from greenroom.session._internal import Connection, ensure_presence
 
@@ -57,6 +57,9 @@ class Host:
         key: the path of the certificate's private key, unless the same file has it.
         insecure: whether it may answer other machines without TLS, since the network between them
             is private, or encrypts by itself.
+        limits: the bounds of each agent.
+        instruments: objects that watch the agents, such as a `Tracer`; see `greenroom.Instrument`.
+        gates: objects that refuse calls of tools, such as an `Audit`; see `greenroom.core.Gate`.
 
     Raises:
         ConfigurationError: no type is given, or two have one name; other machines could reach the
@@ -84,6 +87,9 @@ class Host:
         certificate: str | None = None,
         key: str | None = None,
         insecure: bool = False,
+        limits: RuntimeLimits | None = None,
+        instruments: Iterable[object] = (),
+        gates: Iterable[object] = (),
     ) -> None:
         types = tuple(agent_types)
         self._types = {each.name: each for each in types}
@@ -105,6 +111,7 @@ class Host:
         self._database = cluster.database
         self._max_agents = max_agents
         self._grace = grace
+        self._limits, self._instruments, self._gates = limits, tuple(instruments), tuple(gates)
         self._poked = trio.Event()
         self._is_ending = False
 
@@ -127,7 +134,9 @@ class Host:
         while True:
             async with (
                 self._database.make_store() as store,
-                AgentRuntime(store=store) as runtime,
+                AgentRuntime(
+                    store, self._limits, instruments=self._instruments, gates=self._gates
+                ) as runtime,
             ):
                 life = _Life(self, store, runtime, task_status, has_been_there)
                 if await life.run():

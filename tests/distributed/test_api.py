@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import trio
 
-from greenroom import AgentRuntime, AgentSession, InMemoryStore
+from greenroom import Agent, AgentRuntime, AgentSession, InMemoryStore
 from greenroom.core import (
     ConfigurationError,
     Custom,
@@ -27,7 +27,8 @@ from greenroom.distributed.signing import OTHER_HOST, TOO_EARLY, sign
 from greenroom.interop import RemoteError, RemoteLostError, remote
 from greenroom.interop._internal import RequestRefusedError
 from greenroom.net import HttpClient
-from greenroom.runtime import AgentNotRunningError
+from greenroom.runtime import AgentNotRunningError, RuntimeLimits
+from greenroom.testing import ScriptedProvider, call
 from tests.distributed.kinds import ECHO, ENDING, wait_host
 
 SECRET = "a secret of the tests' own"
@@ -73,6 +74,48 @@ async def test_a_poke_wakes_the_host_and_the_agent(cluster, target):
     with trio.fail_after(60):
         agent = await cluster.spawn(AgentSpec("echo"))
         assert [(await agent.ask(f"{n}")).text for n in range(3)] == ["0", "1", "2"]
+
+
+class Careful:
+    """Refuses tools, and notes whose turns it sees."""
+
+    def __init__(self):
+        self.seen = []
+
+    def before_turn(self, agent, message):
+        self.seen.append(agent.agent_type)
+
+    async def before_run(self, agent, call):
+        return "not on this host"
+
+
+class Watch:
+    def __init__(self):
+        self.seen = []
+
+    def after_turn(self, agent, end):
+        self.seen.append(end.status)
+
+
+async def test_what_watches_and_bounds_a_runtime_does_so_on_a_host(cluster, nursery):
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    def make(spec):
+        return Agent(ScriptedProvider(call("look"), "Well."), tools=[look], name="helper"), ()
+
+    parts = {"limits": RuntimeLimits(ring_chunks=1), "instruments": [Watch()], "gates": [Careful()]}
+    await nursery.start(Host(cluster, [AgentType("helper", make)], **parts).run)
+    with trio.fail_after(60):
+        agent = await cluster.spawn(AgentSpec("helper"))
+        assert (await agent.ask("Go")).text == "Well."
+        results = [each.text for message in await agent.history() for each in message.tool_results]
+        async with agent.subscribe() as chunks:
+            assert isinstance(await anext(chunks), Lagged)
+    assert "not on this host" in results[0]
+    assert parts["gates"][0].seen == ["helper"]
+    assert parts["instruments"][0].seen == ["completed"]
 
 
 async def test_an_interrupt_has_returned_when_the_turn_is_gone(cluster, target):
