@@ -211,7 +211,8 @@ async def run_command(
             [*held.prefix, *command],
             cwd=cwd,
             environment={**clean_environment(os.environ), **held.environment, **environment},
-            on_output=lambda data: live.show(output.feed(data)),
+            # Of what it can't parse, bash quotes the first line whole.
+            on_output=lambda data: live.show(output.feed(data.replace(_TELL.encode(), b""))),
             timeout=seconds,
             cleanup=context.cleanup,
         )

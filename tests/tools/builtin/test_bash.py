@@ -241,6 +241,12 @@ async def test_standard_input_is_empty(context: AgentContext) -> None:
     assert (await run(context, "cat; read line || echo none")).text == "none"
 
 
+async def test_a_syntax_error_quotes_the_command_and_nothing_of_ours(context: AgentContext) -> None:
+    result = await run(context, "echo )")
+    assert "`echo )'" in result.text
+    assert "trap" not in result.text
+
+
 async def test_signals_are_as_a_fresh_shell_has_them(context: AgentContext) -> None:
     assert (await run(context, "bash -c 'trap -p'; yes | head -1; echo ${PIPESTATUS[0]}")).text == (
         "y\n141"
