@@ -171,6 +171,7 @@ async def cassette(
 
     Raises:
         ConfigurationError: there is no such mode.
+        TypeError: `secrets` or `ignore` is a text, and not several.
         CassetteError: the file can't be read or written, holds too much, or would hold a secret;
             or, from the provider, a request that was not recorded: it shows the difference.
 
@@ -181,6 +182,9 @@ async def cassette(
             reply = await llm.generate(request)
         ```
     """
+    for name, texts in (("secrets", secrets), ("ignore", ignore)):
+        if isinstance(texts, str):  # each letter of it would count for itself
+            raise TypeError(f"{name} are several: write {name}=[…]")
     path = Path(path)
     if mode not in get_args(CassetteMode):
         modes = ", ".join(get_args(CassetteMode))

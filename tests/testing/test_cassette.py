@@ -191,6 +191,13 @@ async def test_a_made_up_key_is_no_secret_and_a_word_that_is_named_is_one(path, 
     assert reply.text == "ollama, [secret]"
 
 
+@pytest.mark.parametrize("name", ["secrets", "ignore"])
+async def test_a_text_is_not_taken_for_the_letters_in_it(path, name):
+    with pytest.raises(TypeError, match=rf"{name} are several: write {name}=\[…\]"):
+        async with cassette(path, **{name: "a-passphrase"}):
+            pass
+
+
 async def test_a_whole_run_is_replayed_on_a_clock_that_jumps(path):
     call = {"index": 0, "id": "c1", "function": {"name": "bake", "arguments": '{"loaves": 2}'}}
     called = event(tool_calls=[call])
