@@ -50,7 +50,7 @@ from greenroom.session.store import (
     release_after,
 )
 from greenroom.session.store_errors import locked_error, unknown_error
-from greenroom.threads._internal import SharedThreads
+from greenroom.threads._internal import FileThreads, SharedThreads
 
 T = TypeVar("T")
 
@@ -69,7 +69,7 @@ class FileStore:
         """Set the folder; nothing is read or created yet."""
         self._folder = os.path.abspath(folder)
         self._place = os.path.realpath(folder)  # links resolved
-        self._limiter = trio.CapacityLimiter(_READERS)
+        self._readers = FileThreads("reading sessions", _READERS)
         self._threads = SharedThreads("sessions", _WRITERS)
         self._writes = LoopWrites()
         self._id = new_store_id()
@@ -92,7 +92,7 @@ class FileStore:
 
     def statistics(self) -> StoreStatistics:
         """Return figures about the store's threads."""
-        reads, writes = self._limiter.statistics(), self._threads.figures()
+        reads, writes = self._readers.limiter.statistics(), self._threads.figures()
         return StoreStatistics(
             reads.borrowed_tokens + writes.working,
             reads.tasks_waiting + writes.waiting,
@@ -249,7 +249,7 @@ class FileStore:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """Do this work in one of the store's threads; no thread is abandoned on cancellation."""
-        return await trio.to_thread.run_sync(work, limiter=self._limiter)
+        return await trio.to_thread.run_sync(work, limiter=self._readers.limiter)
 
     def folder(self, session_id: str) -> str:
         """Return a session's folder, where other files that belong to it may be kept.
@@ -285,7 +285,7 @@ class FileStore:
 
     async def _in_thread(self, session_id: str, work: Callable[[], T]) -> T:
         try:
-            return await trio.to_thread.run_sync(work, limiter=self._limiter)
+            return await trio.to_thread.run_sync(work, limiter=self._readers.limiter)
         except OSError as error:
             raise storage_error(error, session_id, self._folder) from error
 

@@ -4,10 +4,12 @@ import json
 import logging
 import os
 import stat
+import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+import trio
 
 from greenroom.core import Message, SessionStorageError
 from greenroom.core._internal import set_clock
@@ -17,6 +19,7 @@ from greenroom.session.history import START, encode_line
 from tests.conftest import take_sample
 
 ROOT = Path(__file__).parents[2]
+READERS = 32  # that a store has at once, in each run of trio
 
 
 async def saved(files, messages, session_id="mine"):
@@ -457,3 +460,30 @@ async def test_a_folder_whose_parent_takes_none_is_a_clear_error():
     session.add_message(Message.user("one"))
     with pytest.raises(SessionStorageError, match="/proc/nowhere"):
         await session.save()
+
+
+def test_a_store_serves_several_runs_at_once(files):
+    started, over = threading.Semaphore(0), threading.Event()
+
+    def hold() -> None:
+        started.release()
+        over.wait()
+
+    async def take_all() -> None:
+        async with trio.open_nursery() as nursery:
+            for _ in range(READERS):
+                nursery.start_soon(files.in_thread, hold)
+
+    async def read() -> bool:
+        with trio.fail_after(10):
+            return await files.exists("mine")
+
+    other = threading.Thread(target=trio.run, args=[take_all])
+    other.start()
+    try:
+        for _ in range(READERS):
+            started.acquire()
+        assert trio.run(read) is False
+    finally:
+        over.set()
+        other.join()
