@@ -3,13 +3,20 @@
 Every function blocks. Never open the file of a database by other means than SQLite: when any
 descriptor of a file is closed, POSIX drops all locks that the process has on it, including those of
 SQLite.
+
+A forked process does not inherit these locks, though SQLite, which counts them in memory, believes
+that it has them. What it wrote, also by a new connection to the same file, would be lost once the
+parent closes its own. So no connection is open while the process forks: see `close_at_forks`.
 """
 
 import contextlib
 import os
 import sqlite3
+import threading
+import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Protocol
 from urllib.parse import quote
 
 from greenroom.core._internal import new_id
@@ -115,3 +122,35 @@ def read_pragma(connection: sqlite3.Connection, name: str) -> int:
     """Return the value of a pragma that is a number, such as "user_version"."""
     (value,) = connection.execute(f"PRAGMA {name}").fetchone()
     return int(value)
+
+
+class ClosesAtForks(Protocol):
+    """What has a connection, and can do without it for a while."""
+
+    def closed(self) -> AbstractContextManager[None]:
+        """Close the connection, and let nobody open another inside of the block."""
+
+
+_closing: weakref.WeakSet[ClosesAtForks] = weakref.WeakSet()
+_forking = threading.Lock()  # held while the set is looked at or changed, and by who forks
+_closed = ExitStack()
+
+
+def close_at_forks(database: ClosesAtForks) -> None:
+    """Close this database's connection whenever the process forks; the next use opens another."""
+    with _forking:
+        _closing.add(database)
+
+
+def _before_fork() -> None:
+    _forking.acquire()
+    for each in tuple(_closing):
+        _closed.enter_context(each.closed())
+
+
+def _after_fork() -> None:
+    _closed.close()
+    _forking.release()
+
+
+os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)

@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -94,7 +94,10 @@ class MemoryDatabase:
         self._limiter = trio.lowlevel.RunVar[trio.CapacityLimiter]("memory database")
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        self._file_identity: tuple[int, int, int] | None = None
+        self._file_identity: tuple[int, int] | None = None
+        self._finalizer: weakref.finalize[[], MemoryDatabase] | None = None
+        if self.path != ":memory:":
+            sqlite.close_at_forks(self)
 
     async def run(
         self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False, erases: bool = False
@@ -134,19 +137,29 @@ class MemoryDatabase:
                     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
             return done
 
+    @contextlib.contextmanager
+    def closed(self) -> Iterator[None]:
+        """Close the connection, and open none inside of the block."""
+        with self._lock:
+            if self._finalizer is not None:
+                self._connection = None
+                with contextlib.suppress(sqlite3.Error):  # it failed to clean up; nothing is lost
+                    self._finalizer()
+            yield
+
     def _get_connection(self) -> sqlite3.Connection:
         """Return the connection, if its file is still the same."""
+        identity = self._identify_file()
+        if identity != self._file_identity and self._file_identity is not None:
+            raise MemoryStorageError(
+                f"{self.path}: the file was moved or removed", hint="put it back, or start again"
+            )
         if self._connection is None:
-            if self.path != ":memory:" and not os.path.exists(self.path):
+            if self.path != ":memory:" and identity is None:
                 self._create()
             self._connection = self._open()
             self._file_identity = self._identify_file()
-            weakref.finalize(self, self._connection.close)
-        elif self._identify_file() != self._file_identity:
-            raise MemoryStorageError(
-                f"{self.path}: the file was moved or removed, or the process forked",
-                hint="put it back, or start again; after a fork, open a new memory in the child",
-            )
+            self._finalizer = weakref.finalize(self, self._connection.close)
         return self._connection
 
     def _open(self) -> sqlite3.Connection:
@@ -171,15 +184,15 @@ class MemoryDatabase:
             )
         sqlite.create_database(self.path, _make_tables, patience=_PATIENCE)
 
-    def _identify_file(self) -> tuple[int, int, int] | None:
-        """Return the identity of the file and the process, since a fork does not inherit locks."""
+    def _identify_file(self) -> tuple[int, int] | None:
+        """Return the identity of the file, if there is one."""
         if self.path == ":memory:":
             return None
         try:
             status = os.stat(self.path)
         except FileNotFoundError:
             return None
-        return os.getpid(), status.st_dev, status.st_ino
+        return status.st_dev, status.st_ino
 
 
 def read_keys(connection: sqlite3.Connection, query: str, *values: object) -> list[int]:

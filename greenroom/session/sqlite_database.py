@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TypeVar
 
@@ -188,6 +188,7 @@ class Database:
         self._is_syncing = True  # whether each commit is synced, as the connection is set now
         self._is_doubtful = False  # whether a sync of the log failed, which says so only once
         self._finalizer: weakref.finalize[[], Database] | None = None
+        sqlite.close_at_forks(self)
 
     async def run(self, session_id: str, work: Callable[[], T]) -> T:
         """Do blocking work in a thread, to its end even if cancelled.
@@ -259,6 +260,14 @@ class Database:
         """
         with self._turnstile:
             self._close()
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Close the connection, and open none inside of the block."""
+        with self._turnstile:
+            with suppress(sqlite3.Error):  # it failed to clean up; nothing is lost
+                self._close()
+            yield
 
     def _current(self) -> sqlite3.Connection:
         """Return the connection, if its file is still the one at the path."""

@@ -27,6 +27,7 @@ from greenroom.session import (
     sqlite_store,
     stored_rows,
 )
+from tests.warm_python import run_warm
 
 
 @pytest.fixture
@@ -681,6 +682,40 @@ def test_a_store_serves_one_run_after_another_and_several_at_once(store):
     found = trio.run(read)
     assert found == {f"s{each}": [f"s{each} {number}" for number in range(10)] for each in range(4)}
     trio.run(store.aclose)
+
+
+FORK = """
+import os, sys, trio
+from greenroom import AgentSession, Message, SQLiteStore
+
+async def save(name):
+    session = AgentSession.new("coder", session_id=name, store=store)
+    session.add_message(Message.user("hello"))
+    await session.save()
+
+store, written, closed = SQLiteStore(sys.argv[1]), os.pipe(), os.pipe()
+trio.run(save, "before")
+if os.fork() == 0:
+    trio.run(save, "child")
+    os.write(written[1], b"x")
+    os.read(closed[0], 1)
+    trio.run(save, "child, alone")
+    inherited, store = store, SQLiteStore(sys.argv[1])
+    trio.run(save, "child, in a new store")
+    os._exit(0)
+os.read(written[0], 1)
+trio.run(save, "parent")
+trio.run(store.aclose)
+os.write(closed[1], b"x")
+os.wait()
+print(*sorted(each.session_id for each in trio.run(store.list_all)), sep="; ")
+"""
+
+
+def test_what_a_fork_writes_is_kept_whoever_closes_first(path, tmp_path):
+    code, told, errors = run_warm(["-c", FORK, path], tmp_path, {})
+    assert code == 0, errors
+    assert told.strip() == "before; child; child, alone; child, in a new store; parent"
 
 
 def test_a_store_that_nobody_closes_is_closed_when_it_is_forgotten(path):
