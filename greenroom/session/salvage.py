@@ -104,7 +104,9 @@ def salvage_history(data: bytes, *, session_id: str, path: str) -> SalvagedHisto
 
 def _verify_lines(data: bytes, at: Position) -> Iterator[tuple[int, bytes]]:
     """Yield the lines after a place with their numbers from 0; b"" for one that does not verify."""
-    lines = deque(_LINE.findall(data))
+    # A program that turned the line ends into those of Windows damaged each line. None has such an
+    # end within, where JSON escapes it.
+    lines = deque(_LINE.findall(data.replace(b"\r\n", b"\n")))
     before: int | None = zlib.crc32(at.last)
     number = at.lines - 1
     while lines:

@@ -51,6 +51,21 @@ async def test_what_can_not_be_decoded_is_salvaged_as_well(files, damaged):
     assert (await AgentSession.load("mine", store=files)).history == ()
 
 
+async def test_line_ends_of_windows_cost_no_message(files, conversation, damaged):
+    for sound in (0, 2):
+        data = damaged.read_bytes().replace(b"Gladlx", b"Gladly")
+        lines = data.splitlines(keepends=True)
+        text = b"".join(lines[:sound]) + b"".join(lines[sound:]).replace(b"\n", b"\r\n")
+        damaged.write_bytes(text)
+        report = await files.salvage("mine")
+        assert report.kept == len(conversation) - sound
+        assert Path(report.set_aside).read_bytes() == text[report.offset :]
+        session = await AgentSession.load("mine", store=files)
+        told = [message.content for message in session.history]
+        assert told == [message.content for message in conversation]
+        damaged.write_bytes(data)
+
+
 async def test_a_sound_session_is_left_alone(files, conversation):
     session = AgentSession.new("coder", session_id="mine", store=files)
     session.add_message(conversation[0])
