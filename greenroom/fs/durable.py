@@ -436,13 +436,22 @@ def _release_in_child() -> None:
     for fd, inode in _lock_inodes.items():
         with contextlib.suppress(OSError):
             if _inode(os.fstat(fd)) == inode:
-                nothing = os.open(os.devnull, os.O_RDONLY)
-                os.dup2(nothing, fd, inheritable=False)
-                os.close(nothing)
+                disconnect(fd)
     _lock_inodes.clear()
 
 
 os.register_at_fork(after_in_child=_release_in_child)
+
+
+def disconnect(fd: int) -> None:
+    """Let a file descriptor refer to /dev/null: what it shares with another process is let go of.
+
+    Raises:
+        OSError: the system refused.
+    """
+    nothing = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nothing, fd, inheritable=False)
+    os.close(nothing)
 
 
 def _inode(status: os.stat_result) -> tuple[int, int]:

@@ -5,7 +5,7 @@ would exhaust the server's memory at some thousands. Every function blocks.
 """
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import cast
 
@@ -17,7 +17,9 @@ from greenroom.session.postgres_server import Connection, Server, is_alive, tran
 class Presence:
     """The presence of one store, taken when it first writes, and again whenever it was lost."""
 
-    def __init__(self, server: Server, name: str, lock: int, held: Collection[str]) -> None:
+    def __init__(
+        self, server: Server, name: Callable[[], str], lock: int, held: Collection[str]
+    ) -> None:
         """Set what others are told, the first half of the lock, and the ids of held sessions."""
         self._server = server
         self._name = name
@@ -54,6 +56,11 @@ class Presence:
             if self._connection is not None:
                 self._connection.close()
 
+    def leave_to_parent(self) -> None:
+        """Begin without a presence in a forked child."""
+        self._guard = threading.Lock()  # a thread that is not in this process may have had it
+        self._connection, self._former = None, []
+
     def _renew(self) -> None:
         """Take a new presence, and what others have left meanwhile, in one transaction."""
         if self._connection is not None:
@@ -63,7 +70,7 @@ class Presence:
         try:
             with transaction(connection):
                 query = "INSERT INTO holders (name) VALUES (%s) RETURNING id"
-                (found,) = connection.execute(query, [self._name]).fetchall()
+                (found,) = connection.execute(query, [self._name()]).fetchall()
                 new = cast("int", found[0])
                 connection.execute("SELECT pg_advisory_lock(%s, %s)", [self._lock, new])
                 if self._former:

@@ -19,6 +19,7 @@ import trio
 from psycopg import errors
 
 from greenroom.core import SessionError, SessionStorageError
+from greenroom.fs._internal import durable
 from greenroom.session.errors import SessionCorruptError
 from greenroom.session.postgres_dsn import Address
 from greenroom.threads._internal import SharedThreads, ThreadFigures
@@ -127,6 +128,7 @@ class Server:
         self.place = f"{address}/{schema}"
         """Where it is, for people; without any secret."""
         self._threads = SharedThreads("PostgreSQL", connections)
+        self._connections = connections
         self._slots = threading.BoundedSemaphore(connections)
         self._idle: list[Connection] = []
         self._far_ends = WeakKeyDictionary[Connection, object]()  # the process that serves each
@@ -268,6 +270,16 @@ class Server:
         """Close the connections that are idle; those at work are kept for the next use."""
         while self._idle:
             self._idle.pop().close()
+
+    def leave_to_parent(self) -> None:
+        """Begin without a connection in a forked child, and say nothing on those of its parent."""
+        for connection in tuple(self._far_ends):
+            with suppress(psycopg.Error):  # it is closed
+                durable.disconnect(connection.fileno())
+                connection.close()
+        self._idle, self._far_ends = [], WeakKeyDictionary()
+        # Threads that are not in this process may have had these.
+        self._guard, self._slots = threading.Lock(), threading.BoundedSemaphore(self._connections)
 
     def _without_secret(self, error: BaseException) -> BaseException | None:
         """Return an error as a cause, unless it shows the password."""

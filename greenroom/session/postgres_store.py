@@ -1,7 +1,9 @@
 """Sessions in a PostgreSQL database, which several machines share."""
 
+import os
 import weakref
 from collections.abc import Callable
+from functools import partial
 from io import BytesIO
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -86,8 +88,10 @@ class PostgresStore:
         self._lock = lock_of(schema)
         from greenroom.session.postgres_presence import Presence  # with psycopg
 
-        self._presence = Presence(self._server, self.holder, self._lock, self._held)
+        name = partial(name_holder, self._id)  # another one in a forked process
+        self._presence = Presence(self._server, name, self._lock, self._held)
         self._finalizer = weakref.finalize(self, _close, self._server, self._presence)
+        _stores.add(self)
 
     @property
     def holder(self) -> str:
@@ -349,6 +353,13 @@ class PostgresStore:
         self._presence.end()
         self._server.close()
 
+    def leave_to_parent(self) -> None:
+        """Begin anew in a forked child: the connections, and what is held, are its parent's."""
+        self._server.leave_to_parent()
+        self._presence.leave_to_parent()
+        self._held.clear()
+        self._taking.clear()
+
     def _path(self, session_id: str) -> str:
         return f"{self._server.place}#{check_session_id(session_id)}"
 
@@ -392,3 +403,14 @@ def ensure_presence(store: PostgresStore) -> int:
 def _close(server: "Server", presence: "Presence") -> None:
     server.close()
     presence.close()
+
+
+_stores: weakref.WeakSet[PostgresStore] = weakref.WeakSet()
+
+
+def _leave_to_parent() -> None:
+    for store in tuple(_stores):
+        store.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -6,8 +6,12 @@ for 40 rounds. Each check that keeps a promise is taken out once, as a mutant: i
 
 import os
 import random
+import signal
 import socket
+import subprocess
+import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -421,3 +425,56 @@ async def test_a_server_without_a_free_connection_is_waited_for(case, postgres_s
 
 async def find(store, found):
     found.append(await store.exists("mine"))
+
+
+FORK = """
+import os, signal, sys, trio
+from greenroom.core import Message
+from greenroom.session import AgentSession, PostgresStore
+
+async def say(session, text):
+    session.add_message(Message.user(text))
+    await session.save()
+
+def begin(name):
+    return AgentSession.new("coder", session_id=name, store=store)
+
+store = PostgresStore(sys.argv[1], schema=sys.argv[2])
+mine, theirs, (reading, writing) = begin("mine"), begin("theirs"), os.pipe()
+trio.run(mine.open)
+trio.run(say, mine, "one")
+if os.fork() == 0:
+    trio.run(theirs.open)
+    trio.run(say, theirs, "one")
+    os.write(writing, b"x")
+    sys.stdin.read()
+    trio.run(say, theirs, "two")
+    os._exit(0)
+os.read(reading, 1)
+trio.run(say, mine, "two")
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture
+def forked(case):
+    """A process that forked and was killed; both it and its child held a session."""
+    command = [sys.executable, "-c", FORK, case.server.dsn, case.schema]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path(__file__).parents[2]
+    ) as parent:
+        assert parent.wait() == -signal.SIGKILL
+        yield parent
+
+
+async def test_a_fork_has_connections_and_a_presence_of_its_own(case, forked):
+    store = case.make()
+    mine = await AgentSession.load("mine", store=store)
+    await say(mine, "three")
+    assert await texts(store) == ["one", "two", "three"]
+    with pytest.raises(SessionLockedError) as caught:
+        await AgentSession.delete("theirs", store=store)
+    assert caught.value.pid != forked.pid
+    forked.stdin.close()
+    assert forked.stdout.read() == b""  # the child has ended
+    assert await texts(store, "theirs") == ["one", "two"]
