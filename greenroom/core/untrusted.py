@@ -47,8 +47,10 @@ def quantity(count: float, what: str) -> str:
         >>> quantity(2, "file"), quantity(0.5, "second"), quantity(7_200_000.0, "second")
         ('2 files', '0.5 seconds', '7200000 seconds')
     """
-    # `g` alone keeps six digits: of a million and one it would write 1e+06.
-    number = f"{count:.0f}" if count % 1 == 0 and abs(count) < 1e15 else f"{count:g}"
+    if isinstance(count, int):
+        number = str(count)
+    else:  # `g` keeps six digits: of a million and one it would write 1e+06
+        number = f"{count:.0f}" if 1e5 <= abs(count) < 1e15 else f"{count:g}"
     return f"{number} {what}{'' if count == 1 else 's'}"
 
 

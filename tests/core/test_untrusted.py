@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, strategies as st
 
 from greenroom.core import frozen
-from greenroom.core._internal import clip, disguises, exact, valid_unicode, visible
+from greenroom.core._internal import clip, disguises, exact, quantity, valid_unicode, visible
 
 ODD = "\u00a0\u2003\u2800\u3000\u202f"
 ANY = st.text(
@@ -113,3 +113,17 @@ def test_clipping_keeps_whole_characters_and_counts_the_rest(text, limit):
     assert text.startswith(head)
     assert text.endswith(tail)
     assert len(head) + len(tail) + missing == len(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "written"),
+    [
+        (10**16 + 1, "10000000000000001 seconds"),
+        (1_234_567.5, "1234568 seconds"),
+        (999_999.7, "1000000 seconds"),
+        (0.1 + 0.2, "0.3 seconds"),
+        (float("inf"), "inf seconds"),
+    ],
+)
+def test_counts_have_all_their_digits_before_the_point(count, written):
+    assert quantity(count, "second") == written
