@@ -298,19 +298,22 @@ class Audit(Instrument):
 
         A crash or a full disk may have torn that note too, so it is about all that can't be read.
         """
-        torn = b""
+        torn = _Torn(self._key)
         for line in _read_lines(self._path):
             sealed = _SEAL.fullmatch(line)
-            if sealed:
-                self.head, self._sequence = sealed["hash"].decode(), self._sequence + 1
-            torn = b"" if sealed else torn + line
-        if torn:
+            if sealed is None:
+                torn.add(line)
+                continue
+            self.head, self._sequence = sealed["hash"].decode(), self._sequence + 1
+            if torn.last:
+                torn = _Torn(self._key)
+        if torn.last:
             event: dict[str, object] = {
                 "event": "torn",
                 "at": timestamp(utc_now()),
-                "line": self._digest(torn.removesuffix(b"\n")),
+                "line": torn.digest(),
             }
-            if problem := self._append((event,), b"" if torn.endswith(b"\n") else b"\n"):
+            if problem := self._append((event,), b"" if torn.last.endswith(b"\n") else b"\n"):
                 raise AuditError(f"the audit {self._path} can't be written: {problem}")
 
 
@@ -332,17 +335,18 @@ def verify_audit(
         >>> verify_audit("/dev/null").lines
         0
     """
-    last, lines, torn = _FIRST, 0, b""
+    last, lines, torn = _FIRST, 0, _Torn(key)
     seen = {_FIRST}
     for number, line in enumerate(_read_lines(str(path)), 1):
         sealed = _SEAL.fullmatch(line)
         if sealed is None:
-            torn += line
+            torn.add(line)
             continue
         facts = _read_facts(sealed["body"] + b"}")
-        if torn and facts.get("line") != _digest(torn.removesuffix(b"\n"), key):
+        if torn.last and facts.get("line") != torn.digest():
             return AuditReport(False, lines, last, False, f"line {number - 1} can't be read")
-        torn = b""
+        if torn.last:
+            torn = _Torn(key)
         digest = sealed["hash"].decode()
         if digest != _digest(sealed["body"], key):
             return AuditReport(False, lines, last, False, f"line {number} was changed")
@@ -351,8 +355,8 @@ def verify_audit(
             return AuditReport(False, lines, last, False, why)
         last, lines = digest, lines + 1
         seen.add(digest)
-    if torn:
-        is_torn = not torn.endswith(b"\n")
+    if torn.last:
+        is_torn = not torn.last.endswith(b"\n")
         why = "the last line is torn" if is_torn else "the last line can't be read"
         return AuditReport(False, lines, last, is_torn, why)
     if head is not None and head not in seen:
@@ -369,9 +373,29 @@ def _read_facts(body: bytes) -> dict[str, object]:
 
 
 def _digest(data: bytes, key: bytes | None) -> str:
-    if key is None:
-        return hashlib.sha256(data).hexdigest()
-    return hmac.new(key, data, hashlib.sha256).hexdigest()
+    return _begin_digest(key, data).hexdigest()
+
+
+def _begin_digest(key: bytes | None, data: bytes = b"") -> "hmac.HMAC | hashlib._Hash":
+    return hashlib.sha256(data) if key is None else hmac.new(key, data, hashlib.sha256)
+
+
+class _Torn:
+    """Lines that can't be read, of which only the last is kept: they may be a whole other file."""
+
+    def __init__(self, key: bytes | None) -> None:
+        self.last = b""
+        self._digest = _begin_digest(key)
+
+    def add(self, line: bytes) -> None:
+        self._digest.update(self.last)
+        self.last = line
+
+    def digest(self) -> str:
+        """Return the hash of the lines, without the end of the last one."""
+        whole = self._digest.copy()
+        whole.update(self.last.removesuffix(b"\n"))
+        return whole.hexdigest()
 
 
 def _read_lines(path: str) -> Iterator[bytes]:

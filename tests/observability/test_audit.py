@@ -6,6 +6,7 @@ import os
 import random
 import re
 import resource
+import tracemalloc
 
 import pytest
 import trio
@@ -145,6 +146,21 @@ async def test_a_torn_end_that_finds_no_room_for_its_note_is_noted_by_the_audit_
     monkeypatch.undo()
     await write(path)
     assert verify_audit(path, KEY, head).ok
+
+
+async def test_lines_that_can_t_be_read_are_not_kept_however_many_there_are(tmp_path):
+    path = tmp_path / "other.log"
+    path.write_bytes(b"a line of another program\n" * 50_000)
+    tracemalloc.start()
+    try:
+        report = verify_audit(path)
+        async with Audit(path, key=KEY):
+            pass
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert report.fault == "the last line can't be read"
+    assert peak < path.stat().st_size / 2
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
