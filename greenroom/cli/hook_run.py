@@ -30,7 +30,7 @@ MAX_OUTPUT = 64 << 10
 _REFUSED = 2  # the exit code that says no
 _DECISIONS = ("allow", "deny", "ask")
 _SPECIFIC = "hookSpecificOutput"
-_IGNORED = (("continue", True), ("suppressOutput", True), ("suppressOutput", False))
+_NOTICES = ("suppressOutput", "stopReason", "systemMessage")  # of other programs; none refuses
 _FIELDS = (
     "hookEventName",
     "permissionDecision",
@@ -155,12 +155,17 @@ def _read(hook: Hook, out: str) -> HookAnswer:
     """
     if not out.strip():
         return HookAnswer(hook)
-    answer = serde.loads_object(out.strip())
+    answer = _without_null(serde.loads_object(out.strip()))
     found = answer.pop(_SPECIFIC, {})
     if not isinstance(found, dict):
         raise ValueError(f"{_SPECIFIC} is not an object")  # noqa: TRY004 (of its text)
+    found = _without_null(found)
     # A refusal in words that are not ours must not pass for no opinion.
-    unknown = [f"{name!r}" for name, value in answer.items() if (name, value) not in _IGNORED]
+    unknown = [
+        f"{name!r}"
+        for name, value in answer.items()
+        if name not in _NOTICES and (name, value) != ("continue", True)
+    ]
     unknown += [f"{name!r} in {_SPECIFIC}" for name in found if name not in _FIELDS]
     if unknown:
         raise ValueError(
@@ -178,3 +183,8 @@ def _read(hook: Hook, out: str) -> HookAnswer:
         conceal_secrets(str(found.get("additionalContext") or "")),
         "updatedInput" in found,
     )
+
+
+def _without_null(fields: Mapping[str, object]) -> dict[str, object]:
+    """Leave out what says nothing: many libraries write each field that they know."""
+    return {name: value for name, value in fields.items() if value is not None}

@@ -171,7 +171,16 @@ def test_a_hook_that_fails_is_told_of_and_the_call_is_a_question(run, mine, proj
 
 
 def test_an_answer_without_an_opinion_is_no_failure(run, mine, project):
-    mine(PreToolUse=['echo \'{"continue": true, "suppressOutput": true}\'', "echo {}"])
+    notice = {"continue": True, "suppressOutput": False, "systemMessage": "on main", "reason": None}
+    specific = {"permissionDecision": None, "updatedOutput": None}
+    mine(
+        PreToolUse=[
+            "echo {}",
+            f"echo {shlex.quote(json.dumps({**notice, 'stopReason': ''}))}",
+            f"echo {shlex.quote(json.dumps({'decision': None, 'hookSpecificOutput': specific}))}",
+            "echo '{\"hookSpecificOutput\": null}'",
+        ]
+    )
     assert run(*WRITE, "--allow", "Write").json["denials"] == []
     assert (project / "a.txt").exists()
 
