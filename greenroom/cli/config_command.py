@@ -126,7 +126,7 @@ def _change_file(
     values = serde.loads_object(path.read_text("utf-8-sig")) if path.exists() else {}
     change(values, str(path))
     # A link of the user's own stays; one in a project may lead anywhere.
-    place = path if is_projects else path.resolve()
+    place = path if is_projects else Path(os.path.realpath(path))
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         durable.write_file(str(place), serde.dumps(values, pretty=True) + b"\n")

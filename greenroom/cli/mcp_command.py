@@ -231,7 +231,7 @@ def _path_of(options: MCPOptions) -> Path:
     if options.project:
         return project_servers_path(working_folder())
     path = user_servers_path()
-    return path.resolve() if path.is_symlink() else path  # the link stays
+    return Path(os.path.realpath(path)) if path.is_symlink() else path  # the link stays
 
 
 async def _find(options: MCPOptions) -> tuple[FoundServer, ...]:

@@ -276,6 +276,19 @@ def test_a_file_of_the_users_that_is_a_link_stays_one(run, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", OWN_FILES)
+def test_a_file_of_the_users_that_is_a_link_to_itself_is_replaced_or_refused(run, tmp_path, name):
+    link = tmp_path / "home/.config/greenroom" / name
+    link.parent.mkdir(parents=True)
+    link.symlink_to(link)
+    done = run(*OWN_FILES[name])
+    if name == "mcp.json":
+        assert "mcp.json: can't be read: " in done.err
+    else:
+        assert link.read_text().strip() not in ("", "{}")
+    assert done.code == (2 if name == "mcp.json" else 0)
+
+
+@pytest.mark.parametrize("name", OWN_FILES)
 def test_nothing_is_written_behind_a_link_of_a_project(run, project, tmp_path, name):
     outside = tmp_path / "outside"
     (project / ".greenroom").mkdir()
