@@ -92,7 +92,8 @@ class _Field:
         """
         try:
             raw, problem = serde.encode(value), None
-            serde.check_json(msgspec.to_builtins(value))  # encoded, what is no number is null
+            # Encoded, what is no number is null. What it can't convert was JSON before.
+            serde.check_json(msgspec.to_builtins(value, enc_hook=lambda _: None))
         except InvalidJSONError as error:
             raise InvalidJSONError(f"{who} can't set {self.name}: {error}") from error
         others = [b"[%b]" % raw] if self.reducer is not None else []

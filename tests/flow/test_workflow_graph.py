@@ -1,5 +1,6 @@
 """Invalid graphs are refused when they are built, or at the first node that shows it."""
 
+import operator
 from functools import partial
 from threading import Thread
 from typing import Annotated, ClassVar, Literal, TypedDict
@@ -161,6 +162,18 @@ def test_a_reducer_of_no_number_is_refused_with_the_node():
     workflow = Workflow(Mean).node("a", change).edge(START, "a").edge("a", END)
     with pytest.raises(InvalidJSONError, match="with the update of a, can't set mean: nan is not"):
         run(workflow, {"mean": 0.0})
+
+
+def test_a_field_may_hold_json_that_nobody_decodes():
+    class Found(TypedDict):
+        pages: Annotated[list[msgspec.Raw], operator.add]
+
+    async def change(state):
+        return {"pages": [{"b": 2}]}
+
+    workflow = Workflow(Found).node("a", change).edge(START, "a").edge("a", END)
+    pages = run(workflow, {"pages": [{"a": 1}]}).state["pages"]
+    assert [bytes(each) for each in pages] == [b'{"a":1}', b'{"b":2}']
 
 
 def test_two_writes_to_one_plain_field_are_refused_with_both_nodes():
