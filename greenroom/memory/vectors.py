@@ -47,7 +47,7 @@ def encode(vectors: Iterable[Sequence[float] | None]) -> list[bytes]:
     for vector in vectors:
         try:
             encoded.append(_normalize(() if vector is None else vector))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, OverflowError) as error:
             encoded.append(b"")
             fault = ValueError(f"the embedder returned a vector without a use: {error}")
     if encoded and not any(encoded):

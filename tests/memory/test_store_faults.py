@@ -270,6 +270,7 @@ WITHOUT_USE = {
     "zero": [0.0] * 8,
     "not a number": [math.nan] * 8,
     "infinite": [math.inf] * 8,
+    "beyond all floats": [10**400] * 8,
     "empty": [],
     "missing": None,
     "words": ["a"] * 8,
