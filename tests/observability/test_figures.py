@@ -161,7 +161,12 @@ async def test_an_alert_is_called_once_until_it_was_false_again(caplog):
     metrics.alert("broken", lambda each: 1 // 0, print)
     with pytest.raises(ConfigurationError, match="an alert 'odd' already"):
         metrics.alert("odd", bool, print)
-    for functions in ((trio.sleep, print), (bool, trio.sleep)):
+
+    class Caller:
+        async def __call__(self, name, metrics):
+            pass
+
+    for functions in ((trio.sleep, print), (bool, trio.sleep), (bool, Caller())):
         with pytest.raises(ConfigurationError, match="'async' has an async function"):
             metrics.alert("async", *functions)
     async with AgentRuntime(InMemoryStore(), instruments=[Tracer(metrics)]) as runtime:
