@@ -203,7 +203,10 @@ class LineFile:
         Raises:
             OSError: it can't be opened, or is a link.
         """
-        descriptor = os.open(self.path, _FLAGS, 0o600)
+        try:
+            descriptor = os.open(self.path, _FLAGS & ~os.O_CREAT)
+        except FileNotFoundError:  # removed, maybe with its folder
+            return False
         status = os.fstat(descriptor)
         if (status.st_ino, status.st_size) != (self._inode, self._bytes):
             os.close(descriptor)

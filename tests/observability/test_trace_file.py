@@ -259,8 +259,9 @@ async def test_of_more_sessions_than_open_files_each_value_is_written_once(tmp_p
         assert [each.attributes["gen_ai.input.messages"] for each in spans] == [said] * 3
 
 
-async def test_a_file_that_was_changed_while_it_was_closed_gets_its_values_again(
-    tmp_path, monkeypatch
+@pytest.mark.parametrize("gone", ["a/trace.jsonl", "a"])
+async def test_a_file_that_was_removed_while_it_was_closed_gets_its_values_again(
+    tmp_path, monkeypatch, gone
 ):
     monkeypatch.setattr(line_files, "MAX_OPEN", 1)
     said = [{"role": "user", "parts": []}]
@@ -268,7 +269,7 @@ async def test_a_file_that_was_changed_while_it_was_closed_gets_its_values_again
     file = TraceFile(tmp_path)
     for session in ("a", "b"):
         file._write("end", replace(span, session_id=session), None, 0)
-    (tmp_path / "a" / "trace.jsonl").unlink()
+    (tmp_path / gone).rename(tmp_path / "gone")
     file._write("end", replace(span, session_id="a"), None, 0)
     file._files.close()
     (found,) = read_trace_file(tmp_path / "a")[0]
