@@ -137,9 +137,15 @@ class Content:
 def _write_plain(value: object) -> object:
     """Write any value with what JSON has, in which secrets are found by their names and forms."""
     try:
-        return msgspec.to_builtins(value, str_keys=True, enc_hook=str)
+        return msgspec.to_builtins(value, str_keys=True, enc_hook=_write_object)
     except Exception:  # noqa: BLE001 (it holds itself, or is code of the user's that fails)
         return f"({type(value).__name__})"
+
+
+def _write_object(value: object) -> object:
+    """Write a model of pydantic by its fields, whose names say what is secret; else as a text."""
+    dump = getattr(type(value), "model_dump", None)
+    return dump(value) if callable(dump) else str(value)
 
 
 def write_message(message: Message) -> Part:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal, TypedDict
 
 import pytest
 import trio
+from pydantic import BaseModel
 
 from greenroom import (
     Agent,
@@ -357,12 +358,24 @@ class Login:
     password: str
 
 
+class Account(BaseModel):
+    user: str
+    password: str
+
+
 async def test_secrets_are_hidden_in_whatever_a_span_of_the_users_holds(kept):
     login, keys = Login("ann", "hunter2"), {"sk-ant-api03-Zm9vYmFyMTIz"}
-    await trace_own(Tracer(kept, content="redacted"), login=login, logins=[login], keys=keys)
+    account = Account(user="ann", password="hunter2")
+    given = {"login": login, "logins": [login], "keys": keys, "account": [account]}
+    await trace_own(Tracer(kept, content="redacted"), **given)
     hidden = {"user": "ann", "password": "[secret]"}
     own = kept.find("own").attributes
-    assert own == {"login": hidden, "logins": [hidden], "keys": ["[secret]"]}
+    assert own == {
+        "login": hidden,
+        "logins": [hidden],
+        "keys": ["[secret]"],
+        "account": [hidden],
+    }
 
 
 async def test_a_span_of_the_users_may_hold_whatever_there_is(kept):
