@@ -172,9 +172,8 @@ def loop(
                 output = await talk.ask(content, sender)
                 verdict = output == before if until is None else await _await_value(until(output))
                 feedback = verdict if isinstance(verdict, str) else ""
-                is_good = (
-                    bool(verdict) and not feedback
-                )  # a match, or a bool of numpy, is true, too
+                # A match, or a bool of numpy, is true, too.
+                is_good = bool(verdict) and not feedback
                 _report_round(team, number, max_rounds, is_over=is_good)
                 if is_good:
                     break

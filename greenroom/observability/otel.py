@@ -198,7 +198,7 @@ def _convert(attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
     """
     found: dict[str, AttributeValue] = {}
     for name, value in attributes.items():
-        kind = type(value)  # for each of many: no call more than it takes
+        kind = type(value)  # most are plain, and each call counts where there are many
         if kind is str:
             text = cast("str", value)
             found[name] = text if text.isascii() else valid_unicode(text)
