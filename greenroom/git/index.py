@@ -10,7 +10,8 @@ MAX_LINK = 4096  # bytes of a file that says where the repository is
 _PLAIN_INDEXES = (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3")
 _HASHES = (20, 32)  # bytes of SHA-1 and SHA-256
 _EXTENDED, _LENGTH = 0x4000, 0xFFF  # of the flags of an entry
-_PARTIAL = (b"link", b"sdir")  # extensions of a split index and of a sparse one
+_PARTIAL = (b"link\0", b"sdir\0")
+"""Extensions of a split index and of a sparse one, with the first byte of their lengths."""
 
 
 def find_root(folder: str, names: Sequence[str] = (".git",)) -> str:
@@ -52,7 +53,7 @@ def list_tracked(root: str, marks: Iterable[str]) -> Iterator[str]:
         return
     for size in _HASHES:
         if (tracked := _read_names(index, size)) is not None:
-            yield from (f"{root}/{each}" for each in tracked)
+            yield from (f"{root}/{each}" for each in tracked if is_marked)
             return
     yield ""
 

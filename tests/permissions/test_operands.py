@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from greenroom.core import AgentContext, Workspace
+from greenroom.git._internal import list_tracked
 from greenroom.permissions import PermissionManager, PermissionRule, searches
 from greenroom.permissions.explanation import find_default_files
 from greenroom.permissions.patterns import Care, PathPattern
@@ -561,6 +562,14 @@ def test_what_is_tracked_is_found_or_asked_about_whatever_the_index(
     if is_read:
         run_git(tmp_path, "read-tree", "--empty")
         assert answer("git grep --cached x", tmp_path, care=care) == ""
+
+
+def test_tracked_names_that_no_rule_can_be_about_are_not_listed(tmp_path):
+    (tmp_path / "symlink").write_text("")  # which ends as the name of an extension does
+    run_git(tmp_path, "init", "-q")
+    run_git(tmp_path, "add", "-A")
+    assert list(list_tracked(str(tmp_path), ["key"])) == []
+    assert list(list_tracked(str(tmp_path), ["symlink"])) == [f"{tmp_path}/symlink"]
 
 
 def test_a_repository_is_found_behind_the_link_of_a_working_tree(project, tmp_path):
