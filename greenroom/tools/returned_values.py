@@ -106,6 +106,7 @@ LONGEST_SIDE = 8_000
 
 PDF = b"%PDF-"
 _PDF_TYPE = "application/pdf"
+_OTHER_NAMES = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg"}
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 _GIF = (b"GIF87a", b"GIF89a")
@@ -173,13 +174,17 @@ def check_media(block: _Media) -> tuple[_Media, str]:
     They compare an image with its media type, and a history in which one does not fit is refused
     as a whole.
     """
-    coded = "".join(block.data.split())
+    coded = "".join(block.data.split()).replace("-", "+").replace("_", "/")  # URL-safe base64, too
+    coded += "=" * (-len(coded) % 4)
     try:
         data = base64.b64decode(coded, validate=True)
     except ValueError:
         return block, "its data is not base64"
     found = image_type(data[:12])
-    kind = found if isinstance(block, ImageBlock) and found else block.media_type
+    kind = block.media_type.partition(";")[0].strip().lower()
+    kind = found if isinstance(block, ImageBlock) and found else _OTHER_NAMES.get(kind, kind)
+    if kind not in (*_READERS, _PDF_TYPE):
+        kind = block.media_type  # nothing is known of it
     fault = find_media_fault(data)
     if (kind in _READERS and kind != found) or (kind == _PDF_TYPE and PDF not in data[:1024]):
         fault = f"it is not of the type {kind}"

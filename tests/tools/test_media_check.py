@@ -93,11 +93,22 @@ def test_what_can_not_be_checked_is_kept(block):
     assert leave_out_faulty_media(result) is result
 
 
-def test_an_image_is_sent_as_what_it_is():
-    image = ImageBlock("image/png", base64.encodebytes(jpeg()).decode())
-    assert leave_out_faulty_media(ToolResult((image,))).content == (
-        ImageBlock("image/jpeg", encoded(jpeg())),
-    )
+@pytest.mark.parametrize(
+    "code",
+    [
+        base64.encodebytes,
+        base64.urlsafe_b64encode,
+        lambda data: base64.b64encode(data).rstrip(b"="),
+    ],
+    ids=["in lines", "for URLs", "without its end"],
+)
+def test_an_image_is_sent_as_what_it_is(code):
+    for more in range(3):
+        data = jpeg() + b"\xfb\xff" * more
+        image = ImageBlock("image/png", code(data).decode())
+        assert leave_out_faulty_media(ToolResult((image,))).content == (
+            ImageBlock("image/jpeg", encoded(data)),
+        )
 
 
 @pytest.mark.parametrize(
@@ -106,6 +117,8 @@ def test_an_image_is_sent_as_what_it_is():
         (ImageBlock("image/png", "?"), "its data is not base64"),
         (ImageBlock("image/png", "é"), "its data is not base64"),
         (ImageBlock("image/png", encoded(b"<html>")), "it is not of the type image/png"),
+        (ImageBlock("Image/PNG; a=b", encoded(b"<html>")), "it is not of the type image/png"),
+        (ImageBlock("image/jpg", encoded(b"<html>")), "it is not of the type image/jpeg"),
         (
             DocumentBlock("application/pdf", encoded(b"<html>")),
             "it is not of the type application/pdf",
