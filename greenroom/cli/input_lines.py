@@ -5,6 +5,7 @@
 """
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -12,6 +13,7 @@ import msgspec
 from greenroom.cli.stdio import read_some
 from greenroom.core import ImageBlock, TextBlock
 from greenroom.core._internal import InvalidJSONError, Wire, clip, serde
+from greenroom.threads._internal import run_heavy
 from greenroom.tools._internal import check_media
 
 MAX_LINE = 32 << 20
@@ -53,8 +55,7 @@ class UserMessage(Wire, frozen=True):
 
 def _image(picture: PictureLine) -> ImageBlock:
     found = picture.source or picture
-    image = ImageBlock(found.media_type, found.data, found.url)
-    return check_media(image)[0] if found.data else image
+    return ImageBlock(found.media_type, found.data, found.url)
 
 
 class UserLine(Wire, frozen=True, tag="user"):
@@ -114,7 +115,7 @@ class InputLines:
             if len(line) > MAX_LINE:
                 return BadLine(f"the line has more than {MAX_LINE >> 20} MiB")
             if line.strip():
-                return read_line(line)
+                return await run_heavy(partial(read_line, line), line)
         raise StopAsyncIteration
 
     async def _next_line(self) -> bytes | None:
@@ -167,17 +168,23 @@ def read_line(line: bytes) -> InputLine:
         return BadLine(clip(error.message, 500))
     except msgspec.ValidationError as error:
         return BadLine(clip(f"not an input: {error}", 500))
-    fault = _find_fault(found.message.blocks) if isinstance(found, UserLine) else ""
-    return BadLine(f"not an input: {fault}") if fault else found
+    return _check(found.message) if isinstance(found, UserLine) else found
 
 
-def _find_fault(content: str | tuple[TextBlock | ImageBlock, ...]) -> str:
-    blocks = (TextBlock(content),) if isinstance(content, str) else content
-    pictures = [each for each in blocks if isinstance(each, ImageBlock)]
-    if not all(each.url or (each.data and each.media_type) for each in pictures):
-        return "an image needs data and media_type, or url"
-    faults = [check_media(each)[1] for each in pictures if each.data]
-    if any(faults):
-        return f"an image can't be sent: {next(filter(None, faults))}"
-    texts = [each.text for each in blocks if isinstance(each, TextBlock)]
-    return "" if pictures or "".join(texts).strip() else "the message is empty"
+def _check(message: UserMessage) -> UserLine | BadLine:
+    """Make sure that a message can be sent, with each picture as its data says."""
+    parts: list[TextBlock | PictureLine] = []
+    blocks = message.blocks
+    for each in (TextBlock(blocks),) if isinstance(blocks, str) else blocks:
+        if isinstance(each, TextBlock):
+            parts.append(each)
+            continue
+        if not (each.url or (each.data and each.media_type)):
+            return BadLine("not an input: an image needs data and media_type, or url")
+        picture, fault = check_media(each) if each.data else (each, "")
+        if fault:
+            return BadLine(f"not an input: an image can't be sent: {fault}")
+        parts.append(PictureLine(picture.media_type, picture.data, picture.url))
+    if not any(isinstance(each, PictureLine) or each.text.strip() for each in parts):
+        return BadLine("not an input: the message is empty")
+    return UserLine(message if isinstance(blocks, str) else UserMessage(tuple(parts)))

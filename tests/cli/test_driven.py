@@ -6,12 +6,16 @@ import os
 import random
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 
+from greenroom.cli import input_lines
 from greenroom.cli.input_lines import MAX_LINE, InputLines
 from greenroom.core import ImageBlock, TextBlock
+from greenroom.threads import shared_threads
+from greenroom.tools._internal import check_media
 from tests.cli.driven import INTERRUPT, WORDS, answer, drive, user
 from tests.terminal_program import SECONDS
 from tests.tools.media import gif
@@ -267,6 +271,23 @@ def read_all(data):
     trio.run(collect)
     os.close(read)
     return found
+
+
+def test_a_picture_is_checked_once_and_holds_up_nothing_if_it_is_large(monkeypatch):
+    threads = []
+
+    def check(block):
+        threads.append(threading.current_thread())
+        return check_media(block)
+
+    monkeypatch.setattr(input_lines, "check_media", check)
+    monkeypatch.setattr(shared_threads, "is_large", lambda value: True)
+    data = base64.b64encode(gif()).decode()
+    line = user([{"type": "image", "media_type": "image/png", "data": data}])
+    (found,) = read_all(json.dumps(line).encode())
+    assert found.message.blocks == (ImageBlock("image/gif", data),)
+    (thread,) = threads
+    assert thread is not threading.main_thread()
 
 
 def test_pictures_may_be_written_here_or_as_anthropic_does():
