@@ -164,6 +164,8 @@ class Arguments:
         fields = [p for p in parameters if p.name not in self._makers]
         for parameter in fields:
             _check_parameter(name, parameter, hints)
+            if parameter.default is None:
+                hints[parameter.name] = _with_none(hints[parameter.name])
         # The model's own names are f0, f1, …: a parameter may be named like a method of BaseModel.
         self._parameters = {f"f{i}": p.name for i, p in enumerate(fields)}
         self._model, self.schema = _build_model(name, fields, hints, descriptions)
@@ -254,6 +256,15 @@ def _read_hints(function: Callable[P, object], name: str) -> dict[str, object]:
         ) from None
     except (TypeError, SyntaxError, AttributeError) as error:
         raise ToolError(f"tool {name}: its type hints can't be read: {error}") from None
+
+
+def _with_none(hint: object) -> object:
+    """Return a type that takes None as well: the default says so, if the type does not."""
+    inner, *notes = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    if not notes or any(isinstance(note, msgspec.Meta) for note in notes):  # these fit no union
+        return Union[hint, None]  # noqa: UP007  (not every hint knows `|`)
+    # The notes stay outside, so that a description is still that of the parameter.
+    return Annotated[(_with_none(inner), *notes)]
 
 
 def _find_maker(hint: object) -> Callable[[AgentContext], object] | None:

@@ -523,3 +523,33 @@ def test_a_partial_of_an_object_that_can_be_called_has_the_name_of_its_class():
     made = tool(functools.partial(functools.partial(Thermometer()), unit="C"))
     assert (made.name, made.description) == ("Thermometer", "Measure the temperature.")
     assert [*made.parameters["properties"]] == ["place"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (str, "a"),
+        (list[int], [1]),
+        (Annotated[int, "how many"], 1),
+        (Annotated[int, Field(ge=1)], 1),
+        (Annotated[int, msgspec.Meta(ge=1)], 1),
+        (msgspec.defstruct("Chair", [("row", str)]), {"row": "A"}),
+    ],
+)
+async def test_a_parameter_whose_default_is_none_takes_null_whatever_its_type(kind, value, context):
+    def look(what=None):
+        return "nothing" if what is None else "something"
+
+    look.__annotations__["what"] = kind
+    made = tool(look)
+    assert (await run(made, {"what": None}, context)).text == "nothing"
+    assert (await run(made, {"what": value}, context)).text == "something"
+    assert (await run(made, {"what": {}}, context)).is_error
+
+
+def test_a_note_on_a_parameter_whose_default_is_none_describes_it():
+    @tool
+    def look(count: Annotated[int, "how many"] = None):  # noqa: RUF013
+        """Look."""
+
+    assert look.parameters["properties"]["count"]["description"] == "how many"
