@@ -349,12 +349,13 @@ class _ResilientStream(ModelStream):
         text = f"{_describe(error)}; {self._attempts.announce(seconds)}"
         number, most = self._attempts.number, self._retry.attempts
         data = {"seconds": seconds, "attempt": number, "attempts": most}
-        return self._announce("model.retry", _error_data(error) | data, text)
+        # A program that reads only the result would be silent for as long as the retries go on.
+        return self._announce("model.retry", _error_data(error) | data, text, logging.WARNING)
 
     def _announce_fallback(self, error: Exception, previous: ModelTarget) -> Announcement:
         text = f"{_describe(error)}; {self._target.full_name} answers instead"
         data = _error_data(error) | {"instead_of": previous.full_name}
-        return self._announce("model.fallback", data, text)
+        return self._announce("model.fallback", data, text, logging.WARNING)
 
     def _announce_wait(self, seconds: float, reason: str) -> Announcement:
         current_meter().check_wait(seconds)
@@ -362,8 +363,10 @@ class _ResilientStream(ModelStream):
         text = f"{self._target.full_name} waits {duration}for {reason}"
         return self._announce("model.wait", {"seconds": seconds, "reason": reason}, text)
 
-    def _announce(self, kind: str, data: Mapping[str, object], text: str) -> Announcement:
-        _log.info("%s", text)
+    def _announce(
+        self, kind: str, data: Mapping[str, object], text: str, level: int = logging.INFO
+    ) -> Announcement:
+        _log.log(level, "%s", text)
         llm = self._target.llm
         return Announcement(kind, {"provider": llm.name, "model": llm.model, **data}, text)
 

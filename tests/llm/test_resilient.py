@@ -413,6 +413,17 @@ async def test_replies_count_in_the_limit_before_they_are_known(agents, most, au
     assert sum(tokens for _, tokens in used) / trio.current_time() > 20_000 / 60 / 3
 
 
+async def test_a_further_attempt_and_another_model_are_warnings_in_the_log(autojump_clock, caplog):
+    flaky = ScriptedProvider(fails(), fails(), name="flaky")
+    spare = ScriptedProvider("here", name="spare")
+    retry = Retry(attempts=2, backoff=Backoff(first=1.0, jitter=0))
+    await resilient(flaky, fallback=[spare], retry=retry).generate(HELLO)
+    told = [(each.name, each.levelname, each.message) for each in caplog.records]
+    assert [each[:2] for each in told] == [("greenroom.llm", "WARNING")] * 2
+    assert "attempt 2 of 2 in 1.0 s" in told[0][2]
+    assert "spare" in told[1][2]
+
+
 async def test_a_request_larger_than_the_limit_goes_alone_with_a_warning(autojump_clock, caplog):
     model = resilient(ScriptedProvider("one", "two"), limits=RateLimit(tokens=1000))
     await model.generate(HELLO)
