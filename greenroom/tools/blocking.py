@@ -19,6 +19,25 @@ _threads = FileThreads("tool threads", 40)
 """The threads of plain function tools, also those left behind; 40 is trio's own default."""
 
 
+_OF_ASYNCIO = ("no running event loop", "no current event loop", "unrecognized yield message")
+"""What asyncio says where its loop does not run, and trio about what asyncio awaits."""
+
+
+def hint_at_loop(failure: str) -> str:
+    """Add what to do to the description of a failure, if asyncio was used on trio's event loop.
+
+    Example:
+        >>> hint_at_loop("ValueError: no such city")
+        'ValueError: no such city'
+    """
+    if not any(each in failure for each in _OF_ASYNCIO):
+        return failure
+    return (
+        f"{failure} (the tool uses asyncio, and the event loop here is trio's: make it a plain "
+        "function that calls asyncio.run, or use a library that knows trio)"
+    )
+
+
 async def run_blocking(
     function: Callable[[AgentContext], T], name: str, context: AgentContext
 ) -> T:

@@ -62,6 +62,7 @@ from greenroom.core._internal import (
 from greenroom.sandbox._internal import Sandbox, check_required, describe_sandbox
 from greenroom.schemas._internal import InputValidator
 from greenroom.threads._internal import run_heavy
+from greenroom.tools.blocking import hint_at_loop
 from greenroom.tools.compiled_schemas import compile_schema
 from greenroom.tools.interface import (
     DEFAULT_TIMEOUT,
@@ -388,7 +389,7 @@ def _make_error_result(name: str, error: BaseException, context: AgentContext) -
         raise BaseExceptionGroup(f"{name} was stopped", passing) from None
     could_run = is_a(error, ToolError)
     kind = type_name(error)
-    text = describe_failure(error)
+    text = describe_failure(error) if could_run else hint_at_loop(describe_failure(error))
     return ToolResult.error(text, could_run=could_run, raised=kind, error=kind)
 
 

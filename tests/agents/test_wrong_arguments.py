@@ -1,5 +1,6 @@
 """What somebody who is new here gets wrong, and what the error says."""
 
+import asyncio
 import contextlib
 
 import pytest
@@ -186,3 +187,20 @@ async def test_the_reply_in_place_of_its_calls_is_told():
     async with AgentRuntime(InMemoryStore()) as runtime:
         result = await runtime.spawn(AgentSession.new("desk"), loop).ask("Go")
     assert "write reply.tool_uses" in result.error
+
+
+async def sleep_in_asyncio() -> None:
+    await asyncio.sleep(1)
+
+
+async def yield_in_asyncio() -> None:
+    await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("function", [sleep_in_asyncio, yield_in_asyncio])
+def test_a_tool_that_uses_asyncio_is_told_what_to_do(function):
+    llm = ScriptedProvider(call(function.__name__), "It failed.")
+    result = Agent(llm, tools=[function]).run_sync("Wait.")
+    [failure] = result.messages[2].tool_results
+    assert failure.is_error
+    assert "the event loop here is trio's: make it a plain function" in failure.text
