@@ -172,6 +172,8 @@ def _check_options(options: RunOptions) -> None:
             f"approve={approve!r} is neither an async function nor 'later'",
             hint="to let calls run without a question, use permissions=",
         )
+    if isinstance(options.session, AgentSession):
+        _check_place(options.session, options.store)
     if options.answers is not None and options.input is not None:
         raise ConfigurationError(
             "a run takes an input, or answers to the questions of an earlier run",
@@ -180,6 +182,16 @@ def _check_options(options: RunOptions) -> None:
     if options.answers is not None and options.session is None:
         raise ConfigurationError(
             "answers belong to a session", hint="pass session=result.session, or its id"
+        )
+
+
+def _check_place(session: AgentSession, store: SessionStore | None) -> None:
+    """Refuse a store in which the session would not be kept, even if it is only in memory now."""
+    own = session.store
+    if own is not None and store is not None and own != store:
+        raise ConfigurationError(
+            f"session {session.session_id!r} is kept in {own!r}, not in store={store!r}",
+            hint="leave store= out, and give it to the run that begins the session",
         )
 
 

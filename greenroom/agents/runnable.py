@@ -260,15 +260,17 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             deps: passed to tools, instructions and guards in their `RunContext`.
             session: the conversation to go on with, or its id; if no session with this id is
                 stored, a new one gets it. By default a new session.
-            store: where the session lives; by default in the runtime's store. If that has none, a
-                new session lives in memory, and one given by its id in the folder `sessions/`.
+            store: where the session lives; one that is kept elsewhere is refused. By default it is
+                the runtime's store. If that has none, a new session lives in memory, and one given
+                by its id in the folder `sessions/`.
             runtime: the runtime to run in; by default one for this run alone.
             approve: an async function of the `PermissionRequest` that returns True, False or an
                 `Answer`; or "later", with which the run ends at the first question, its status is
                 waiting and `result.pending` has the question. By default such calls are denied.
             answers: answers to the questions that an earlier run left open in this session.
             budget: limits for the run, and for all that it runs.
-            settings: how the model is asked in this run, in place of the agent's own settings.
+            settings: how the model is asked in this run, in place of the agent's own settings;
+                agents that it hands over to keep theirs.
             on_busy: what to do while another run of this event loop has the session: "error", or
                 "queue", with which at most 16 runs wait for each other's ends, in order. A session
                 that a spawned agent or another process has is an error in any case.
@@ -276,7 +278,7 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
         Raises:
             ConfigurationError: the arguments contradict each other, the model can't be opened, or
                 there is nothing to go on with.
-            TypeError: `deps` is not of the agent's `deps_type`.
+            TypeError: `deps` is not of the agent's `deps_type`, or `store` is a path.
             SessionError: the session can't be loaded, or is in use (`SessionInUseError`, in another
                 process `SessionLockedError`).
             SelfWaitError: with "queue": the run that has the session would wait for this one.

@@ -204,3 +204,12 @@ def test_a_tool_that_uses_asyncio_is_told_what_to_do(function):
     [failure] = result.messages[2].tool_results
     assert failure.is_error
     assert "the event loop here is trio's: make it a plain function" in failure.text
+
+
+def test_a_store_in_which_the_session_would_not_be_kept_is_refused():
+    agent = Agent(ScriptedProvider("One.", "Two."))
+    first = agent.run_sync("Count.")
+    with pytest.raises(ConfigurationError, match=r"is kept in InMemoryStore.*leave store= out"):
+        agent.run_sync("Go on.", session=first.session, store=InMemoryStore())
+    again = agent.run_sync("Go on.", session=first.session, store=first.session.store)
+    assert again.output == "Two."
