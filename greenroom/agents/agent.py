@@ -322,6 +322,7 @@ async def run_turn(
         The replies and the results of their calls, in order; the last one is the answer.
 
     Raises:
+        TypeError: one of the messages is none, such as a dict.
         ValueError: there is no message, the last one is not the user's, or no step is allowed.
         TurnError: the turn was interrupted.
         GreenroomError: what ended the turn, such as a `ModelError` or a `BudgetExceededError`.
@@ -335,6 +336,11 @@ async def run_turn(
         ```
     """
     history = tuple(messages)
+    for each in history:
+        if not isinstance(each, Message):
+            raise TypeError(
+                f"{each!r} is not a message: write Message.user(…) or Message.assistant(…)"
+            )
     if not history or history[-1].role != "user":
         raise ValueError("the last message is the user's: write messages=[…, Message.user(text)]")
     if max_steps < 1:

@@ -45,6 +45,7 @@ from greenroom.resilience import Budget
 from greenroom.runtime import AgentHandle, AgentInternals, AgentRuntime, spawn_subagent
 from greenroom.runtime._internal import Unattended, calling_agent
 from greenroom.session import AgentSession, InMemoryStore, SessionStore
+from greenroom.session._internal import check_store
 
 OutputT = TypeVar("OutputT", default=str)
 RunT = TypeVar("RunT")
@@ -172,8 +173,14 @@ def _check_options(options: RunOptions) -> None:
             f"approve={approve!r} is neither an async function nor 'later'",
             hint="to let calls run without a question, use permissions=",
         )
+    check_store(options.store)
     if isinstance(options.session, AgentSession):
         _check_place(options.session, options.store)
+    if options.answers is not None and not isinstance(options.answers, Mapping):
+        raise ConfigurationError(
+            f"answers={options.answers!r} names no question",
+            hint="write answers={result.pending[0].request_id: 'allow'}",
+        )
     if options.answers is not None and options.input is not None:
         raise ConfigurationError(
             "a run takes an input, or answers to the questions of an earlier run",

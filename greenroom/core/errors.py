@@ -230,7 +230,10 @@ class SessionLockedError(SessionError):
 class SessionInUseError(SessionLockedError):
     """This process has the session already: an agent runs it, or it is open for writing."""
 
-    remedy = "end the agent that runs it, close it, or fork the session"
+    remedy = (
+        "end the agent that runs it, close it, or fork the session; "
+        "with on_busy='queue' a run waits for other runs"
+    )
 
 
 class SessionStorageError(SessionError):

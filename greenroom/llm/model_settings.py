@@ -90,7 +90,15 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"tool_choice is {choice!r}", hint=hint)
 
     def merge(self, over: "ModelSettings | None") -> "ModelSettings":
-        """Return these settings with those that are given in `over` in their place."""
+        """Return these settings with those that are given in `over` in their place.
+
+        Raises:
+            ConfigurationError: these are no settings.
+        """
+        if not isinstance(over, ModelSettings | None):
+            raise ConfigurationError(
+                f"settings={over!r} are no settings", hint="write ModelSettings(temperature=0)"
+            )
         given = {name: getattr(over, name) for name in self.__struct_fields__} if over else {}
         changes = {name: value for name, value in given.items() if value not in (None, (), {}, [])}
         if changes.keys() & {"effort", "thinking"}:  # they say the same in two ways

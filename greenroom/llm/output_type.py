@@ -1,5 +1,6 @@
 """Structured output: the schema of a type, and replies as values of it."""
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
@@ -73,6 +74,7 @@ class OutputType(Generic[T_co]):
         Raises:
             ConfigurationError: no schema can express the type.
         """
+        _refuse_what_is_no_type(type_)
         name = getattr(type_, "__name__", "") if isinstance(type_, type) else ""
         schema, self._decode = (
             _by_msgspec(type_) if serde.has_struct(type_) else _by_pydantic(type_)
@@ -298,6 +300,18 @@ def _path(parts: Sequence[str | int]) -> str:
 
 def _line(path: str, reason: str) -> str:
     return f"{path.removeprefix('.')}: {reason}" if path else reason
+
+
+def _refuse_what_is_no_type(kind: object) -> None:
+    """Refuse what pydantic takes for a type, though nobody means it so."""
+    if kind is None:
+        hint = "a text is the default: leave the type out, or pass str"
+        raise ConfigurationError("None is not a type", hint=hint)
+    if inspect.isroutine(kind):
+        raise ConfigurationError(
+            f"the function {kind.__name__} is not a type",
+            hint="pass the type of its argument, and call it with the output",
+        )
 
 
 def _unfit_error(kind: object, error: Exception) -> ConfigurationError:

@@ -76,7 +76,8 @@ class Registry(Generic[A]):
                 session_id=session.session_id,
                 pid=os.getpid(),
                 holder=holder_of(session.store),
-                hint="get its handle from its runtime, or fork the session",
+                hint="get its handle from its runtime, or fork the session; "
+                "with on_busy='queue' a run waits for other runs",
             )
 
     def add(self, actor: A) -> None:

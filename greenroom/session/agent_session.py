@@ -364,7 +364,7 @@ class AgentSession:
 
         Raises:
             TypeError: it is not a `Message`.
-            InvalidJSONError: the message holds something that can't be stored.
+            InvalidJSONError: its role is unknown, or it holds something that can't be stored.
         """
         self.conversation.add_message(message)
 

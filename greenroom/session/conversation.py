@@ -31,7 +31,7 @@ from greenroom.core import (
     ToolUseBlock,
     Usage,
 )
-from greenroom.core._internal import Checkpoint, PermissionRecord
+from greenroom.core._internal import Checkpoint, InvalidJSONError, PermissionRecord
 from greenroom.session.entries import (
     CheckpointEntry,
     CompactionEntry,
@@ -127,7 +127,7 @@ class Conversation:
 
         Raises:
             TypeError: it is not a `Message`.
-            InvalidJSONError: it holds something that can't be stored.
+            InvalidJSONError: its role is unknown, or it holds something that can't be stored.
         """
         self._add(MessageEntry(_check_message(message).stamp()))
 
@@ -386,6 +386,11 @@ def _check_message(message: Message) -> Message:
     if not isinstance(message, Message):
         raise TypeError(
             f"{message!r} is not a message: write Message.user(…) or Message.assistant(…)"
+        )
+    if message.role not in ("user", "assistant"):
+        raise InvalidJSONError(
+            f"{message.role!r} is not a role: messages are the user's or the assistant's",
+            hint="a system prompt is not a message: write Agent(…, instructions=…)",
         )
     return message
 

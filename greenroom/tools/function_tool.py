@@ -281,14 +281,14 @@ def tool(
         function: the function, if the decorator is written without parentheses.
         name: the name for the model; by default the function's.
         category: the kind, for permission rules, such as `read` or `network`.
-        timeout: seconds that one call may take.
+        timeout: seconds that one call may take, waits for a person included: 30 by default.
         requires_permission: whether each call has to be allowed, by a rule or by a person. By
             default it does, but an `Agent` allows the functions that are passed to it; with True it
             asks about this one too.
         concurrent: whether a call may run beside others. With False, it waits for the calls of its
             reply before it, and those after it wait for it, unless they only read files.
         effects: states what a call would do, for permission rules.
-        isolation: where a plain function runs; no effect on an async one.
+        isolation: where a plain function runs; an async one has no process of its own.
         limits: what one call may use, with `isolation="process"`.
         sandbox: the sandbox of that process; see `greenroom.tools.Sandbox`.
         runs_on: "client" for a function that is only described here: it is never called, and its
@@ -353,6 +353,8 @@ def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str
 def _check_function(function: object, inner: Callable[P, object]) -> None:
     if callable(getattr(function, "as_tool", None)):
         raise ToolError(f"{function!r} is not a function", hint="pass what its as_tool() returns")
+    if isinstance(function, str):
+        raise ToolError(f"{function!r} is not a function", hint=f"write @tool(name={function!r})")
     if isinstance(function, type) or not inspect.isroutine(inner):
         raise ToolError(f"{function!r} is not a function", hint="@tool decorates functions")
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):

@@ -16,6 +16,7 @@ from greenroom import (
     InMemoryStore,
     Message,
     PermissionManager,
+    SessionInUseError,
     TextBlock,
     ToolError,
     ToolRegistry,
@@ -24,8 +25,9 @@ from greenroom import (
     run_tools,
     tool,
 )
+from greenroom.agents import run_turn
 from greenroom.core import Price
-from greenroom.core._internal import InvalidSessionIdError
+from greenroom.core._internal import InvalidJSONError, InvalidSessionIdError
 from greenroom.memory import SQLiteMemory, memory_tools
 from greenroom.testing import ScriptedProvider, call, run_agent
 
@@ -145,6 +147,25 @@ def test_a_registry_wants_a_list(given):
         (lambda: memory_tools("memory.db"), TypeError, r"write memory_tools\(SQLiteMemory"),
         (lambda: memory_tools(SQLiteMemory), TypeError, r"write memory_tools\(SQLiteMemory"),
         (lambda: make_agent(output_type="City"), ConfigurationError, "pass the type itself"),
+        (lambda: make_agent(output_type=None), ConfigurationError, "a text is the default"),
+        (lambda: make_agent(output_type=look_up), ConfigurationError, "function look_up is not a"),
+        (lambda: tool("search"), ToolError, r"write @tool\(name='search'\)"),
+        (lambda: make_agent().run_sync("Hi", store="shelf"), TypeError, r"write store=FileStore"),
+        (
+            lambda: make_agent().run_sync("Hi", settings={"temperature": 0}),
+            ConfigurationError,
+            r"write ModelSettings\(temperature=0\)",
+        ),
+        (
+            lambda: make_agent().run_sync(session="ann", answers=True),
+            ConfigurationError,
+            r"answers=True names no question \(write answers=",
+        ),
+        (
+            lambda: AgentSession.new("ann").add_message(Message("system", "Be brief.")),
+            InvalidJSONError,
+            r"'system' is not a role.*write Agent\(…, instructions=…\)",
+        ),
         (lambda: run_agent(make_agent(), inputs=5), TypeError, "inputs is a text, or a list"),
     ],
 )
@@ -189,6 +210,15 @@ async def test_the_reply_in_place_of_its_calls_is_told():
     assert "write reply.tool_uses" in result.error
 
 
+def test_a_store_in_which_the_session_would_not_be_kept_is_refused():
+    agent = Agent(ScriptedProvider("One.", "Two."))
+    first = agent.run_sync("Count.")
+    with pytest.raises(ConfigurationError, match=r"is kept in InMemoryStore.*leave store= out"):
+        agent.run_sync("Go on.", session=first.session, store=InMemoryStore())
+    again = agent.run_sync("Go on.", session=first.session, store=first.session.store)
+    assert again.output == "Two."
+
+
 async def sleep_in_asyncio() -> None:
     await asyncio.sleep(1)
 
@@ -206,10 +236,11 @@ def test_a_tool_that_uses_asyncio_is_told_what_to_do(function):
     assert "the event loop here is trio's: make it a plain function" in failure.text
 
 
-def test_a_store_in_which_the_session_would_not_be_kept_is_refused():
-    agent = Agent(ScriptedProvider("One.", "Two."))
-    first = agent.run_sync("Count.")
-    with pytest.raises(ConfigurationError, match=r"is kept in InMemoryStore.*leave store= out"):
-        agent.run_sync("Go on.", session=first.session, store=InMemoryStore())
-    again = agent.run_sync("Go on.", session=first.session, store=first.session.store)
-    assert again.output == "Two."
+@pytest.mark.parametrize("messages", ["Hi", [{"role": "user", "content": "Hi"}]])
+async def test_messages_of_a_single_turn_that_are_none_are_told(messages):
+    with pytest.raises(TypeError, match=r"is not a message: write Message.user\(…\)"):
+        await run_turn(ScriptedProvider("Hello."), messages)
+
+
+def test_a_session_that_is_busy_is_told_with_the_queue():
+    assert "on_busy='queue'" in SessionInUseError.remedy
