@@ -10,6 +10,7 @@ import logging
 import os
 import stat
 import time
+import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -77,14 +78,20 @@ class BackgroundWriter:
     def put(self, work: Callable[[], None]) -> bool:
         """Hand over a piece of work, from any thread; whether there was room for it.
 
+        Warns:
+            RuntimeWarning: the block around it does not run.
+
         Raises:
-            ConfigurationError: the block around it does not run.
+            ConfigurationError: likewise.
         """
         if self._done is None:
-            raise ConfigurationError(
+            error = ConfigurationError(
                 f"{self._name} is not open",
                 hint=f"enter it around the runtime: async with {self._name}(…) as sink",
             )
+            # What an instrument raises only goes to the log, which most programs don't show.
+            warnings.warn(f"nothing is written: {error}", RuntimeWarning, stacklevel=2)
+            raise error
         if self._waiting.qsize() >= MAX_WAITING:
             self.dropped += 1
             return False

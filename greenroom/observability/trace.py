@@ -132,8 +132,8 @@ async def read_trace(
                 raise SessionNotFoundError(
                     f"there is no trace of {session_id}",
                     session_id=session_id,
-                    hint="attach Tracer(TraceFile()) to the runtime, with a folder for the traces "
-                    "of sessions that have none of their own",
+                    hint="attach Tracer(file) to the runtime in `async with TraceFile() as file`, "
+                    "with a folder for the traces of sessions that have none of their own",
                 ) from None
             continue
         missing += lost

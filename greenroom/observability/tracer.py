@@ -37,6 +37,7 @@ from greenroom.core import (
     TurnStatus,
     UserInput,
 )
+from greenroom.core._internal import clip
 from greenroom.observability import semconv as names
 from greenroom.observability.content import Content, ContentLevel, list_settings, list_stages
 from greenroom.observability.flow_steps import Step, read_step
@@ -82,6 +83,18 @@ class _Agent(Struct):
     started: TurnStart | None = None
 
 
+def _check_sink(sink: object) -> None:
+    """Refuse what takes no spans: all of them would be lost without a word."""
+    if isinstance(sink, type):
+        name = sink.__name__
+        raise ConfigurationError(f"{name} is a class, not a sink", hint=f"write Tracer({name}(…))")
+    if not all(callable(getattr(sink, each, None)) for each in ("begin", "end", "scope")):
+        raise ConfigurationError(
+            f"{clip(repr(sink), 100)} takes no spans",
+            hint="write Tracer(TraceFile(…)), or Tracer(sink, another_sink)",
+        )
+
+
 class Tracer(Instrument):
     """Turns what agents do into spans for sinks; pass it as an instrument of a runtime.
 
@@ -98,7 +111,7 @@ class Tracer(Instrument):
         redact: what takes out secrets; names pass through it in any case.
 
     Raises:
-        ConfigurationError: the content is none of these three.
+        ConfigurationError: the content is none of these three, or something is not a sink.
 
     Example:
         >>> class Printer:
@@ -126,6 +139,8 @@ class Tracer(Instrument):
         content: ContentLevel | None = None,
         redact: Redactor | None = None,
     ) -> None:
+        for sink in sinks:
+            _check_sink(sink)
         if content is None:
             is_captured = os.environ.get(_CAPTURE, "").lower() in _CAPTURES
             content = "redacted" if is_captured else "none"

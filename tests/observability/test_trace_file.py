@@ -95,7 +95,10 @@ async def test_a_session_without_a_trace_is_an_error():
 
 def test_a_sink_that_is_not_open_says_so():
     span = Span("turn", "invoke_agent Ann", "s-1", (), "t", "1")
-    with pytest.raises(ConfigurationError, match="TraceFile is not open"):
+    with (
+        pytest.warns(RuntimeWarning, match="nothing is written: TraceFile is not open"),
+        pytest.raises(ConfigurationError, match="TraceFile is not open"),
+    ):
         TraceFile("/nowhere").begin(span, None)
 
 

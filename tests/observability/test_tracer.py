@@ -564,6 +564,19 @@ async def test_the_stages_of_a_call_are_on_its_span(kept):
     assert metrics.health()["work"].failure_rate == 0.75
 
 
+@pytest.mark.parametrize(
+    ("sink", "says"),
+    [
+        ("trace.jsonl", r"'trace.jsonl' takes no spans \(write Tracer\(TraceFile"),
+        ([Metrics()], r"takes no spans .*Tracer\(sink, another_sink\)"),
+        (Metrics, r"Metrics is a class, not a sink \(write Tracer\(Metrics"),
+    ],
+)
+def test_what_takes_no_spans_is_refused_as_a_sink(sink, says):
+    with pytest.raises(ConfigurationError, match=says):
+        Tracer(sink)
+
+
 async def test_a_sink_that_raises_is_logged_once_and_keeps_others_from_nothing(kept, caplog):
     class Broken(type(kept)):
         def begin(self, span, agent):
