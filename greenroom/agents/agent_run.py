@@ -339,8 +339,8 @@ def _stored_answers(session: AgentSession) -> dict[str, _Given]:
 def _collect_answers(session: AgentSession, given: Answers) -> dict[str, Answer]:
     """Return the answers that apply: those given now, and unused ones of earlier runs.
 
-    A reply may ask about several calls, one after the other, and none starts before the last
-    answer. So a run that got an answer may end at the next question, with no call started.
+    A reply may ask about several calls, one after the other, and a call may have to wait for those
+    before it. So a run that got an answer may end at the next question, with that call not started.
     """
     answers = _stored_answers(session)
     if given:

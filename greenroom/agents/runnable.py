@@ -267,7 +267,8 @@ class Runnable(ABC, Generic[DepsT, OutputT_co]):
             approve: an async function of the `PermissionRequest` that returns True, False or an
                 `Answer`; or "later", with which the run ends at the first question, its status is
                 waiting and `result.pending` has the question. By default such calls are denied.
-            answers: answers to the questions that an earlier run left open in this session.
+            answers: answers to the questions that an earlier run left open in this session. With
+                `approve="later"` the run ends at the next question again; without, that is denied.
             budget: limits for the run, and for all that it runs.
             settings: how the model is asked in this run, in place of the agent's own settings;
                 agents that it hands over to keep theirs.
