@@ -20,6 +20,7 @@ from greenroom.core import (
     Done,
     Error,
     OutputChunk,
+    TextComplete,
     TextDelta,
     ToolEnd,
     ToolStart,
@@ -121,6 +122,8 @@ def windowed(items: AsyncIterable[T], size: int) -> AsyncIterator[tuple[T, ...]]
 def texts(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[str]:
     """Iterate over the text alone, piece by piece as the model writes it.
 
+    A text that was not streamed, such as the answer of a team, is one piece.
+
     Raises:
         ModelStreamError: the reply whose pieces were handed out broke off, and the agent starts it
             over; read the chunks themselves to go on with the new one.
@@ -134,14 +137,35 @@ def texts(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[str]:
     return mapped(chunks, _Pieces().take)
 
 
+class _Whole:
+    """Finds the texts that came in no pieces, such as the answer of a team."""
+
+    def __init__(self) -> None:
+        self._characters = 0  # of pieces whose text is not complete
+
+    def read(self, chunk: OutputChunk) -> OutputChunk:
+        """Return the chunk, or a single piece for such a text."""
+        match chunk:
+            case TextDelta(text=text):
+                self._characters += len(text)
+            case TextComplete(text=text) if text and not self._characters:
+                return TextDelta(text)
+            case TextComplete(text=text):
+                self._characters = max(0, self._characters - len(text))
+            case _:
+                pass
+        return chunk
+
+
 class _Pieces:
     """The pieces of text in a stream, as long as none is taken back."""
 
     def __init__(self) -> None:
         self._has_piece = False  # of the reply that is being written
+        self._whole = _Whole()
 
     def take(self, chunk: OutputChunk) -> str | None:
-        match chunk:
+        match self._whole.read(chunk):
             case TextDelta(text=text):
                 self._has_piece = True
                 return text
@@ -239,7 +263,8 @@ def stream_events(chunks: AsyncIterable[OutputChunk]) -> AsyncIterator[StreamEve
             await websocket.send_text(msgspec.json.encode(event).decode())
         ```
     """
-    return mapped(chunks, _event)
+    whole = _Whole()
+    return mapped(chunks, lambda chunk: _event(whole.read(chunk)))
 
 
 def _event(chunk: OutputChunk) -> StreamEvent | None:

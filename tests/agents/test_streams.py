@@ -18,8 +18,9 @@ from greenroom import (
     ToolStart,
     TurnStart,
 )
-from greenroom.agents import mapped, merged, only, texts, windowed
+from greenroom.agents import mapped, merged, only, stream_events, texts, windowed
 from greenroom.core import Custom
+from greenroom.flow import pipeline
 from greenroom.llm import ModelStreamError
 from greenroom.resilience import Budget
 from greenroom.testing import Scenario, ScriptedProvider, call, cancel_at_every_checkpoint
@@ -56,6 +57,29 @@ async def test_only_gives_the_kinds_that_are_named():
 
 async def test_texts_are_the_pieces_even_empty_ones():
     assert await collect(texts(Items(TextDelta("a"), Done("1"), TextDelta("")))) == ["a", ""]
+
+
+@pytest.mark.parametrize(
+    ("chunks", "pieces"),
+    [
+        ([TextComplete("ab")], ["ab"]),
+        ([TextDelta("a"), TextDelta("b"), TextComplete("ab")], ["a", "b"]),
+        ([TextDelta("a"), TextComplete("a"), TextComplete("b")], ["a", "b"]),
+        ([TextDelta("a"), TextDelta("b"), TextComplete("a"), TextComplete("b")], ["a", "b"]),
+        ([TextDelta("a"), TurnStart("1"), TextComplete("a")], ["a"]),
+        ([TextDelta("a"), TextComplete("ab"), TextComplete("")], ["a"]),
+    ],
+)
+async def test_a_text_that_came_in_no_pieces_is_one_piece(chunks, pieces):
+    assert await collect(texts(Items(*chunks))) == pieces
+    events = await collect(stream_events(Items(*chunks)))
+    assert [event.data["text"] for event in events] == pieces
+
+
+async def test_the_text_of_a_team_is_its_answer():
+    team = pipeline(Agent(ScriptedProvider("One.")), Agent(ScriptedProvider("Two.")))
+    async with team.stream("Count.") as run:
+        assert await collect(run.text()) == ["Two."]
 
 
 async def test_texts_end_with_an_error_where_pieces_are_taken_back_and_only_there():
