@@ -1,5 +1,6 @@
 """`Pattern`: several agents that run, nest and are delegated to like a single `Agent`."""
 
+import inspect
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -157,7 +158,7 @@ async def answer_inputs(
                 given = find_input(internals.session, message)
                 goes_on = given is not message
                 made = TeamTurn(internals, given, deps, report, was_answered, goes_on)
-                output = await work(made)
+                output = await _check_async(work(made), runnable.name)
                 value = to_json_value(output)
                 if not is_answered(internals.session):
                     text = serde.to_text(value)
@@ -166,6 +167,13 @@ async def answer_inputs(
                 turn.set_result(value)
                 report.output = output
         report = RunReport()
+
+
+def _check_async(answer: Awaitable[object], name: str) -> Awaitable[object]:
+    """Refuse what a function returned that is not async."""
+    if not inspect.isawaitable(answer):
+        raise TypeError(f"the function of {name} is not async: write `async def`")
+    return answer
 
 
 Work: TypeAlias = Callable[[TeamTurn], Awaitable[OutputT_co]]

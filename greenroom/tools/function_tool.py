@@ -108,6 +108,11 @@ class FunctionTool(Generic[P, R]):
         self.category = category
         self.parameters: dict[str, object] = self._arguments.schema
         self.timeout = timeout
+        if not isinstance(requires_permission, bool | None):
+            raise ToolError(
+                f"tool {self.name}: requires_permission is {requires_permission!r}",
+                hint="give True or False; a function decides in PermissionRule.ask_if(function)",
+            )
         self.requires_permission = requires_permission is not False
         self.asks_despite_consent = bool(requires_permission)
         self.concurrent = concurrent

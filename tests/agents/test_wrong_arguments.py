@@ -28,6 +28,7 @@ from greenroom import (
 from greenroom.agents import run_turn
 from greenroom.core import Price
 from greenroom.core._internal import InvalidJSONError, InvalidSessionIdError
+from greenroom.flow import Pattern
 from greenroom.memory import SQLiteMemory, memory_tools
 from greenroom.testing import ScriptedProvider, call, run_agent
 
@@ -149,6 +150,16 @@ def test_a_registry_wants_a_list(given):
         (lambda: make_agent(output_type="City"), ConfigurationError, "pass the type itself"),
         (lambda: make_agent(output_type=None), ConfigurationError, "a text is the default"),
         (lambda: make_agent(output_type=look_up), ConfigurationError, "function look_up is not a"),
+        (
+            lambda: tool(requires_permission=lambda *_: True)(look_up),
+            ToolError,
+            r"requires_permission is .*PermissionRule.ask_if\(function\)",
+        ),
+        (
+            lambda: Pattern("relay", lambda team: "done").run_sync("Go."),
+            TypeError,
+            "the function of relay is not async: write `async def`",
+        ),
         (lambda: tool("search"), ToolError, r"write @tool\(name='search'\)"),
         (lambda: make_agent().run_sync("Hi", store="shelf"), TypeError, r"write store=FileStore"),
         (
