@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutinefunction
 from itertools import chain, count
 from textwrap import shorten
 from typing import Generic, TypeAlias
@@ -71,15 +71,15 @@ async def evaluate(
             begins, and the rows of both say so (`is_finished`). Its `seconds` also end checks.
         on_row: called with each row as soon as it is there, to show it or to keep it: a cancel or
             Ctrl-C ends the evaluation, and its rows are gone, except those. Rows come in the order
-            in which runs end. `rows.append` will do; it runs in the event loop, and what it raises
-            ends the evaluation.
+            in which runs end. `rows.append` will do; it is not async, runs in the event loop, and
+            what it raises ends the evaluation.
 
     Returns:
         A row for each run, in the order of the cases.
 
     Raises:
-        ConfigurationError: there is no case, a number is below 1, or a function is to run the agent
-            under a budget, which is the function's to pass on.
+        ConfigurationError: there is no case, a number is below 1, `on_row` is async, or a function
+            is to run the agent under a budget, which is the function's to pass on.
         TypeError: something that is no case, or no function, was given.
 
     Example:
@@ -99,6 +99,11 @@ async def evaluate(
     for what, given in (("repeat", repeat), ("concurrency", concurrency)):
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ConfigurationError(f"{what} is {given!r}", hint="give a whole number, 1 or more")
+    if iscoroutinefunction(on_row):
+        raise ConfigurationError(
+            "on_row is an async function, which nobody would wait for",
+            hint="hand the row over to a task of yours: `send_nowait` of a memory channel",
+        )
     named = _name_cases(cases)
     each = ((name, number, case) for name, case in named for number in range(1, repeat + 1))
     runs = [(at, *run) for at, run in enumerate(each)]

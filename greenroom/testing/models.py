@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
+from inspect import iscoroutinefunction
 from typing import TypeAlias
 
 import trio
@@ -113,12 +114,11 @@ class ScriptedProvider:
             ConfigurationError: something is not a step of a script.
         """
         for step in script:
-            if not isinstance(step, str | Reply | Message | ToolUseBlock | list) and not callable(
-                step
-            ):
+            is_value = isinstance(step, str | Reply | Message | ToolUseBlock | list)
+            if not is_value and (not callable(step) or iscoroutinefunction(step)):
                 raise core.ConfigurationError(
                     f"{step!r} is not a step of a script",
-                    hint="write a text, a Reply, call(…), a list of blocks, or a function",
+                    hint="write a text, a Reply, call(…), a list of blocks, or a plain function",
                 )
             if isinstance(step, Message) and step.role != "assistant":
                 raise core.ConfigurationError(

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from inspect import iscoroutinefunction
 from math import floor
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
@@ -63,10 +64,11 @@ class ScriptedApprover:
             ConfigurationError: something is not an answer.
         """
         for answer in answers:
-            if not (answer in ("allow", "deny") or isinstance(answer, Answer) or callable(answer)):
+            is_value = answer in ("allow", "deny") or isinstance(answer, Answer)
+            if not is_value and (not callable(answer) or iscoroutinefunction(answer)):
                 raise core.ConfigurationError(
                     f"{answer!r} is not an answer",
-                    hint="write 'allow', 'deny', an Answer, or a function of the request",
+                    hint="write 'allow', 'deny', an Answer, or a plain function of the request",
                 )
         self.requests: list[PermissionRequest] = []
         self.unexpected_requests: list[PermissionRequest] = []

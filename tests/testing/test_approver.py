@@ -125,7 +125,7 @@ def test_a_small_ring_does_not_hide_a_request():
     assert not any(isinstance(chunk, SubAgentOutput) for chunk in run.chunks)
 
 
-@pytest.mark.parametrize("answer", ["yes", "ask", True])
+@pytest.mark.parametrize("answer", ["yes", "ask", True, trio.sleep])
 def test_what_is_no_answer_is_refused_when_the_script_is_made(answer):
     with pytest.raises(ConfigurationError, match=r"is not an answer \(write 'allow', 'deny'"):
         ScriptedApprover("allow", answer)

@@ -290,6 +290,7 @@ async def test_equal_names_are_numbered_and_long_ones_are_cut():
         ({"repeat": 0}, ConfigurationError),
         ({"concurrency": True}, ConfigurationError),
         ({"agent": "agent"}, TypeError),
+        ({"on_row": trio.sleep}, ConfigurationError),
         ({"agent": agent().run, "budget": Budget(tokens=1)}, ConfigurationError),
     ],
 )

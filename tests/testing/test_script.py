@@ -149,7 +149,7 @@ def test_every_call_has_an_id_of_its_own_and_any_argument():
     assert call("Note", name="n", self="s").input == {"name": "n", "self": "s"}
 
 
-@pytest.mark.parametrize("step", [3, None, {"text": "hello"}])
+@pytest.mark.parametrize("step", [3, None, {"text": "hello"}, trio.sleep])
 def test_what_is_no_step_is_refused_when_the_script_is_made(step):
     with pytest.raises(ConfigurationError, match=r"is not a step of a script \(write a text"):
         ScriptedProvider("hello", step)
