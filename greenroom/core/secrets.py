@@ -9,8 +9,8 @@ configuration. It goes to models, to disk and into logs, where no secret belongs
 - user and password in addresses: the user info of RFC 3986, section 3.2.1
 - values named like `api_key=`, `"password": `, `X-Api-Key: `, `--api-key ` or `("api_key", "…")`,
   if they have a digit or are long
-- the values of variables of this process whose names end like `OPENAI_API_KEY` or `DB_PASSWORD`,
-  from eight characters on; of the latter, only what is not a word
+- the values of variables of this process whose names end like `OPENAI_API_KEY`, `SECRET_KEY` or
+  `DB_PASSWORD`, from eight characters on; of the last two, only what is not a word
 
 A secret of any other form can't be told from a word.
 
@@ -187,7 +187,9 @@ SECRET = "[secret]"  # noqa: S105 (what takes the place of a secret)
 """What takes the place of a secret."""
 
 _SHORTEST = 8  # characters of a variable's value: a shorter one is part of many a word
-_VARIABLE = compile_later(r"(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSWORD|PASSWD)$", re.IGNORECASE)
+_VARIABLE = compile_later(
+    r"(?:API_?KEY|ACCESS_?KEY|SECRET(?:_?KEY)?|TOKEN|PASSWORD|PASSWD)$", re.IGNORECASE
+)
 _TELLING = compile_later(r"\d|[a-z][A-Z]|.{20}")
 
 T = TypeVar("T")

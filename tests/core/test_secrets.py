@@ -132,7 +132,7 @@ def test_concealing_twice_changes_nothing_more(text):
 
 
 @pytest.mark.parametrize(
-    "name", ["ACME_API_KEY", "DB_PASSWORD", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY"]
+    "name", ["ACME_API_KEY", "DB_PASSWORD", "HF_TOKEN", "AWS_SECRET_ACCESS_KEY", "SECRET_KEY"]
 )
 def test_the_value_of_a_secret_variable_is_concealed(name):
     env = {name: 'pa"55/word'}
