@@ -124,7 +124,10 @@ class LoopWaiter:
         self._event.clear()
 
     async def wait(self, is_over: Callable[[], bool], give_up: Callable[[], None]) -> None:
-        """Wait until it is over. A cancel calls `give_up`, and is raised once it is over."""
+        """Wait until it is over. A cancel calls `give_up`, and is raised once it is over.
+
+        If the task is destroyed, as after the end of its loop, nothing can wait for that any more.
+        """
         cancelled: BaseException | None = None
         while not is_over():
             try:
@@ -132,6 +135,9 @@ class LoopWaiter:
             except self._cancelled as error:
                 cancelled = error
                 give_up()
+            except GeneratorExit:
+                give_up()
+                raise
         if cancelled is not None:
             raise cancelled
 

@@ -339,6 +339,25 @@ async def test_a_cancel_reaches_any_work_and_waits_for_its_clean_up():
 
 
 @in_asyncio
+async def test_work_is_cancelled_if_the_task_that_waits_is_destroyed():
+    begun, ended = threading.Event(), threading.Event()
+
+    async def work():
+        try:
+            begun.set()
+            await trio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with make() as greenroom:
+        waiting = greenroom.run(work)
+        waiting.send(None)
+        await wait_for(begun)
+        waiting.close()  # as the collector does once its loop is closed
+        await wait_for(ended)
+
+
+@in_asyncio
 async def test_leaving_shuts_the_agents_down_and_ends_every_wait():
     async def forever():
         await trio.sleep_forever()
