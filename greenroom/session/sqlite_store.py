@@ -434,7 +434,7 @@ class SQLiteStore:
             SessionCorruptError: the file is not a database, or damaged.
             SessionStorageError: it can't be written.
         """
-        folder = os.path.join(f"{self._path}-locks", folder_name(session_id))
+        folder = os.path.join(f"{self._place}-locks", folder_name(session_id))
         try:
             fd, epoch = await self._database.run(
                 session_id, lambda: self._acquire(session_id, folder)

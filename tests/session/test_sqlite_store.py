@@ -16,7 +16,13 @@ from typing import ClassVar
 import pytest
 import trio
 
-from greenroom.core import Message, SessionError, SessionNotFoundError, SessionStorageError
+from greenroom.core import (
+    Message,
+    SessionError,
+    SessionLockedError,
+    SessionNotFoundError,
+    SessionStorageError,
+)
 from greenroom.fs import sqlite
 from greenroom.session import (
     AgentSession,
@@ -682,6 +688,23 @@ def test_a_store_serves_one_run_after_another_and_several_at_once(store):
     found = trio.run(read)
     assert found == {f"s{each}": [f"s{each} {number}" for number in range(10)] for each in range(4)}
     trio.run(store.aclose)
+
+
+async def test_a_link_to_a_database_has_the_locks_of_the_database(store, path, tmp_path):
+    link = tmp_path / "link.db"
+    link.symlink_to(path)
+    session = await saved(store, "one")
+    await session.open()
+    linked = SQLiteStore(link)
+    again = await AgentSession.load(session.session_id, store=linked)
+    with pytest.raises(SessionLockedError):
+        await again.open()
+    await session.close()
+    await again.open()
+    await again.close()
+    await linked.aclose()
+    await store.aclose()
+    assert sorted(os.listdir(tmp_path)) == ["link.db", "sessions.db", "sessions.db-locks"]
 
 
 FORK = """
