@@ -534,6 +534,8 @@ class AgentSession:
             SessionCorruptError: `branch` is given, and the stored session is damaged.
             SessionStorageError: the disk refused.
         """
+        from greenroom.session.copying import whole_or_nothing
+
         past = self.conversation.transcript
         if branch is not None:
             past = await self.journal.read_entries(lambda entries: replay_branch(entries, branch))
@@ -545,8 +547,9 @@ class AgentSession:
         values = {key: value for key, value in self.metadata.items() if key != "archived"}
         origin = msgspec.structs.asdict(Origin(self.session_id, at, past.branch))
         fork.description.touch(metadata={**values, FORKED_FROM: origin})
-        await copy_files(self.store, self.session_id, fork.session_id)
-        await fork.save()
+        async with whole_or_nothing(fork.session_id, fork.journal):
+            await copy_files(self.store, self.session_id, fork.session_id)
+            await fork.save()
         return fork
 
     async def rewind(self, to: int) -> None:

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from greenroom.core import SessionStorageError
-from greenroom.session import FileStore, SQLiteStore
+from greenroom.session import AgentSession, FileStore, SQLiteStore, journal
 from tests.warm_python import run_warm
 
 PUTTER = """
@@ -96,3 +96,38 @@ async def test_what_kills_have_left_of_files_goes_with_a_later_file(tmp_path):
     await store.put_file("mine", "c", b"1")
     left = {each.name for each in files.iterdir()}
     assert left == {"a", "c", "b.tmp", ".greenroom-2.tmp"}  # somebody may be writing that one
+
+
+@pytest.mark.parametrize("end", ["the disk refuses", "a cancel"])
+async def test_a_fork_that_is_not_stored_leaves_nothing(store, conversation, monkeypatch, end):
+    session = AgentSession.new("coder", session_id="mine", store=store)
+    session.add_message(conversation[0])
+    await session.save()
+    await store.put_file("mine", "a", b"large")
+    forks, begun = [], trio.Event()
+
+    async def fail(_, metadata):
+        forks.append(metadata.session_id)
+        begun.set()
+        if end == "a cancel":
+            await trio.sleep_forever()
+        raise SessionStorageError("the disk is full")
+
+    monkeypatch.setattr(journal._Tail, "describe", fail)
+    async with trio.open_nursery() as nursery:
+
+        async def cancel():
+            await begun.wait()
+            nursery.cancel_scope.cancel()
+
+        if end == "a cancel":
+            nursery.start_soon(cancel)
+            await session.fork()
+        with pytest.raises(SessionStorageError, match="the disk is full"):
+            await session.fork()
+    assert len(forks) == 1
+    assert (await store.read(forks[0])).history.end.lines == 0
+    assert await store.list_files(forks[0]) == ()
+    assert [each.session_id for each in await store.list_all()] == ["mine"]
+    if isinstance(store, FileStore):
+        assert os.listdir(os.path.dirname(store.folder("mine"))) == ["mine"]
