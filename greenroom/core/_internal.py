@@ -51,7 +51,7 @@ from greenroom.core.message import (
     unix_milliseconds as unix_milliseconds,
 )
 from greenroom.core.output import EndStatus as EndStatus
-from greenroom.core.partials import strip_partials as strip_partials
+from greenroom.core.partials import is_async as is_async, strip_partials as strip_partials
 from greenroom.core.permission import (
     AGENT_FOLDERS as AGENT_FOLDERS,
     AUTOMATIC_DECIDERS as AUTOMATIC_DECIDERS,

@@ -1,6 +1,7 @@
-"""Looks behind a `functools.partial`, which stands for a function and has none of its names."""
+"""Looks behind what is called: a `functools.partial`, or an object with a `__call__`."""
 
 from functools import partial
+from inspect import iscoroutinefunction
 
 
 def strip_partials(thing: object) -> object:
@@ -13,3 +14,8 @@ def strip_partials(thing: object) -> object:
     while isinstance(thing, partial):
         thing = thing.func
     return thing
+
+
+def is_async(function: object) -> bool:
+    """Whether it is an async function, or an object with an async `__call__`."""
+    return any(map(iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004

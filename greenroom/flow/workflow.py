@@ -23,14 +23,14 @@ from greenroom.agents._internal import (
     run_in_loop,
 )
 from greenroom.core import Answer, TurnStatus, utc_now
-from greenroom.core._internal import JSON, serde, strip_partials
+from greenroom.core._internal import JSON, is_async, serde, strip_partials
 from greenroom.flow.errors import WorkflowError
 from greenroom.flow.graph import is_above_zero, is_count, suggest
 from greenroom.flow.pattern import TeamTurn, answer_inputs
 from greenroom.flow.resume import find_inspection
 from greenroom.flow.unit import WorkflowBegin
 from greenroom.flow.workflow_execution import WorkflowExecution
-from greenroom.flow.workflow_graph import Edge, Function, Graph, Node, is_async
+from greenroom.flow.workflow_graph import Edge, Function, Graph, Node
 from greenroom.flow.workflow_run import WorkflowProgress, WorkflowRun, last_entry
 from greenroom.flow.workflow_state import START, Changes, StateSchema
 from greenroom.flow.workflow_stream import RunTask, StreamMode, WorkflowStream

@@ -1,6 +1,5 @@
 """The graph of a workflow: nodes, edges, and their checks."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, replace
 from types import NoneType
@@ -15,6 +14,7 @@ from typing import (
     get_type_hints,
 )
 
+from greenroom.core._internal import is_async
 from greenroom.flow.errors import WorkflowError
 from greenroom.flow.graph import draw, find_reachable, suggest
 from greenroom.flow.resume import Inspect
@@ -188,8 +188,3 @@ def _find_literals(function: object) -> tuple[str, ...]:
         elif hint not in (NoneType, Ellipsis):
             return ()
     return tuple(words)
-
-
-def is_async(function: object) -> bool:
-    """Whether it is an async function, or an object with an async `__call__`."""
-    return any(map(inspect.iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004

@@ -5,11 +5,10 @@ from bisect import bisect_left
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from inspect import iscoroutinefunction
 from typing import TypeAlias, TypeVar
 
 from greenroom.core import AgentContext, ConfigurationError
-from greenroom.core._internal import log_error
+from greenroom.core._internal import is_async, log_error
 from greenroom.observability import semconv as names
 from greenroom.observability.spans import NO_SCOPE, Span, SpanKind, SpanStatus
 from greenroom.observability.window_use import share_of_window
@@ -120,7 +119,7 @@ class Metrics:
         """
         if name in self._alerts:
             raise ConfigurationError(f"there is an alert {name!r} already", hint="name each once")
-        if any(map(_is_async, (when, call))):
+        if any(map(is_async, (when, call))):
             raise ConfigurationError(
                 f"the alert {name!r} has an async function, which nobody would wait for",
                 hint="hand it over to a task of yours: `send_nowait` of a memory channel",
@@ -298,11 +297,6 @@ class Metrics:
 def _write(labels: Labels, *more: tuple[str, str]) -> str:
     pairs = ",".join(f'{name}="{_escape(value)}"' for name, value in (*labels, *more))
     return f"{{{pairs}}}" if pairs else ""
-
-
-def _is_async(function: object) -> bool:
-    """Whether it is an async function, or an object with an async `__call__`."""
-    return any(map(iscoroutinefunction, (function, getattr(function, "__call__", None))))  # noqa: B004
 
 
 def _number(value: float) -> str:

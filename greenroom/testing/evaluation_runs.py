@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from inspect import isawaitable, iscoroutinefunction
+from inspect import isawaitable
 from itertools import chain, count
 from textwrap import shorten
 from typing import Generic, TypeAlias
@@ -19,7 +19,7 @@ from greenroom.core import (
     TextBlock,
     TurnStatus,
 )
-from greenroom.core._internal import leaves, strip_partials
+from greenroom.core._internal import is_async, leaves, strip_partials
 from greenroom.resilience import Budget
 from greenroom.runtime._internal import run_each
 from greenroom.testing.evaluation import Case, Evaluation, EvaluationRow, ExpectedT
@@ -99,7 +99,7 @@ async def evaluate(
     for what, given in (("repeat", repeat), ("concurrency", concurrency)):
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ConfigurationError(f"{what} is {given!r}", hint="give a whole number, 1 or more")
-    if iscoroutinefunction(on_row):
+    if is_async(on_row):
         raise ConfigurationError(
             "on_row is an async function, which nobody would wait for",
             hint="hand the row over to a task of yours: `send_nowait` of a memory channel",

@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
-from inspect import iscoroutinefunction
 from typing import TypeAlias
 
 import trio
 
 from greenroom import core
 from greenroom.core import Message, TextBlock, ToolUseBlock
-from greenroom.core._internal import clip, new_id
+from greenroom.core._internal import clip, is_async, new_id
 from greenroom.llm import BlockEnd, ModelRequest, ModelStream, StreamEnd, StreamEvent
 from greenroom.llm._internal import FORBID_VARIABLE, collect, events_of, replay
 
@@ -115,7 +114,7 @@ class ScriptedProvider:
         """
         for step in script:
             is_value = isinstance(step, str | Reply | Message | ToolUseBlock | list)
-            if not is_value and (not callable(step) or iscoroutinefunction(step)):
+            if not is_value and (not callable(step) or is_async(step)):
                 raise core.ConfigurationError(
                     f"{step!r} is not a step of a script",
                     hint="write a text, a Reply, call(…), a list of blocks, or a plain function",

@@ -5,7 +5,6 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from inspect import iscoroutinefunction
 from math import floor
 from pathlib import Path
 from typing import Literal, TypeAlias, TypeVar, TypeVarTuple, Unpack
@@ -15,6 +14,7 @@ from trio.testing import MockClock
 
 from greenroom import core
 from greenroom.core import Answer, Message, OutputChunk, PermissionRequest, RuleDecision
+from greenroom.core._internal import is_async
 from greenroom.runtime import (
     AgentHandle,
     AgentInternals,
@@ -65,7 +65,7 @@ class ScriptedApprover:
         """
         for answer in answers:
             is_value = answer in ("allow", "deny") or isinstance(answer, Answer)
-            if not is_value and (not callable(answer) or iscoroutinefunction(answer)):
+            if not is_value and (not callable(answer) or is_async(answer)):
                 raise core.ConfigurationError(
                     f"{answer!r} is not an answer",
                     hint="write 'allow', 'deny', an Answer, or a plain function of the request",

@@ -279,6 +279,11 @@ async def test_equal_names_are_numbered_and_long_ones_are_cut():
     assert len(names[3]) <= 80
 
 
+class Note:
+    async def __call__(self, row):
+        pass
+
+
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
@@ -291,6 +296,7 @@ async def test_equal_names_are_numbered_and_long_ones_are_cut():
         ({"concurrency": True}, ConfigurationError),
         ({"agent": "agent"}, TypeError),
         ({"on_row": trio.sleep}, ConfigurationError),
+        ({"on_row": Note()}, ConfigurationError),
         ({"agent": agent().run, "budget": Budget(tokens=1)}, ConfigurationError),
     ],
 )
