@@ -80,7 +80,7 @@ class InMemoryStore:
 
     def statistics(self) -> InMemoryStoreStatistics:
         """Return figures about the stored sessions."""
-        sessions = self._sessions.values()
+        sessions = tuple(self._sessions.values())  # another thread may add one meanwhile
         return InMemoryStoreStatistics(
             sessions=sum(each.metadata is not None for each in sessions),
             locked=sum(each.is_locked for each in sessions),
@@ -114,7 +114,7 @@ class InMemoryStore:
     async def list_all(self) -> list[SessionMetadata]:
         """Describe every stored session, the last changed first."""
         await trio.lowlevel.checkpoint()
-        sessions = self._sessions.values()
+        sessions = tuple(self._sessions.values())  # as above
         found = [each for session in sessions if (each := session.description)]
         return list(newest_first(found))
 

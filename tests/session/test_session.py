@@ -9,6 +9,7 @@ from greenroom.core import Message, SessionError, TextBlock, ToolResultBlock, To
 from greenroom.core._internal import InvalidJSONError, InvalidSessionIdError
 from greenroom.session import AgentSession, FileStore, InMemoryStore, SessionStore, SQLiteStore
 from greenroom.session._internal import SessionStatistics, default_store
+from greenroom.session.description import SessionMetadata
 from greenroom.session.journal import _Tail
 from greenroom.session.transcript import Transcript
 
@@ -326,3 +327,20 @@ async def test_a_start_that_is_being_stored_stands_and_nothing_behind_it_is_lost
     loaded = await AgentSession.load(session.session_id, store=store)
     assert loaded.history == session.history
     assert loaded.history[-1].tool_results[0].text.startswith("denied: the call had started")
+
+
+async def test_a_session_that_another_thread_begins_does_not_break_a_list(monkeypatch):
+    store = InMemoryStore()
+    for name in ("one", "two"):
+        session = AgentSession.new("coder", session_id=name, store=store)
+        session.add_message(Message.user("hello"))
+        await session.save()
+    real = SessionMetadata.with_updated_at
+
+    def begin(self, moment):  # as another run of trio may, wherever this one is
+        store.begin(f"{self.session_id}, meanwhile")
+        return real(self, moment)
+
+    monkeypatch.setattr(SessionMetadata, "with_updated_at", begin)
+    assert {each.session_id for each in await store.list_all()} == {"one", "two"}
+    assert store.statistics().sessions == 2
