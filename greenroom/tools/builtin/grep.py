@@ -401,7 +401,8 @@ class _Search(msgspec.Struct, frozen=True):
             timeout=max(seconds, 0),
             cleanup=self.context.cleanup,
         )
-        if has_crashed(ended):
+        # Our own engine ends with 1 only if something was raised there.
+        if has_crashed(ended) or (ended.code == 1 and searcher.__file__ in command):
             raise _CrashedError
         if ended.code == 2 and not self.rows.notes:
             self.rows.notes.append("some files or folders could not be read")

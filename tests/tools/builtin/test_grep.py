@@ -275,12 +275,13 @@ def test_when_ripgrep_crashes_python_searches(
     assert sorted(call(Glob(), pattern="*.txt").text.splitlines()) == ["a.txt", "b.txt"]
 
 
+@pytest.mark.parametrize("end", ["os.kill(os.getpid(), 9)", "raise MemoryError"])
 def test_a_search_that_crashes_is_no_search_without_matches(
-    call, root: Path, tmp_path: Path, monkeypatch
+    call, root: Path, tmp_path: Path, monkeypatch, end: str
 ) -> None:
     (root / "a.txt").write_text("needle\n")
     program = tmp_path / "searcher.py"
-    program.write_text("import os\nos.kill(os.getpid(), 9)\n")
+    program.write_text(f"import os\n{end}\n")
     monkeypatch.setattr(searcher, "__file__", str(program))
     with pytest.raises(ToolError, match="the search engine failed"):
         call(Grep(use_ripgrep=False), pattern="needle")
