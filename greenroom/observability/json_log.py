@@ -129,11 +129,32 @@ def _describe(opened: OpenSpan) -> dict[str, object]:
 
 
 class PrivateLogFile(RotatingFileHandler):
-    """A file with rotation that only its user can read: a log quotes what went wrong."""
+    """A file with rotation that only its user can read: a log quotes what went wrong.
+
+    What the disk refuses is left out, and the program goes on.
+    """
+
+    refusal = ""
+    """Why a line could not be written, if one could not."""
 
     def _open(self) -> TextIO:  # type: ignore[override]  # the stub's wrapper is a TextIO
         descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         return os.fdopen(descriptor, "a", encoding="utf-8")
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 (the library's name)
+        """Keep the reason; anything but an error of the system is reported as usual."""
+        error = sys.exception()
+        if isinstance(error, OSError):
+            self.refusal = error.strerror or str(error)
+        else:
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Close the file; what was not flushed may be lost."""
+        try:
+            super().close()
+        except OSError as error:
+            self.refusal = error.strerror or str(error)
 
 
 class _FileHandler(QueueHandler):
@@ -143,6 +164,7 @@ class _FileHandler(QueueHandler):
         self._waiting: SimpleQueue[logging.LogRecord] = SimpleQueue()  # bounded in `enqueue`
         super().__init__(self._waiting)
         self._dropped = 0
+        self._has_told = False
         self._file = PrivateLogFile(
             path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", delay=True
         )
@@ -157,6 +179,7 @@ class _FileHandler(QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """Hand a record to the thread, or drop it."""
+        self._tell_refusal()
         if self._waiting.qsize() >= MAX_WAITING:
             self._dropped += 1
             return
@@ -171,7 +194,15 @@ class _FileHandler(QueueHandler):
         if listener is not None:
             listener.stop()
             self._file.close()
+            self._tell_refusal()
         super().close()
+
+    def _tell_refusal(self) -> None:
+        """Say once, where it can be seen, that lines are missing."""
+        if self._file.refusal and not self._has_told and sys.stderr is not None:
+            self._has_told = True
+            path, why = self._file.baseFilename, self._file.refusal
+            sys.stderr.write(f"greenroom: lines are missing from the log {path}: {why}\n")
 
 
 def _say_dropped(count: int) -> logging.LogRecord:
@@ -188,11 +219,12 @@ def configure_logging(
 ) -> logging.Handler:
     """Log what Greenroom says as JSON lines, to a file with rotation or to a stream.
 
-    The file holds at most 16 MiB, and is its user's alone (0600); three older ones are kept. A
-    thread opens and writes it, so that no event loop waits for a disk: at most 10,000 lines wait
+    The file holds at most 16 MiB, and is made for its user alone (0600); three older ones are kept.
+    A thread opens and writes it, so that no event loop waits for a disk: at most 10,000 lines wait
     for it, what comes then is dropped, and the next line says how many. To close the handler writes
     what waits, and so does the end of the program. Your own loggers join if you add the handler
-    that is returned to them.
+    that is returned to them. Lines that the disk refuses are missing from the file, which one line
+    on standard error says.
 
     Args:
         path: the file; None for the stream.

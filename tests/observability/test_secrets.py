@@ -205,6 +205,17 @@ def test_the_files_of_a_log_are_their_users_alone(tmp_path, monkeypatch, logs):
     assert "logs.warning" in json.loads(files[0].read_text())["stack"]
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_log_that_the_disk_refuses_is_told_in_one_line_and_harms_nothing(logs, capsys):
+    handler = configure_logging("/dev/full")
+    for _ in range(3):
+        logs.warning("it failed")
+    handler.close()
+    handler.close()
+    says = "greenroom: lines are missing from the log /dev/full: No space left on device\n"
+    assert capsys.readouterr().err == says
+
+
 def test_an_unknown_level_leaves_the_log_as_it_was(tmp_path, logs):
     before = configure_logging(tmp_path / "greenroom.log")
     with pytest.raises(ValueError, match="LOUD"):
