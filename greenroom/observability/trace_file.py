@@ -235,6 +235,8 @@ def _read_lines(folder: Path) -> Iterable[Mapping[str, object]]:
                 files.append(stack.enter_context((folder / name).open("rb")))
         if not files:
             raise FileNotFoundError(f"{folder} has no trace")
+        if os.path.sameopenfile(files[0].fileno(), files[-1].fileno()):
+            del files[1:]  # it has become the older one between the two
         for line in chain.from_iterable(reversed(files)):
             try:
                 value = serde.loads(line)

@@ -158,6 +158,12 @@ def test_the_older_half_is_read_also_where_there_is_no_newer_one(tmp_path):
     assert read_trace_file(tmp_path) == ([], 3)
 
 
+def test_a_newer_half_that_becomes_the_older_one_meanwhile_is_read_once(tmp_path):
+    (tmp_path / "trace.jsonl").write_bytes(serde.encode({"type": "lost", "lines": 3}) + b"\n")
+    os.link(tmp_path / "trace.jsonl", tmp_path / "trace.1.jsonl")  # as if renamed in between
+    assert read_trace_file(tmp_path) == ([], 3)
+
+
 def test_lines_that_make_no_sense_are_left_out(tmp_path):
     good = Span("turn", "invoke_agent Ann", "s", (), "t", "1", start=1)
     odd = {"type": "begin", "span": {"attributes": {"gen_ai.system_instructions": {"$value": []}}}}
