@@ -347,6 +347,11 @@ def _read_function(function: Callable[P, R], name: str | None) -> tuple[str, str
     inner = find_function(function)
     _check_function(function, inner)
     target = strip_partials(function)
+    if isinstance(function, functools.partial) and isinstance(target, FunctionTool):
+        raise ToolError(  # its options would be lost, such as that it requires permission
+            f"a partial of the tool {target.name} is not a tool",
+            hint="make the partial of the function, and the tool of that: tool(partial(…), …)",
+        )
     is_object = not inspect.isroutine(target)
     called = type(target).__name__ if is_object else inner.__name__
     name = name or called

@@ -463,6 +463,9 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
     async def unknown(a: "Nowhere"):  # noqa: F821
         pass
 
+    async def deploy(to: str):
+        pass
+
     def yields(a: int):
         yield a
 
@@ -487,6 +490,10 @@ def test_what_can_not_be_a_tool_says_which_parameter_and_how_to_fix_it():
         (unknown, r"the type 'Nowhere' is not known at run time .*TYPE_CHECKING"),
         (yields, "yields"),
         (streams, "yields"),
+        (
+            functools.partial(tool(requires_permission=True)(deploy), to="here"),
+            r"a partial of the tool deploy is not a tool \(make the partial of the function",
+        ),
         (max, r"its signature can.t be read .write a function with typed parameters"),
         (Point, "is not a function"),
         (3, "is not a function"),
