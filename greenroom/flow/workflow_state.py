@@ -122,7 +122,7 @@ class _Field:
         return joined if type(joined) is type(old) else self.decode(self.encode_joined(who, joined))
 
     def encode_joined(self, who: str, joined: object) -> bytes:
-        """Return what the reducer made of the updates, the last of which was by this unit."""
+        """Return what the reducer made of updates, as JSON."""
         return self.encode(f"the reducer, with the update of {who},", joined)
 
 
@@ -184,6 +184,7 @@ class StateSchema(Generic[StateT]):
         """Return the state after these changes of one step, applied in order."""
         merged, writers = dict(values), dict[str, str]()
         joined: dict[str, object] = {}
+        units: dict[str, dict[str, None]] = {}  # whose updates they are
         for who, changes in writes:
             for name, update in changes.items():
                 field = self.field(name, who)
@@ -197,11 +198,14 @@ class StateSchema(Generic[StateT]):
                 if field.reducer is None:
                     merged[name] = encoded
                     continue
+                units.setdefault(name, {})[who] = None
                 if name not in joined:
                     joined[name] = field.decode(merged[name]) if name in merged else UNSET
                 joined[name] = field.reduce(who, joined[name], encoded)
         for name, value in joined.items():
-            merged[name] = self._fields[name].encode_joined(writers[name], value)
+            first, *others = units[name]
+            who = f"{first} or {others[0] if len(others) == 1 else 'another'}" if others else first
+            merged[name] = self._fields[name].encode_joined(who, value)
         return merged
 
     def make(self, values: Values) -> StateT:

@@ -176,6 +176,25 @@ def test_a_field_may_hold_json_that_nobody_decodes():
     assert [bytes(each) for each in pages] == [b'{"a":1}', b'{"b":2}']
 
 
+def test_where_a_reducer_spoils_a_value_in_a_step_of_two_nodes_both_are_named():
+    def spoil(old: list[int], new: list[int]) -> list[object]:
+        return [*old, *("one" if each == 1 else each for each in new)]
+
+    class Numbers(TypedDict):
+        found: Annotated[list[int], spoil]
+
+    async def first(state):
+        return {"found": [1]}
+
+    async def second(state):
+        return {"found": [2]}
+
+    workflow = Workflow(Numbers).node("a", first).node("b", second)
+    workflow.edge(START, "a").edge(START, "b").edge("a", END).edge("b", END)
+    with pytest.raises(WorkflowError, match="with the update of a or b, can't set found"):
+        run(workflow, {"found": []})
+
+
 def test_two_writes_to_one_plain_field_are_refused_with_both_nodes():
     async def count(state):
         return {"number": 1}
