@@ -16,7 +16,7 @@ import trio
 from greenroom.core import ConfigurationError
 from greenroom.core._internal import MAX_ERROR_TEXT, clip
 from greenroom.flow.error_context import Component, ErrorClass, ErrorContext, RecoveryDecision
-from greenroom.flow.graph import suggest
+from greenroom.flow.graph import is_above_zero, is_count, suggest
 from greenroom.flow.plan_run import FailureReason, PlanRun
 from greenroom.flow.revision import Failure
 from greenroom.flow.text_tools import TextTools
@@ -123,8 +123,10 @@ class RecoveryPolicy:
         backoff: Backoff = _BACKOFF,
         fallback: Sequence[LLMProvider] = (),
     ) -> None:
-        if errors < 0 or not 0 < period < math.inf:
-            raise ConfigurationError("RecoveryPolicy needs errors >= 0, and a period above 0")
+        if not is_count(errors, 0) or not (is_above_zero(period) and period < math.inf):
+            raise ConfigurationError(
+                "RecoveryPolicy needs a whole number of errors, 0 or more, and a period above 0"
+            )
         self._rows = dict(RECOVERY_TABLE)
         for given, words in (rows or {}).items():
             row = component, error = _check_row(given)
