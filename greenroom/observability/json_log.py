@@ -4,7 +4,7 @@ import logging
 import os
 import sys
 import traceback
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from datetime import UTC, datetime
 from logging.handlers import QueueHandler, QueueListener, RotatingFileHandler
 from pathlib import Path
@@ -202,7 +202,8 @@ class _FileHandler(QueueHandler):
         if self._file.refusal and not self._has_told and sys.stderr is not None:
             self._has_told = True
             path, why = self._file.baseFilename, self._file.refusal
-            sys.stderr.write(f"greenroom: lines are missing from the log {path}: {why}\n")
+            with suppress(OSError, ValueError):  # it is closed, or a pipe that nobody reads
+                sys.stderr.write(f"greenroom: lines are missing from the log {path}: {why}\n")
 
 
 def _say_dropped(count: int) -> logging.LogRecord:

@@ -1,5 +1,6 @@
 """No sink and no record shows a secret, whatever of the conversation may leave."""
 
+import io
 import json
 import logging
 import os
@@ -214,6 +215,16 @@ def test_a_log_that_the_disk_refuses_is_told_in_one_line_and_harms_nothing(logs,
     handler.close()
     says = "greenroom: lines are missing from the log /dev/full: No space left on device\n"
     assert capsys.readouterr().err == says
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_a_log_that_the_disk_refuses_is_closed_where_standard_error_is_too(logs, monkeypatch):
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr("sys.stderr", closed)
+    handler = configure_logging("/dev/full")
+    logs.warning("it failed")
+    handler.close()
 
 
 def test_an_unknown_level_leaves_the_log_as_it_was(tmp_path, logs):
