@@ -357,6 +357,10 @@ def _name_private_parts(message: Message) -> Iterable[str]:
                 yield from block.extra
 
 
+WEB_IMAGES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The media types of images that the vendors have in common."""
+
+
 class MediaLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The largest media and requests that a provider accepts, in bytes as sent; None is no limit.
 
@@ -364,6 +368,7 @@ class MediaLimits(msgspec.Struct, frozen=True, kw_only=True):
         image: the base64 data of one image; 0 for a model that reads none.
         document: the base64 data of one document; 0 for a model that reads none.
         request: the body of a request.
+        image_types: the media types of images that it reads; empty if that is not known.
 
     Example:
         >>> message = Message.user([ImageBlock("image/png", "aGk=")])
@@ -375,6 +380,7 @@ class MediaLimits(msgspec.Struct, frozen=True, kw_only=True):
     image: int | None = None
     document: int | None = None
     request: int | None = None
+    image_types: tuple[str, ...] = ()
 
     def of_model(self, *, images: bool | None, documents: bool | None) -> "MediaLimits":
         """Return the limits for a model that reads these media, as far as that is known."""
@@ -406,6 +412,9 @@ class MediaLimits(msgspec.Struct, frozen=True, kw_only=True):
             return f"this model reads no {kind}s"
         if most and len(block.data) > most:
             return f"the {kind} is larger than {_size(most)} of base64"
+        is_known = block.media_type in self.image_types or not self.image_types
+        if kind == "image" and block.data and not is_known:
+            return f"images may be {', '.join(self.image_types)}"
         return ""
 
     def _limit_of(self, block: ImageBlock | DocumentBlock) -> tuple[str, int | None]:

@@ -92,6 +92,17 @@ def test_a_model_that_reads_no_images_gets_lines_of_text():
     assert sent["messages"][0]["content"] == "[Left out: image/png; this model reads no images]"
 
 
+@pytest.mark.parametrize("make", [anthropic, lambda: openai("openai"), lambda: RESPONSES])
+async def test_an_image_of_a_type_that_the_vendor_refuses_is_a_line_of_text(make):
+    picture = ImageBlock("image/svg+xml", "PHN2Zy8+")
+    encoded = await make().prepare(ModelRequest(messages=[Message.user([picture, SMALL]), AGAIN]))
+    says = "images may be image/png, image/jpeg, image/gif, image/webp"
+    assert f"[Left out: image/svg+xml; {says}]" in encoded.content.decode()
+    assert b"PHN2Zy8" not in encoded.content
+    assert b"aGk=" in encoded.content
+    assert encoded.changes == (f"not sent to {make().name}: {says}",)
+
+
 async def test_readers_are_told_once_that_a_model_reads_no_images():
     messages = [Message.user([SMALL, SMALL])]
     for request in (ModelRequest(messages=messages), ModelRequest(messages=[*messages, AGAIN])):

@@ -10,7 +10,7 @@ from greenroom import core
 from greenroom.core._internal import NamedTool, OutputSchema, portable_name, serde
 from greenroom.llm.dialect import EncodedConversation, EncodedMessage, WriteMessages
 from greenroom.llm.json_fields import as_dict, as_list, as_text, extend
-from greenroom.llm.merged_messages import MediaLimits, MergedMessage, escape_speaker
+from greenroom.llm.merged_messages import WEB_IMAGES, MediaLimits, MergedMessage, escape_speaker
 from greenroom.llm.model_errors import ModelBadRequestError
 from greenroom.llm.portable_calls import PLAIN, CallRules, merge_tools
 from greenroom.llm.request_frame import MESSAGES
@@ -133,7 +133,7 @@ _Known: TypeAlias = (
 
 _THINKING = (core.ThinkingBlock, core.RedactedThinkingBlock)
 
-_LIMITS = MediaLimits(image=5 * 1024 * 1024, request=32 * 1024 * 1024)
+_LIMITS = MediaLimits(image=5 * 1024 * 1024, request=32 * 1024 * 1024, image_types=WEB_IMAGES)
 _WITHOUT_SAMPLING = "2026-10-21"
 _VERTEX_VERSION = "vertex-2023-10-16"
 _SAMPLING = ("temperature", "top_p", "top_k")

@@ -24,7 +24,6 @@ from greenroom.llm.http_provider import HttpProvider, invalid_request
 from greenroom.llm.http_stream import fetch, read_reply
 from greenroom.llm.json_fields import as_int
 from greenroom.llm.keys import read_key
-from greenroom.llm.merged_messages import MediaLimits
 from greenroom.llm.model_errors import ModelStreamError
 from greenroom.llm.portable_calls import dotted_names
 from greenroom.llm.request_encoder import EncodedRequest, RequestEncoder
@@ -123,7 +122,8 @@ class AnthropicProvider(HttpProvider):
             max_output=most,
             on_vertex=self._on_vertex,
         )
-        limits = MediaLimits(
+        limits = replace(
+            dialect.limits,
             image=dialect.limits.image if max_image_bytes is None else max_image_bytes,
             request=dialect.limits.request if max_request_bytes is None else max_request_bytes,
         )

@@ -14,7 +14,7 @@ import msgspec
 from greenroom.core._internal import compile_later
 from greenroom.llm.endpoint import host_of, is_local, read_setting, server_name
 from greenroom.llm.keys import read_key
-from greenroom.llm.merged_messages import MediaLimits
+from greenroom.llm.merged_messages import WEB_IMAGES, MediaLimits
 
 LimitField: TypeAlias = Literal["max_tokens", "max_completion_tokens"]
 """The names of the field that limits the length of a reply."""
@@ -24,7 +24,9 @@ _REASONING = frozenset({"reasoning", "reasoning_content", "reasoning_details"})
 
 _MIB = 1024 * 1024
 _NO_LIMITS = MediaLimits()
-_OPENAI_LIMITS = MediaLimits(document=50 * _MIB * 4 // 3, request=512 * _MIB)
+_OPENAI_LIMITS = MediaLimits(
+    document=50 * _MIB * 4 // 3, request=512 * _MIB, image_types=WEB_IMAGES
+)
 
 
 class HostProfile(msgspec.Struct, frozen=True, kw_only=True):
