@@ -152,20 +152,25 @@ class Evaluation(Wire, frozen=True):
         """
         data, name = Path(path).read_bytes(), os.fspath(path)
         try:
-            found = serde.decode(data, _File)
+            found = serde.decode(data, _Format).format
+            if found > _FORMAT:  # whose rows may be others
+                raise ConfigurationFileError(
+                    f"has format {found}, and this version reads {_FORMAT}",
+                    path=name,
+                    hint="upgrade greenroom",
+                )
+            return cls(serde.decode(data, _File).rows)
         except InvalidJSONError as error:
             raise ConfigurationFileError(
                 f"is not an evaluation: {error.message}", path=name, hint="write it by save()"
             ) from error
-        if found.format > _FORMAT:
-            raise ConfigurationFileError(
-                f"has format {found.format}, and this version reads {_FORMAT}", path=name
-            )
-        return cls(found.rows)
 
 
-class _File(Wire, frozen=True):
+class _Format(Wire, frozen=True):
     format: int
+
+
+class _File(_Format, frozen=True):
     rows: tuple[EvaluationRow, ...]
 
 

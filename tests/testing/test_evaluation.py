@@ -344,6 +344,13 @@ async def test_it_is_saved_without_messages_and_read_again(tmp_path):
     assert found.rows[0].messages
 
 
+def test_a_file_of_a_newer_version_is_called_that_whatever_its_rows_are(tmp_path):
+    path = tmp_path / "evaluation.json"
+    path.write_text('{"format": 2, "rows": {"case": []}}')
+    with pytest.raises(ConfigurationError, match="has format 2, and this version reads 1"):
+        Evaluation.load(path)
+
+
 @pytest.mark.parametrize("text", ['{"rows": []}', "[", '{"format": 2, "rows": []}'])
 def test_a_file_that_is_no_evaluation_is_refused_by_its_name(tmp_path, text):
     path = tmp_path / "evaluation.json"
