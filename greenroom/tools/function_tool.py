@@ -210,7 +210,12 @@ class FunctionTool(Generic[P, R]):
             )
         call = partial(self._call, input)
         outcome = await _await_outcome(call, self.name, context, is_async=self._is_async)
-        return await run_heavy(partial(to_result, self.name, outcome), outcome)
+        return await run_heavy(partial(self._to_result, outcome), outcome)
+
+    def _to_result(self, outcome: object) -> ToolResult:
+        if outcome is None and self.output_schema:
+            return ToolResult.ok("null")  # which fits the schema or not; "done" is no JSON
+        return to_result(self.name, outcome)
 
     def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002
         """Run a call in this thread, as a worker process does.
@@ -226,7 +231,7 @@ class FunctionTool(Generic[P, R]):
                 f"{self.name} returned an awaitable, and nothing awaits it in its own process",
                 hint="leave isolation='process' out",
             )
-        return to_result(self.name, outcome)
+        return self._to_result(outcome)
 
     def _call(self, input: dict[str, object], context: AgentContext) -> object:  # noqa: A002
         return cast("_Function", self._function)(**self._arguments.bind(input, context))

@@ -66,6 +66,23 @@ async def test_a_result_that_does_not_fit_is_an_error_that_says_so(answer, told)
     assert (result.is_error, result.could_run, result.error_message) == (True, True, first)
 
 
+async def test_none_is_null_to_a_schema():
+    @tool
+    async def find_place() -> Place:
+        """Find a place."""
+
+    result = await run(find_place)
+    assert result.is_error
+    assert result.text.splitlines()[1] == "- expected object, got null"
+
+    @tool(output_schema={"type": ["object", "null"]})
+    def find_none() -> None:
+        """Find nothing."""
+
+    result = await run(find_none)
+    assert (result.text, result.metadata["structured"]) == ("null", None)
+
+
 async def test_a_failed_result_is_left_as_it_is():
     failed = ToolResult.error("no such place", place="Rome")
     assert await run(train_tool(failed)) == failed
