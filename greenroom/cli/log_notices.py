@@ -44,7 +44,7 @@ class _Passing(logging.Handler):
         self._token = trio.lowlevel.current_trio_token()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno != logging.WARNING:
+        if record.levelno != logging.WARNING or hasattr(record, "is_chunk"):  # shown already
             return
         with suppress(trio.RunFinishedError):
             self._token.run_sync_soon(partial(self._pass, record))

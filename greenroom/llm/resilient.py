@@ -366,7 +366,7 @@ class _ResilientStream(ModelStream):
     def _announce(
         self, kind: str, data: Mapping[str, object], text: str, level: int = logging.INFO
     ) -> Announcement:
-        _log.log(level, "%s", text)
+        _log.log(level, "%s", text, extra={"is_chunk": True})
         llm = self._target.llm
         return Announcement(kind, {"provider": llm.name, "model": llm.model, **data}, text)
 
