@@ -60,7 +60,7 @@ def unified_diff(before: str, after: str, path: str) -> str:
     lines = _write_hunks(old, new)
     if lines:
         lines = [f"--- {path}", f"+++ {path}", *lines]
-    if old_end != new_end:
+    if old_end != new_end and after:
         lines.append(
             "\\ The final newline was added" if new_end == "" else "\\ No newline at the end"
         )
@@ -266,6 +266,8 @@ def _check_writable(real: Path, label: str) -> None:
     """Check that a file, and the folder that it is or would be in, may be written."""
     if real.is_dir():
         raise ToolError(f"{label} is a folder")
+    if real.is_symlink():  # its own end was looked for
+        raise ToolError(f"can't write {label}: it is a link that leads back to itself")
     folder = next(each for each in real.parents if os.path.lexists(each))
     if not folder.is_dir():
         raise ToolError(f"can't write {label}: {folder} is not a folder")
@@ -360,8 +362,14 @@ class _Written(msgspec.Struct, frozen=True):
     notes: Sequence[str]
 
 
+def _check_name(path: str) -> None:
+    if path.endswith("/"):
+        raise ToolError(f"{path} names a folder", hint="name the file in it")
+
+
 def _write(path: str, content: str, stamps: FileStamps, context: AgentContext) -> _Written:
     real, label = resolve_and_show(path, context, writes=True)
+    _check_name(path)
     before, data, notes = "", content.encode(), list[str]()
     with path_lock(real), os_errors("write", label):
         if real.is_dir():
@@ -404,6 +412,7 @@ def _bracket(notes: Sequence[str]) -> str:
 
 def _check_write(path: str, stamps: FileStamps, context: AgentContext) -> None:
     real, label = resolve_and_show(path, context, writes=True)
+    _check_name(path)
     with os_errors("write", label):
         _check_writable(real, label)
         if real.exists():

@@ -237,6 +237,7 @@ def test_a_diff_shows_a_final_newline_that_came_or_went() -> None:
     assert unified_diff("a\nb", "a\nb\n", "f").endswith("newline was added")
     assert unified_diff("a\n", "a", "f").endswith("No newline at the end")
     assert unified_diff("a\n", "a\n", "f") == ""
+    assert unified_diff("a", "", "f").endswith("\n-a")
 
 
 def test_texts_too_large_to_compare_are_not(monkeypatch) -> None:

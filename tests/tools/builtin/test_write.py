@@ -4,6 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
+import trio
 
 from greenroom.core import AgentContext, ToolError, WritePath
 from greenroom.fs import real_file
@@ -80,6 +81,7 @@ def test_a_link_in_the_workspace_stays_a_link(call, root: Path) -> None:
     ("path", "content", "message"),
     [
         ("folder", "x", "is a folder"),
+        ("new/", "x", "new/ names a folder"),
         ("file/below.txt", "x", "can't write file/below.txt: (Not a directory|File exists)"),
         ("x" * 300, "x", "File name too long"),
         ("a.txt", "\ud800", "not valid Unicode"),
@@ -93,6 +95,13 @@ def test_what_can_not_be_written_is_told(
     with pytest.raises(ToolError, match=message):
         call(Write(), file_path=path, content=content)
     assert sorted(os.listdir(root)) == ["file", "folder"]
+
+
+def test_a_link_to_itself_is_not_called_read_only(root: Path, context) -> None:
+    (root / "one").symlink_to("other")
+    (root / "other").symlink_to("one")
+    with pytest.raises(ToolError, match="one: it is a link that leads back to itself"):
+        trio.run(Write().precheck, {"file_path": "one", "content": "x"}, context)
 
 
 def test_a_read_only_file_is_left_alone(call, root: Path, monkeypatch) -> None:
