@@ -152,6 +152,8 @@ class _Whole:
                 return TextDelta(text)
             case TextComplete(text=text):
                 self._characters = max(0, self._characters - len(text))
+            case Custom(kind="reply.restarted"):
+                self._characters = 0  # its pieces were taken back
             case _:
                 pass
         return chunk

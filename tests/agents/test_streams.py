@@ -76,6 +76,13 @@ async def test_a_text_that_came_in_no_pieces_is_one_piece(chunks, pieces):
     assert [event.data["text"] for event in events] == pieces
 
 
+async def test_pieces_that_were_taken_back_do_not_count_for_the_next_text():
+    again = Custom("reply.restarted", {}, "it starts over")
+    items = Items(TextDelta("half"), again, TextDelta("a"), TextComplete("a"), TextComplete("b"))
+    events = await collect(stream_events(items))
+    assert [each.data["text"] for each in events if each.type == "token"] == ["half", "a", "b"]
+
+
 async def test_the_text_of_a_team_is_its_answer():
     team = pipeline(Agent(ScriptedProvider("One.")), Agent(ScriptedProvider("Two.")))
     async with team.stream("Count.") as run:
