@@ -17,7 +17,7 @@ from greenroom.session.file_store import check_store, choose_store
 from greenroom.session.files import copy_files
 from greenroom.session.history import RepairReport
 from greenroom.session.journal import Durability, Journal
-from greenroom.session.store import SessionStore
+from greenroom.session.store import SessionStore, whole_or_nothing
 from greenroom.session.store_errors import unknown_error
 
 if TYPE_CHECKING:
@@ -534,8 +534,6 @@ class AgentSession:
             SessionCorruptError: `branch` is given, and the stored session is damaged.
             SessionStorageError: the disk refused.
         """
-        from greenroom.session.copying import whole_or_nothing
-
         past = self.conversation.transcript
         if branch is not None:
             past = await self.journal.read_entries(lambda entries: replay_branch(entries, branch))
@@ -547,7 +545,7 @@ class AgentSession:
         values = {key: value for key, value in self.metadata.items() if key != "archived"}
         origin = msgspec.structs.asdict(Origin(self.session_id, at, past.branch))
         fork.description.touch(metadata={**values, FORKED_FROM: origin})
-        async with whole_or_nothing(fork.session_id, fork.journal):
+        async with whole_or_nothing(fork):
             await copy_files(self.store, self.session_id, fork.session_id)
             await fork.save()
         return fork

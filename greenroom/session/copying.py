@@ -1,11 +1,8 @@
 """Copies of sessions from one store to another, of any kind."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
-
-import trio
+from typing import Literal, Protocol, runtime_checkable
 
 from greenroom.core import SessionError, SessionStorageError
 from greenroom.session.entries import Entry, FormatEntry, encode_pending, split_lines
@@ -20,11 +17,6 @@ from greenroom.session.store import (
 )
 from greenroom.session.store_errors import unknown_error
 
-if TYPE_CHECKING:
-    from greenroom.session.journal import Journal
-
-_CLEAN_UP = 5.0  # seconds in which what is left of a failed fork is removed
-
 
 @runtime_checkable
 class DatesSessions(Protocol):
@@ -32,19 +24,6 @@ class DatesSessions(Protocol):
 
     async def set_changed(self, moment: datetime) -> None:
         """Set when the history was changed."""
-
-
-@asynccontextmanager
-async def whole_or_nothing(session_id: str, journal: "Journal") -> AsyncIterator[None]:
-    """Remove a new session with its files if it could not be stored: nobody else knows its id."""
-    try:
-        yield
-    except BaseException:
-        with trio.move_on_after(_CLEAN_UP, shield=True), suppress(SessionError):
-            if journal.store is not None:
-                async with release_after(await journal.store.acquire(session_id)) as writer:
-                    await writer.delete()
-        raise
 
 
 async def copy_session(

@@ -7,7 +7,7 @@ session. It knows nothing about conversations. A session exists once its descrip
 
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Protocol, Self, TypeVar, runtime_checkable
 
 import msgspec
@@ -23,6 +23,8 @@ T = TypeVar("T")
 Writer = TypeVar("Writer", bound="SessionWriter")
 
 _log = logging.getLogger("greenroom.session")
+
+_CLEAN_UP = 5.0  # seconds in which what is left of a session that could not be stored is removed
 
 
 class StoredSession(msgspec.Struct, frozen=True):
@@ -224,6 +226,28 @@ async def release_after(writer: Writer) -> AsyncIterator[Writer]:
     finally:
         with trio.CancelScope(shield=True):
             await writer.release()
+
+
+class _New(Protocol):
+    """A session that is about to be stored for the first time."""
+
+    @property
+    def session_id(self) -> str: ...
+    @property
+    def store(self) -> "SessionStore | None": ...
+
+
+@asynccontextmanager
+async def whole_or_nothing(session: _New) -> AsyncIterator[None]:
+    """Remove a new session with its files if the block fails: nobody else knows its id."""
+    try:
+        yield
+    except BaseException:
+        with trio.move_on_after(_CLEAN_UP, shield=True), suppress(SessionError):
+            if session.store is not None:
+                async with release_after(await session.store.acquire(session.session_id)) as writer:
+                    await writer.delete()
+        raise
 
 
 @runtime_checkable
