@@ -322,7 +322,7 @@ async def run_turn(
         The replies and the results of their calls, in order; the last one is the answer.
 
     Raises:
-        TypeError: one of the messages is none, such as a dict.
+        TypeError: something in `messages` is not a `Message`, such as a dict.
         ValueError: there is no message, the last one is not the user's, or no step is allowed.
         TurnError: the turn was interrupted.
         GreenroomError: what ended the turn, such as a `ModelError` or a `BudgetExceededError`.

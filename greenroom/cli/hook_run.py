@@ -169,7 +169,7 @@ def _read(hook: Hook, out: str) -> HookAnswer:
     unknown += [f"{name!r} in {_SPECIFIC}" for name in found if name not in _FIELDS]
     if unknown:
         raise ValueError(
-            f"{unknown[0]} is no part of an answer ({_SPECIFIC}: {', '.join(_FIELDS)})"
+            f"{unknown[0]} is not part of an answer ({_SPECIFIC}: {', '.join(_FIELDS)})"
         )
     event, decision = found.get("hookEventName"), found.get("permissionDecision", "")
     if event not in (None, hook.settings.event):

@@ -116,7 +116,7 @@ class Links:
     async def poke(self, session_id: str) -> None:
         """Tell an agent's host that there is something new, which it would find a second later.
 
-        What it is about is stored by then: a database that is away since keeps nobody from knowing.
+        What is new is stored by then, so a database that has gone away meanwhile is not an error.
         """
         try:
             if session_id not in self._known and await self.find(session_id) is None:

@@ -118,8 +118,8 @@ async def execute_plan(
     Raises:
         PlanError: a subtask names an unknown tool, or needs a worker that is missing; or the plan
             is too long for a record.
-        ConfigurationError: `concurrency` is no whole number of at least 1, or `patience` is not
-            above 0.
+        ConfigurationError: `concurrency` is not a whole number of at least 1, or `patience` is
+            not above 0.
         TurnError: the agent has no room for another subagent.
         BudgetExceededError: a budget of the agent is spent; what it has stopped is pending.
         SessionError: the session can't be written; nothing unrecorded has started.

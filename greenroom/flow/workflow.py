@@ -52,7 +52,7 @@ MAX_STEPS = 100
 
 
 def _check_steps(max_steps: int) -> int:
-    """Return a limit of steps, or raise a `WorkflowError` if it is none."""
+    """Return a limit of steps; raise a `WorkflowError` if it is not a whole number."""
     if not is_count(max_steps, 0):
         raise WorkflowError(f"max_steps is {max_steps!r}", hint="give a whole number")
     return max_steps

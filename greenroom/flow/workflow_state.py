@@ -92,7 +92,7 @@ class _Field:
         """
         try:
             raw, problem = serde.encode(value), None
-            # Encoded, what is no number is null. What it can't convert was JSON before.
+            # nan is encoded as null, so look at the value itself; what can't be converted is JSON.
             serde.check_json(msgspec.to_builtins(value, enc_hook=lambda _: None))
         except InvalidJSONError as error:
             raise InvalidJSONError(f"{who} can't set {self.name}: {error}") from error

@@ -127,7 +127,7 @@ def read_pragma(connection: sqlite3.Connection, name: str) -> int:
 class ClosesAtForks(Protocol):
     """What has a connection, and can do without it for a while."""
 
-    def closed(self) -> AbstractContextManager[None]:
+    def hold_closed(self) -> AbstractContextManager[None]:
         """Close the connection, and let nobody open another inside of the block."""
 
 
@@ -145,7 +145,7 @@ def close_at_forks(database: ClosesAtForks) -> None:
 def _before_fork() -> None:
     _forking.acquire()
     for each in tuple(_closing):
-        _closed.enter_context(each.closed())
+        _closed.enter_context(each.hold_closed())
 
 
 def _after_fork() -> None:

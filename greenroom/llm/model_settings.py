@@ -93,11 +93,12 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True):
         """Return these settings with those that are given in `over` in their place.
 
         Raises:
-            ConfigurationError: these are no settings.
+            ConfigurationError: `over` is something else.
         """
         if not isinstance(over, ModelSettings | None):
             raise ConfigurationError(
-                f"settings={over!r} are no settings", hint="write ModelSettings(temperature=0)"
+                f"settings={over!r} is not a ModelSettings",
+                hint="write ModelSettings(temperature=0)",
             )
         given = {name: getattr(over, name) for name in self.__struct_fields__} if over else {}
         changes = {name: value for name, value in given.items() if value not in (None, (), {}, [])}

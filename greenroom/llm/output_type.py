@@ -74,7 +74,7 @@ class OutputType(Generic[T_co]):
         Raises:
             ConfigurationError: no schema can express the type.
         """
-        _refuse_what_is_no_type(type_)
+        _refuse_other_than_type(type_)
         name = getattr(type_, "__name__", "") if isinstance(type_, type) else ""
         schema, self._decode = (
             _by_msgspec(type_) if serde.has_struct(type_) else _by_pydantic(type_)
@@ -302,8 +302,8 @@ def _line(path: str, reason: str) -> str:
     return f"{path.removeprefix('.')}: {reason}" if path else reason
 
 
-def _refuse_what_is_no_type(kind: object) -> None:
-    """Refuse what pydantic takes for a type, though nobody means it so."""
+def _refuse_other_than_type(kind: object) -> None:
+    """Refuse what pydantic takes for a type, and nobody means as one."""
     if kind is None:
         hint = "a text is the default: leave the type out, or pass str"
         raise ConfigurationError("None is not a type", hint=hint)

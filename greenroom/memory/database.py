@@ -138,7 +138,7 @@ class MemoryDatabase:
             return done
 
     @contextlib.contextmanager
-    def closed(self) -> Iterator[None]:
+    def hold_closed(self) -> Iterator[None]:
         """Close the connection, and open none inside of the block."""
         with self._lock:
             if self._finalizer is not None:

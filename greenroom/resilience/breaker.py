@@ -278,7 +278,7 @@ class CircuitCall:
     def __init__(self, breaker: CircuitBreaker) -> None:
         self.began = shared_time()
         self.opening = 0
-        """The number of the opening that it probes; 0 if it is no probe."""
+        """The number of the opening that it probes; 0 if it is not a probe."""
         self._breaker: CircuitBreaker | None = breaker
 
     def end(self, error: BaseException | None = None) -> None:

@@ -262,7 +262,7 @@ class Database:
             self._close()
 
     @contextmanager
-    def closed(self) -> Iterator[None]:
+    def hold_closed(self) -> Iterator[None]:
         """Close the connection, and open none inside of the block."""
         with self._turnstile:
             with suppress(sqlite3.Error):  # it failed to clean up; nothing is lost

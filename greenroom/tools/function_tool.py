@@ -214,7 +214,7 @@ class FunctionTool(Generic[P, R]):
 
     def _to_result(self, outcome: object) -> ToolResult:
         if outcome is None and self.output_schema:
-            return ToolResult.ok("null")  # which fits the schema or not; "done" is no JSON
+            return ToolResult.ok("null")  # which fits the schema or not; "done" is not JSON
         return to_result(self.name, outcome)
 
     def run_here(self, input: dict[str, object], context: AgentContext) -> ToolResult:  # noqa: A002

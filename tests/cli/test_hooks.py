@@ -150,9 +150,9 @@ def test_a_rule_finds_a_command_inside_of_another(run, mine):
         ('echo \'{"hookSpecificOutput": {"permissionDecision": "maybe"}}\'', "'maybe'"),
         (says("Stop"), "it answers 'Stop'"),
         # Each of these means to refuse, in words of others or with a slip.
-        ('echo \'{"decision": "block"}\'', "'decision' is no part of an answer"),
-        ("echo '{\"continue\": false}'", "'continue' is no part of an answer"),
-        ('echo \'{"permissionDecision": "deny"}\'', "'permissionDecision' is no part"),
+        ('echo \'{"decision": "block"}\'', "'decision' is not part of an answer"),
+        ("echo '{\"continue\": false}'", "'continue' is not part of an answer"),
+        ('echo \'{"permissionDecision": "deny"}\'', "'permissionDecision' is not part"),
         (
             'echo \'{"hookSpecificOutput": {"permissionDecison": "deny"}}\'',
             "'permissionDecison' in",

@@ -225,6 +225,7 @@ def test_a_log_that_the_disk_refuses_is_closed_where_standard_error_is_too(logs,
     handler = configure_logging("/dev/full")
     logs.warning("it failed")
     handler.close()
+    assert handler._file.refusal == "No space left on device"
 
 
 def test_an_unknown_level_leaves_the_log_as_it_was(tmp_path, logs):
